@@ -36,7 +36,7 @@ const PIECES_AHEAD: usize = 4;
 /// What to write: all there is, or some of it.
 #[derive(Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "ExportWhat"))]
+#[cfg_attr(feature = "schema", schemars(rename = "ExportSelection"))]
 #[serde(default, deny_unknown_fields)]
 struct GivenWhat {
     /// Sessions, by their ids, the beginning of them, or their names.

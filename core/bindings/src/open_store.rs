@@ -67,6 +67,7 @@ struct Backup {
 /// What was found when every record was read.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Verification"))]
 struct Verified {
     /// Whether nothing is damaged.
     sound: bool,

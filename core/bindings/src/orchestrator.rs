@@ -266,7 +266,11 @@ pub(crate) mod calls_of_orchestrator {
         };
         resumeAll {} -> Report =>
             wait(async move { orchestrator.resume_all().await.map(Report::from) });
-        spawnAgents { run: RunId, requests: Vec<Value>, tool_call_id: Option<String> }
+        spawnAgents { run: RunId,
+            #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
+            requests: Vec<Value>,
+            tool_call_id: Option<String>,
+        }
             -> Vec<SpawnResult> => {
             let requests = spawn_requests(&requests);
             wait(async move {

@@ -25,16 +25,24 @@ use crate::{
 pub(crate) struct Root;
 
 /// How a store is opened; what is left out is as the engine has it.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schemars(rename = "OpenOptions"))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Open {
-    path: Option<String>,
+    /// How durable an append is when acknowledged, unless it says otherwise; `sync` when left out.
     durability: Option<durability::Given>,
+    /// The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out.
     segment_bytes_max: Option<u64>,
+    /// What a missing store means: it is made (when left out), or the error `not_found`.
     missing: Option<GivenMissing>,
+    /// `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
+    /// reader, beside a writer in another process or without one, which changes no file.
     mode: Option<GivenMode>,
+    /// Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out.
     preallocation: Option<GivenPreallocation>,
+    /// How long to wait for another writer to let go of the store, in milliseconds, before it is refused with
+    /// `locked`; 0 when left out. A service that is restarted waits for the one before it to end.
     lock_timeout_ms: Option<u64>,
 }
 
@@ -102,14 +110,12 @@ impl Open {
     }
 }
 
-fn open(scope: &Scope, arguments: Open) -> Result<Told<Made<Opened>>> {
-    let path = arguments
-        .path
-        .as_deref()
-        .filter(|path| !path.is_empty() && !path.contains('\0'));
-    let path = path.ok_or_else(|| Failure::invalid("open needs the path of a folder"))?;
+fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Opened>>> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Failure::invalid("open needs the path of a folder"));
+    }
     let storage = storage_at(path)?;
-    let options = arguments.options(&scope.host);
+    let options = options.options(&scope.host);
     let under_way = scope.under_way.clone();
     let opening = scope.host.offload(async move {
         let mode = options.mode;
@@ -147,12 +153,7 @@ fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
     ))
 }
 
-fn open_in_memory(scope: &Scope, arguments: Open) -> Result<Made<Opened>> {
-    if arguments.path.is_some() {
-        return Err(Failure::invalid(
-            "a store in memory has no path; leave it out",
-        ));
-    }
+fn open_in_memory(scope: &Scope, options: &Open) -> Result<Made<Opened>> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let host = Host {
         engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))),
@@ -162,7 +163,7 @@ fn open_in_memory(scope: &Scope, arguments: Open) -> Result<Made<Opened>> {
         scope,
         open_on(
             storage,
-            arguments.options(&host),
+            options.options(&host),
             scope.under_way.clone(),
             true,
         )?,
@@ -236,8 +237,9 @@ impl Object for Root {
 calls! {
     (_of: &Rc<Root>, scope, input) {}
 
-    open(arguments: Open) -> Made<Opened> => open(scope, arguments)?;
-    openInMemory(arguments: Open) -> Made<Opened> => known(open_in_memory(scope, arguments));
+    open { path: String, #[serde(default)] options: Open } -> Made<Opened> =>
+        open(scope, &path, &options)?;
+    openInMemory(options: Open) -> Made<Opened> => known(open_in_memory(scope, &options));
     attach { token: u64 } -> Made<Opened> =>
         known(StoreObject::attach(token).and_then(|shared| opened(scope, shared, false)));
     timerOver { timer: u64 } -> () => known(Ok::<_, Failure>(scope.remote.is_over(timer)));

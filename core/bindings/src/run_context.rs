@@ -98,7 +98,11 @@ calls! {
     nextCommand {} -> RuntimeCommand =>
         wait(async move { Ok::<_, Failure>(run.next_command().await) });
     takeCommand {} -> Option<RuntimeCommand> => known(Ok::<_, Failure>(run.take_command()));
-    spawnAgents { requests: Vec<Value>, tool_call_id: Option<String> } -> Vec<SpawnResult> => {
+    spawnAgents {
+            #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
+            requests: Vec<Value>,
+            tool_call_id: Option<String>,
+        } -> Vec<SpawnResult> => {
         let requests = spawn_requests(&requests);
         wait(async move {
             match tool_call_id {

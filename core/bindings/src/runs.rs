@@ -52,6 +52,7 @@ struct ToolCallHead {
 /// A run that goes on; its messages stand beside it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ResumedRunHead"))]
 struct Resumed {
     run: Run,
     dangling: Vec<DanglingToolCall>,

@@ -137,7 +137,7 @@ struct AppendedOps {
 /// What one operation of a batch became.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "CommittedOp"))]
+#[cfg_attr(feature = "schema", schemars(rename = "CommittedOperation"))]
 struct AppendedOp {
     position: u64,
     last_sequence: u64,

@@ -25,6 +25,7 @@ use crate::{Error, Result};
 /// What a context event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ContextEventType"))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum ContextEventKind {

@@ -27,6 +27,11 @@ use crate::{Error, Result, read_json};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RawJson(#[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))] Bytes);
 
+/// Stands in schemas for JSON that has to be an object.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+pub(crate) struct JsonObject {}
+
 /// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
 pub trait JsonText {
     /// The bytes of the text.

@@ -24,6 +24,7 @@ pub enum Given {
 /// When what was handed to the operating system is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FlushInterval"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Interval {
     /// At most so many milliseconds later.

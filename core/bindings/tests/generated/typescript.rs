@@ -10,8 +10,10 @@ const WIDTH: usize = 116;
 const HEADER: &str =
     "// Generated from the types of Rust by `cargo xtask generate`. A change here is lost.\n\n";
 /// Types that TypeScript has by hand, with where they are.
-const BY_HAND: [(&str, &str); 3] = [
+const BY_HAND: [(&str, &str); 5] = [
     ("Page", "../pages.js"),
+    ("ReceivedCommand", "../flow-types.js"),
+    ("RunSnapshot", "../flow-types.js"),
     ("Updates", "../updates.js"),
     ("JsonInput", "../json-input.js"),
 ];
@@ -38,7 +40,7 @@ pub(super) fn types(calls: &Calls) -> String {
     let mut all = BTreeMap::new();
     for (way, definitions) in [(Way::Given, calls.given()), (Way::Told, calls.told())] {
         for (name, schema) in definitions {
-            if name != "RawJson" && !name.contains("_for_") {
+            if !is_by_hand(name) {
                 let own = printer.name(name, way);
                 all.insert(own.clone(), printer.definition(&own, schema, way));
             }
@@ -79,6 +81,12 @@ fn imports(text: &str, from: &[(&str, &str)]) -> String {
     let used = from.iter().filter(|(name, _)| has_word(text, name));
     let lines = used.map(|(name, file)| format!("import type {{ {name} }} from \"{file}\";\n"));
     lines.collect::<String>() + "\n"
+}
+
+fn is_by_hand(name: &str) -> bool {
+    ["RawJson", "JsonObject"].contains(&name)
+        || name.contains("_for_")
+        || BY_HAND.iter().any(|(by_hand, _)| *by_hand == name)
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -122,6 +130,8 @@ impl<'c> Printer<'c> {
         match (name, way) {
             ("RawJson", Way::Given) => "JsonInput".to_owned(),
             ("RawJson", Way::Told) => "unknown".to_owned(),
+            ("JsonObject", Way::Given) => "object".to_owned(),
+            ("JsonObject", Way::Told) => "Record<string, unknown>".to_owned(),
             (name, Way::Given) if self.differ.contains(&name) => format!("New{name}"),
             _ => name.to_owned(),
         }
@@ -134,12 +144,11 @@ impl<'c> Printer<'c> {
         ];
         let mut names: Vec<String> = ways
             .iter()
-            .flat_map(|(way, all)| all.keys().map(|name| self.name(name, *way)))
-            .filter(|name| {
-                !["JsonInput", "unknown"].contains(&name.as_str())
-                    && !name.contains('<')
-                    && has_word(text, name)
+            .flat_map(|(way, all)| {
+                let own = all.keys().filter(|name| !is_by_hand(name));
+                own.map(|name| self.name(name, *way))
             })
+            .filter(|name| has_word(text, name))
             .collect();
         names.sort();
         names.dedup();
@@ -256,10 +265,11 @@ impl<'c> Printer<'c> {
         for (name, field) in fields {
             let kind = self.value(field, way, depth + 1);
             let bare = without_undefined(&kind);
+            let always = way == Way::Told && field.get("x-always-told").is_some();
             let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
             let name = in_javascript(name, bare == "number");
             text += &doc(field, &indent);
-            text += &match (is_required && bare == kind, way) {
+            text += &match (always || is_required && bare == kind, way) {
                 (true, _) => format!("{indent}{name}: {bare};\n"),
                 (false, Way::Given) => format!("{indent}{name}?: {bare} | undefined;\n"),
                 (false, Way::Told) => format!("{indent}{name}?: {bare};\n"),
@@ -325,6 +335,9 @@ fn doc(schema: &Value, indent: &str) -> String {
 
 /// A text without the links of Rust's documentation.
 fn plain(text: &str) -> String {
+    let text = text
+        .replace("`None` is ", "left out, ")
+        .replace("`None`", "left out");
     let mut parts = text.split('[');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -38,6 +38,7 @@ pub enum ChatRole {
 pub struct ChatMessage {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id; empty for a fresh one.
     #[serde(default)]
@@ -54,6 +55,7 @@ pub struct ChatMessage {
     #[serde(rename = "type")]
     pub message_type: String,
     /// What it shows, a JSON object kept byte for byte.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::raw_json::JsonObject"))]
     pub props: RawJson,
     /// The block it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

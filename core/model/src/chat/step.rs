@@ -111,6 +111,7 @@ impl fmt::Display for StepStatus {
 pub struct Step {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id; empty for a fresh one.
     #[serde(default)]
@@ -137,12 +138,24 @@ pub struct Step {
     pub status: StepStatus,
     /// What it was given, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::raw_json::JsonObject>")
+    )]
     pub input: Option<RawJson>,
     /// What came of it, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::raw_json::JsonObject>")
+    )]
     pub output: Option<RawJson>,
     /// The space when it began, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::raw_json::JsonObject>")
+    )]
     pub space_snapshot: Option<RawJson>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,8 +45,10 @@ pub enum ChatShare {
 pub struct Chat {
     /// The store's own number of it, in the order of creation; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id: the session's name, or the session's id where it has no name. Empty for a fresh one.
+    #[serde(default)]
     pub chat_id: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]

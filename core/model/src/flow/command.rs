@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ReceivedCommand"))]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeCommand {
     /// What is asked.

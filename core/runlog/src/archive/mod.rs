@@ -117,6 +117,7 @@ pub enum Outcome {
 /// Something that was left out, because the store has something else in its place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ImportConflict"))]
 pub struct Conflict {
     /// The line of the archive, from 1.
     pub line: u64,

@@ -51,6 +51,7 @@ impl ToolDefinition {
 /// What a tool call came to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ToolAnswer"))]
 pub struct ToolReply {
     /// JSON: what to send to the model as the content of the result.
     pub output: RawJson,
