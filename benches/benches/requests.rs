@@ -1,7 +1,7 @@
 //! A typical request of a chat, 11 records, in two durable writes and in eleven.
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use runlog::{Chat, Store};
+use runlog::{blocking::Store, chats::Chat};
 use runlog_benches::{request, workload};
 
 fn requests(criterion: &mut Criterion) {

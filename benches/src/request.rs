@@ -7,8 +7,9 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ChatStore, NewRequest, RawJson, RequestEnd, Result, Step,
-    StepStatus, StepType,
+    RawJson, Result,
+    blocking::Chats,
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, Step, StepStatus, StepType},
 };
 
 use crate::measure::per_second;
@@ -56,7 +57,7 @@ const STEPS: [(StepType, &str, &str, &str); 5] = [
 /// # Errors
 ///
 /// Those of the store.
-pub fn in_two_writes(chats: &ChatStore, chat_id: &str) -> Result<()> {
+pub fn in_two_writes(chats: &Chats, chat_id: &str) -> Result<()> {
     let asked = ChatMessage::text(ChatRole::User, ASKED);
     let mut request = chats.begin_request(chat_id, NewRequest::new("weather"), asked)?;
     for (step_type, input, output, said) in STEPS {
@@ -72,7 +73,7 @@ pub fn in_two_writes(chats: &ChatStore, chat_id: &str) -> Result<()> {
 /// # Errors
 ///
 /// Those of the store.
-pub fn in_eleven_writes(chats: &ChatStore, chat_id: &str) -> Result<()> {
+pub fn in_eleven_writes(chats: &Chats, chat_id: &str) -> Result<()> {
     let request_id = fresh_id();
     let asked = ChatMessage {
         request_id: Some(request_id.clone()),
@@ -110,9 +111,9 @@ fn fresh_id() -> String {
 ///
 /// Those of the store.
 pub fn per_second_for(
-    chats: &ChatStore,
+    chats: &Chats,
     budget: Duration,
-    record: impl Fn(&ChatStore, &str) -> Result<()>,
+    record: impl Fn(&Chats, &str) -> Result<()>,
 ) -> io::Result<f64> {
     let (mut requests, mut spent) = (0, Duration::ZERO);
     while spent < budget {
@@ -134,12 +135,12 @@ pub fn per_second_for(
 
 #[cfg(test)]
 mod tests {
-    use runlog::{MessageFilter, Store};
+    use runlog::{blocking::Store, chats::MessageFilter};
 
     use super::*;
 
     /// What a chat has after a request: what was said, and the steps with what they were given and gave.
-    fn recorded(record: impl Fn(&ChatStore, &str) -> Result<()>) -> Vec<String> {
+    fn recorded(record: impl Fn(&Chats, &str) -> Result<()>) -> Vec<String> {
         let chats = Store::in_memory().chats();
         let chat = chats.create_chat(Chat::new("weather")).expect("a chat");
         record(&chats, &chat.chat_id).expect("a request");

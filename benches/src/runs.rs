@@ -3,11 +3,15 @@
 use std::{
     io,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use runlog::{
-    Durability, Embedded, ListRuns, NewRun, NewSession, RunId, RunStatus, Store, StoreOptions, Wait,
+    Durability, NewRun, NewSession, RunId, RunStatus, StoreOptions,
+    blocking::Store,
+    engine::{Embedded, Wait},
+    runs::ListRuns,
 };
 
 use crate::{children::anonymous_bytes, measure::rate, workload::stream};
@@ -122,7 +126,7 @@ pub fn open(path: &Path) -> io::Result<Opening> {
         Embedded::open(path, StoreOptions::default(), Wait::Block).map_err(io::Error::other)?;
     let (engine_seconds, engine) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
-    let store = Store::with_embedded(&embedded);
+    let store = Store::with_backend(Arc::new(embedded));
     store
         .runs()
         .list(&ListRuns::default())
@@ -130,7 +134,7 @@ pub fn open(path: &Path) -> io::Result<Opening> {
     let (runs_seconds, runs) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
     store
-        .list_sessions(&runlog::ListSessions::default())
+        .list_sessions(&runlog::sessions::ListSessions::default())
         .map_err(io::Error::other)?;
     let opening = Opening {
         engine_seconds,

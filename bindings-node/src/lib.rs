@@ -42,7 +42,7 @@ pub fn start(env: Env, wake: Function<'_, (), ()>) -> Result<()> {
     let wake = wake.build_threadsafe_function().weak::<true>().build()?;
     let ending = Arc::new(AtomicBool::new(false));
     let host = Host {
-        engine: Arc::new(runlog::SystemHost),
+        engine: Arc::new(runlog::engine::SystemHost),
         offload: offload(Arc::clone(&ending)),
     };
     let hub = Hub::new(host, move || {

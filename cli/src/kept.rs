@@ -2,10 +2,12 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use runlog::engine::Position;
+use runlog::log::Position;
 use runlog::{
-    AgentInstance, ContextEvent, InstanceId, RawJson, Session, Store,
-    transcript::{
+    AgentInstance, InstanceId, RawJson, Session,
+    blocking::Store,
+    contexts::ContextEvent,
+    transcripts::{
         Format,
         keep::{Aside, aside_stream, envelope_matches},
     },

@@ -2,17 +2,19 @@
 
 use std::{
     collections::HashMap,
+    ops::ControlFlow,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use runlog::engine::{
-    OpenOptions, Position, ReadOptions, Record, Repair, Sequence, Stat, StreamId, Verification,
-    storage::{FsStorage, Storage},
-};
+use runlog::engine::storage::{FsStorage, Storage};
+pub(crate) use runlog::engine::{Salvage, Salvaged};
+use runlog::log::{Position, ReadOptions, Record, Repair, Sequence, StreamId, Verification};
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
-    Session, Store, StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
+    blocking::Store, contexts::ContextEvent, engine::SystemHost, flows::ListFlows, runs::ListRuns,
+    sessions::ListSessions, transcripts::StoredEvent,
 };
 
 use crate::{
@@ -149,7 +151,7 @@ pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
             limit: 1,
             ..ListSessions::default()
         })?;
-        return newest.sessions.into_iter().next().ok_or_else(|| {
+        return newest.items.into_iter().next().ok_or_else(|| {
             Failure::new(
                 Exit::NotFound,
                 "not_found",
@@ -268,7 +270,7 @@ pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
                 Ok(next) => {
                     is_last = next.next.is_none();
                     options.cursor = next.next;
-                    page = next.sessions.into_iter();
+                    page = next.items.into_iter();
                 }
                 Err(error) => {
                     is_last = true;
@@ -543,23 +545,23 @@ pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextE
 
 /// The last position of the log that is durable.
 pub(crate) fn last_position(store: &Store) -> Result<Position> {
-    // Every store that the commands open is in this process. Waiting for a position would wait for a first record.
-    match store.embedded() {
-        Some(embedded) => Ok(embedded.engine().last_position()?),
-        None => Ok(Position::ZERO),
-    }
-}
-
-/// How large the store is, as the engine sees it.
-pub(crate) fn engine_stat(global: &Global) -> Result<Stat> {
-    let engine = runlog::engine::Store::open(&global.store, OpenOptions::default().read_only());
-    Ok(engine.and_then(|engine| engine.stat())?)
+    Ok(pollster::block_on(
+        store.backend().maintenance().last_position(),
+    )?)
 }
 
 /// Checks every byte of the store; `progress` is told how many of how many bytes were read.
 pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let found = runlog::engine::verify_with(&FsStorage::new(&global.store), progress);
     opened(global, found)
+}
+
+/// Gives every whole record of a folder, whether it opens as a store or not.
+pub(crate) fn salvage(
+    folder: &Path,
+    visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
+) -> Result<Salvage> {
+    Ok(runlog::engine::salvage(&FsStorage::new(folder), visit)?)
 }
 
 /// Repairs the store.

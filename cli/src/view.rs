@@ -1,6 +1,9 @@
 //! What messages and events say, for people.
 
-use runlog::{ContextEvent, ContextEventKind, RawJson};
+use runlog::{
+    RawJson,
+    contexts::{ContextEvent, ContextEventKind},
+};
 
 use crate::{json::Json, text};
 

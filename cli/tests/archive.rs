@@ -7,8 +7,10 @@ use std::fs;
 
 use common::Place;
 use runlog::{
-    Chat, ChatFilter, ChatMessage, ChatRole, FlowRun, MessageFilter, NewMessage, NewRun,
-    NewSession, Playback, PlaybackOptions, RuntimeEvent, Store,
+    NewMessage, NewRun, NewSession,
+    blocking::{FlowRun, Playback, Store},
+    chats::{Chat, ChatFilter, ChatMessage, ChatRole, MessageFilter},
+    flows::{PlaybackOptions, RuntimeEvent},
 };
 
 /// A store with a chat, and a run with a flow.
@@ -53,7 +55,7 @@ fn told(place: &Place, store: &str) -> Vec<String> {
     let store = Store::open_read_only(place.path(store)).unwrap();
     for run in store
         .runs()
-        .list(&runlog::ListRuns::default())
+        .list(&runlog::runs::ListRuns::default())
         .unwrap()
         .items
     {
@@ -69,7 +71,7 @@ fn told(place: &Place, store: &str) -> Vec<String> {
         .chats()
         .list_chats(&ChatFilter::default())
         .unwrap()
-        .data
+        .items
     {
         for message in store
             .chats()
@@ -208,7 +210,7 @@ fn what_went_another_way_is_told_and_what_is_damaged_is_refused() {
     assert_eq!(
         store
             .runs()
-            .list(&runlog::ListRuns::default())
+            .list(&runlog::runs::ListRuns::default())
             .unwrap()
             .items,
         []

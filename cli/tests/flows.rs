@@ -6,7 +6,11 @@ mod common;
 use std::time::Duration;
 
 use common::Place;
-use runlog::{ErrorKind, FlowRun, NewRun, NewSession, RunId, RuntimeEvent, Store};
+use runlog::{
+    ErrorKind, NewRun, NewSession, RunId,
+    blocking::{FlowRun, Store},
+    flows::RuntimeEvent,
+};
 use serde_json::Value;
 
 fn store(place: &Place) -> Store {

@@ -7,8 +7,10 @@ use std::{fs, path::Path};
 
 use common::Place;
 use runlog::{
-    FlowRun, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RuntimeEvent, Store,
-    ToolOutcome,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId,
+    blocking::{FlowRun, Store},
+    flows::RuntimeEvent,
+    runs::ToolOutcome,
 };
 use serde_json::{Value, json};
 

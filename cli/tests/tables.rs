@@ -19,10 +19,10 @@ const HISTORY: &str = concat!(
 );
 
 fn messages(place: &Place, chat: &str) -> Vec<String> {
-    let store = runlog::Store::open_read_only(place.path("runlog-data")).unwrap();
+    let store = runlog::blocking::Store::open_read_only(place.path("runlog-data")).unwrap();
     let found = store
         .chats()
-        .get_messages(chat, &runlog::MessageFilter::default())
+        .get_messages(chat, &runlog::chats::MessageFilter::default())
         .unwrap();
     found
         .into_iter()
@@ -210,7 +210,7 @@ fn the_tables_of_messages_and_steps_are_found_out_and_imported_once() {
         messages(&place, "c"),
         [r#"{"content":"hi"}"#, r#"{"url":"a.png"}"#]
     );
-    let store = runlog::Store::open_read_only(place.path("runlog-data")).unwrap();
+    let store = runlog::blocking::Store::open_read_only(place.path("runlog-data")).unwrap();
     assert_eq!(
         store
             .chats()

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use runlog::transcript::{Format, Options, Transcript, parse, render};
+use runlog::transcripts::{Format, Options, Transcript, parse, render};
 use serde_json::Value;
 
 /// The transcripts to read, and a line that says where they are from.

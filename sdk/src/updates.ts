@@ -1,5 +1,3 @@
-import type { JsonInput } from "./json-input.js";
-
 /** The names of the fields that a type lists, without its index signature. */
 type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never : Field]: unknown };
 
@@ -9,6 +7,4 @@ type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never :
  *
  * @typeParam T - What is updated.
  */
-export type Updates<T> = {
-  [Field in KnownField<T>]?: (unknown extends T[Field] ? JsonInput : T[Field]) | null | undefined;
-};
+export type Updates<T> = { [Field in KnownField<T>]?: T[Field] | null | undefined };

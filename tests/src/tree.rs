@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, InstanceId, ListRuns, ListSessions, Message, NewMessage,
-    Orchestrator, Role, RunContext, RunId, RunStatus, RunSummary, SPAWN_AGENTS, SpawnRequest,
-    StartAgent, executor_fn,
+    AgentDefinition, InstanceId, Message, NewMessage, Orchestrator, Role, RunId, RunStatus, Store,
+    agents::{AgentEnd, RunContext, SPAWN_AGENTS, SpawnRequest, StartAgent, executor_fn},
+    runs::{ListRuns, RunSummary},
+    sessions::ListSessions,
 };
 
 /// The name of the agent that every node is.
@@ -115,7 +116,7 @@ fn spawns(message: &Message) -> bool {
     message.role == Role::Assistant && message.json.as_str().contains(SPAWN_AGENTS)
 }
 
-async fn runs(store: &AsyncStore) -> runlog::Result<Vec<RunSummary>> {
+async fn runs(store: &Store) -> runlog::Result<Vec<RunSummary>> {
     Ok(store
         .runs()
         .list(&ListRuns {
@@ -142,7 +143,7 @@ pub struct Found {
 ///
 /// # Errors
 /// Those of the store; what is wrong with the tree is a panic.
-pub async fn check(store: &AsyncStore, shape: Shape) -> runlog::Result<Found> {
+pub async fn check(store: &Store, shape: Shape) -> runlog::Result<Found> {
     let runs = runs(store).await?;
     let mut by_instance: BTreeMap<InstanceId, Vec<&RunSummary>> = BTreeMap::new();
     for run in runs.iter().rev() {
@@ -155,7 +156,7 @@ pub async fn check(store: &AsyncStore, shape: Shape) -> runlog::Result<Found> {
             ..ListSessions::default()
         })
         .await?
-        .sessions
+        .items
     {
         instances.extend(
             store
@@ -181,7 +182,7 @@ pub async fn check(store: &AsyncStore, shape: Shape) -> runlog::Result<Found> {
 }
 
 async fn check_agent(
-    store: &AsyncStore,
+    store: &Store,
     instance: InstanceId,
     runs: &[&RunSummary],
 ) -> runlog::Result<()> {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use runlog::{Store, engine};
+use runlog::{blocking::Store, engine};
 use runlog_tests::{
     agents::{
         check::{Acknowledged, Extent, Found, check},
@@ -68,9 +68,9 @@ fn check_files(folder: &Path, extent: Extent) {
     assert!(verification.is_sound(), "{:?}", verification.problems);
     let store = Store::open_read_only(folder).unwrap();
     let streams: BTreeMap<_, _> = checked.streams().into_iter().collect();
-    let options = runlog::ListSessions {
+    let options = runlog::sessions::ListSessions {
         limit: usize::MAX,
-        ..runlog::ListSessions::default()
+        ..runlog::sessions::ListSessions::default()
     };
     for session in store.list_sessions(&options).unwrap().sessions {
         for instance in store.instances(session.id).unwrap() {
@@ -115,7 +115,7 @@ fn same_as(store: &Store, unkilled: &Store, tasks: &[Task]) {
             };
             let (killed, expected) = (events(store), events(unkilled));
             let cut_off = Seen::of(task, &killed).unwrap().cut_off;
-            let kept = |events: &[runlog::ContextEvent]| {
+            let kept = |events: &[runlog::contexts::ContextEvent]| {
                 let messages = events.iter().filter(|event| event.event_type.is_message());
                 messages
                     .map(|event| event.content.as_str().to_owned())

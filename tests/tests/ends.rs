@@ -5,8 +5,11 @@
 use std::{sync::Arc, time::Duration};
 
 use runlog::{
-    AgentDefinition, AsyncStore, ListRuns, NewMessage, Orchestrator, OrchestratorOptions,
-    RunContext, RunStatus, SpawnRequest, StartAgent, StoreOptions, TokioRuntime, executor_fn,
+    AgentDefinition, NewMessage, Orchestrator, RunStatus, Store, StoreOptions,
+    agents::{
+        OrchestratorOptions, RunContext, SpawnRequest, StartAgent, TokioRuntime, executor_fn,
+    },
+    runs::ListRuns,
 };
 use runlog_tests::{
     faulty::{Call, FaultyStorage},
@@ -25,8 +28,7 @@ fn a_tree_of_a_thousand_five_deep_is_cancelled_with_one_flush() {
         .unwrap();
     tokio.block_on(async {
         let storage = FaultyStorage::new();
-        let store =
-            AsyncStore::open_on(Arc::new(storage.clone()), StoreOptions::default()).unwrap();
+        let store = Store::open_on(Arc::new(storage.clone()), StoreOptions::default()).unwrap();
         store
             .agents()
             .define(AgentDefinition::new("node", ""))

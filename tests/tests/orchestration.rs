@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog::Defect;
+use runlog::agents::Defect;
 use runlog_tests::{
     budget,
     sim::{self, Figures, Outcome},

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use runlog::{AsyncStore, ListRuns, RunStatus};
+use runlog::{RunStatus, Store, runs::ListRuns};
 use runlog_tests::{
     budget, checker,
     random::Random,
@@ -58,7 +58,7 @@ fn run(folder: &Path, parts_max: Option<u64>) -> (BTreeMap<String, usize>, bool)
 }
 
 /// What was told to be durable is there, whatever came after.
-async fn acknowledged_is_there(store: &AsyncStore, told: &BTreeMap<String, usize>) {
+async fn acknowledged_is_there(store: &Store, told: &BTreeMap<String, usize>) {
     for (run, part) in told {
         let run = store
             .runs()
@@ -92,7 +92,7 @@ async fn killed_and_resumed(random: &mut Random) -> (Found, u64) {
         let parts_max = (kills < KILLS).then(|| 1 + random.below(all / (KILLS + 1) * 2));
         let (told, ended) = run(&path, parts_max);
         checker::check(&path).unwrap();
-        let store = AsyncStore::open_read_only(&path).unwrap();
+        let store = Store::open_read_only(&path).unwrap();
         acknowledged_is_there(&store, &told).await;
         if ended {
             let found = check(&store, SHAPE).await.unwrap();

@@ -10,8 +10,10 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, CopySession, NewMessage, NewRequest, NewRun, NewSession,
-    NewToolCall, RawJson, RequestEnd, ResumeOptions, StepType, ToolOutcome,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType},
+    runs::{ResumeOptions, ToolOutcome},
+    sessions::CopySession,
 };
 use runlog_engine::{
     Appended, Durability, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store,
@@ -359,7 +361,7 @@ fn first_record_of_a_scan_costs_one_record() {
 #[test]
 fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
     let storage = Counting::default();
-    let store = runlog::Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let store = runlog::blocking::Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     let once = |act: &str| {
         let counts = storage.take();
         assert_eq!((counts.writes.len(), counts.flushes), (1, 1), "{act}");

@@ -13,6 +13,7 @@ mod gate;
 mod lengths;
 mod lint;
 mod measure;
+mod modules;
 mod node;
 mod platforms;
 mod report;
@@ -33,6 +34,7 @@ usage: cargo xtask <verb>
                        built, against the half hour of the whole
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
+  lint floors          of these only that imports point down, in no circle, in every crate
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         ("integrations", []) => node::integrations(&mut report),
         ("docs", []) => lint::docs(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
+        ("lint", ["floors"]) => lint::floors(&mut report),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
         ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),

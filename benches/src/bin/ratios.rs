@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use runlog::Store;
+use runlog::blocking::Store;
 use runlog_benches::{
     children::{self, Writes},
     floor::{self, Direct, ZeroFilled},

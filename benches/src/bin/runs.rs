@@ -3,7 +3,7 @@
 
 use std::{env, io, path::Path, process::ExitCode, time::Duration};
 
-use runlog::Store;
+use runlog::blocking::Store;
 use runlog_benches::{
     children,
     measure::{Paired, median},

@@ -14,9 +14,11 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AsyncStore, ListRuns, NewMessage, NewRun, NewSession, Orchestrator,
-    OrchestratorOptions, RawJson, RunContext, RunStatus, SpawnRequest, StoreOptions, TokioRuntime,
-    engine::storage::FsStorage, executor_fn,
+    AgentDefinition, NewMessage, NewRun, NewSession, Orchestrator, RawJson, RunStatus, Store,
+    StoreOptions,
+    agents::{OrchestratorOptions, RunContext, SpawnRequest, TokioRuntime, executor_fn},
+    engine::storage::FsStorage,
+    runs::ListRuns,
 };
 use runlog_benches::counting::CountingStorage;
 
@@ -39,7 +41,7 @@ async fn measure(agents: usize, events: usize) -> Result<(), Box<dyn Error>> {
     let folder = runlog_benches::workload::folder()?;
     let storage = CountingStorage::new(FsStorage::new(folder.path().join("store")));
     let flushes = storage.flushes();
-    let store = AsyncStore::open_on(Arc::new(storage), StoreOptions::default())?;
+    let store = Store::open_on(Arc::new(storage), StoreOptions::default())?;
     store
         .agents()
         .define(AgentDefinition::new("worker", "Takes notes."))

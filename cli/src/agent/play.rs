@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runlog::{AgentInstance, Run, Store};
+use runlog::{AgentInstance, Run, blocking::Store};
 
 use super::{
     child::{Child, ChildEvent, Ended, Opening},

@@ -1,8 +1,10 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
 use runlog::{
-    AgentSummary, ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId,
-    SpawnResult, spawn_requests, transcript::NewContextEvent,
+    ErrorKind, InstanceId, RawJson, RunId, SessionId,
+    agents::{AgentSummary, SpawnResult, spawn_requests},
+    contexts::{ContextEventKind, EventOptions},
+    transcripts::NewContextEvent,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -4,7 +4,8 @@
 //! of the lines.
 
 use runlog::{
-    ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent,
+    ErrorKind, RawJson, blocking::RunRecorder, contexts::ContextEventKind, runs::RunEntry,
+    transcripts::NewContextEvent,
 };
 
 use super::{

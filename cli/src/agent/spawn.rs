@@ -1,8 +1,8 @@
 //! [`Spawner`]: spawns agents for a program that asks for it, while what the program says is recorded on.
 
 use runlog::{
-    AgentSummary, ErrorKind, Orchestrator, RawJson, Run, RunContext, RunId, SpawnRequest,
-    SpawnResult,
+    ErrorKind, Orchestrator, RawJson, Run, RunId,
+    agents::{AgentSummary, RunContext, SpawnRequest, SpawnResult},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 

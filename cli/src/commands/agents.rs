@@ -2,7 +2,11 @@
 
 use std::{fs, io::Read, path::PathBuf};
 
-use runlog::{AgentDefinition, AgentVisibility, ListAgents, read_json};
+use runlog::{
+    AgentDefinition,
+    agents::{AgentVisibility, ListAgents},
+    contexts::read_json,
+};
 use serde::Serialize;
 
 use crate::{
@@ -122,7 +126,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                     project,
                     visibility: *visibility,
                     limit: *limit,
-                    after,
+                    cursor: after,
                 },
                 out,
             )
@@ -139,16 +143,16 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
     let page = store.agents().list(options).map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&Page {
-            agents: page.agents,
+            agents: page.items,
             next: page.next,
         })?;
         return Ok(Exit::Ok);
     }
-    if page.agents.is_empty() {
+    if page.items.is_empty() {
         out.line("no agents")?;
         return Ok(Exit::Ok);
     }
-    let rows = page.agents.iter().map(|agent| {
+    let rows = page.items.iter().map(|agent| {
         vec![
             agent.name.clone(),
             agent.visibility.to_string(),

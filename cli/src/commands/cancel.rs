@@ -1,6 +1,11 @@
 //! `runlog cancel`: ends a run that nobody wants any more, with all that is below it.
 
-use runlog::{ListRuns, Orchestrator, OrchestratorOptions, RunId, RunStatus, Store, TokioRuntime};
+use runlog::{
+    Orchestrator, RunId, RunStatus,
+    agents::{OrchestratorOptions, TokioRuntime},
+    blocking::Store,
+    runs::ListRuns,
+};
 use serde::Serialize;
 
 use crate::{

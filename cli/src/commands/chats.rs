@@ -4,7 +4,11 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
-use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, StepStatus, StepType};
+use runlog::{
+    ErrorKind,
+    chats::{ChatFilter, ListSteps, StepStatus, StepType},
+    sessions::SessionStatus,
+};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -16,7 +20,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-With --json one document: {\"data\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
+With --json one document: {\"items\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
 \"next\": the cursor of the next page, not there on the last one}.";
 
 const AFTER_HELP_STEPS: &str = "\
@@ -127,7 +131,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         out.value(&list)?;
         return Ok(Exit::Ok);
     }
-    if list.data.is_empty() {
+    if list.items.is_empty() {
         out.line(if list.total == 0 {
             "no chats"
         } else {
@@ -135,7 +139,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Ok);
     }
-    let rows = list.data.iter().map(|chat| {
+    let rows = list.items.iter().map(|chat| {
         let mut title = chat.title.clone().unwrap_or_default();
         if chat.status == SessionStatus::Archived {
             title.insert_str(0, "[archived] ");

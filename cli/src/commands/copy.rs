@@ -1,6 +1,6 @@
 //! `runlog copy`: a session once more, whole or up to a point.
 
-use runlog::{CopySession, ErrorKind, Session, SessionId, Store};
+use runlog::{ErrorKind, Session, SessionId, blocking::Store, sessions::CopySession};
 
 use crate::{
     args::Global,

@@ -7,9 +7,11 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, ContextEvent, ContextEventKind, NewFile, RawJson, Session, SessionId, Store,
-    archive::{self, What},
-    transcript::{Format, render, runlog_lines},
+    AgentInstance, RawJson, Session, SessionId,
+    archive::{self, NewFile, What},
+    blocking::Store,
+    contexts::{ContextEvent, ContextEventKind},
+    transcripts::{Format, render, runlog_lines},
 };
 
 use crate::{

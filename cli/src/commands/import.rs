@@ -8,9 +8,10 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    ErrorKind, Store,
+    ErrorKind,
     archive::ImportClock,
-    transcript::{Format, Issue, Item, Options, Parser, Severity},
+    blocking::Store,
+    transcripts::{Format, Issue, Item, Options, Parser, Severity},
 };
 use serde::Serialize;
 

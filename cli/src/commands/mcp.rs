@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use rmcp::ServiceExt;
-use runlog::{Orchestrator, OrchestratorOptions, TokioRuntime};
+use runlog::{
+    Orchestrator,
+    agents::{OrchestratorOptions, TokioRuntime},
+};
 
 use crate::{
     args::Global,

@@ -8,7 +8,11 @@ use std::{
     time::SystemTime,
 };
 
-use runlog::{AgentInstance, Playback, PlaybackOptions, RunId, Speed, Store};
+use runlog::{
+    AgentInstance, RunId,
+    blocking::{Playback, Store},
+    flows::{PlaybackOptions, Speed},
+};
 use serde::Serialize;
 
 use crate::{

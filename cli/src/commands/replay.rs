@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use runlog::ContextEvent;
+use runlog::contexts::ContextEvent;
 
 use crate::{
     args::Global,

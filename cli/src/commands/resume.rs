@@ -1,6 +1,11 @@
 //! `runlog resume --list`: the runs that can go on.
 
-use runlog::{DanglingToolCall, ListRuns, MAX_TOTAL_STEPS_PER_RUN, Page, Run, RunStatus, Store};
+use runlog::{
+    Run, RunStatus,
+    blocking::Store,
+    contexts::DanglingToolCall,
+    runs::{ListRuns, MAX_TOTAL_STEPS_PER_RUN},
+};
 use serde::Serialize;
 
 use crate::{
@@ -63,7 +68,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         items.push(row(&store, run)?);
     }
     if out.is_json() {
-        out.value(&Page {
+        out.value(&runlog::Page {
             items,
             next: page.next,
         })?;

@@ -2,7 +2,9 @@
 
 use clap::builder::RangedU64ValueParser;
 use runlog::{
-    ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, RunSummary, Store, ToolCallStatus,
+    RunId, RunStatus,
+    blocking::Store,
+    runs::{ListRunMessages, ListRuns, ListToolCalls, RunSummary, ToolCallStatus},
 };
 
 use crate::{

@@ -1,6 +1,9 @@
 //! `runlog show`: a conversation, for people.
 
-use runlog::{AgentInstance, ContextEvent, ContextEventKind, RawJson, Session};
+use runlog::{
+    AgentInstance, RawJson, Session,
+    contexts::{ContextEvent, ContextEventKind},
+};
 
 use crate::{
     args::Global,

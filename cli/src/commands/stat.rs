@@ -1,6 +1,6 @@
 //! `runlog stat`: how large the store is, and what is in it.
 
-use runlog::Store;
+use runlog::blocking::Store;
 use serde::Serialize;
 
 use crate::{
@@ -39,7 +39,7 @@ struct Report {
 /// Does it.
 pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let stat = store::engine_stat(global)?;
+    let stat = pollster::block_on(store.backend().maintenance().stat())?;
     let (sessions, instances, events) = totals(&store)?;
     let report = Report {
         store: global.store.display().to_string(),

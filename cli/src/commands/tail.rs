@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, thread, time::Duration};
 
-use runlog::engine::{Position, Record};
-use runlog::{ContextEvent, InstanceId, Store};
+use runlog::log::{Position, Record};
+use runlog::{InstanceId, blocking::Store, contexts::ContextEvent};
 use serde::Serialize;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! `runlog truncate`: a session without what came after a point.
 
-use runlog::{Session, Store};
+use runlog::{Session, blocking::Store};
 
 use crate::{
     args::Global,

@@ -7,8 +7,8 @@ use std::{
 };
 
 use runlog::{
-    Store,
     archive::{self, ImportClock, Imported},
+    blocking::Store,
 };
 
 use crate::failure::{Failure, Result};

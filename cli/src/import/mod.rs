@@ -13,8 +13,10 @@ mod target;
 use std::collections::HashMap;
 
 use runlog::{
-    ContextEventKind, InstanceId, Session, Store,
-    transcript::{self, Entry, Item},
+    InstanceId, Session,
+    blocking::Store,
+    contexts::ContextEventKind,
+    transcripts::{self, Entry, Item},
 };
 
 use self::{
@@ -136,7 +138,7 @@ impl<'a> Importer<'a> {
         done
     }
 
-    fn instance(&mut self, instance: transcript::Instance) -> Result<()> {
+    fn instance(&mut self, instance: transcripts::Instance) -> Result<()> {
         let Some(target) = self.targets.get_mut(&instance.session) else {
             return Ok(());
         };

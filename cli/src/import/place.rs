@@ -1,7 +1,8 @@
 //! Where a session goes: into the one that the store has already, or into a new one that its first batch makes.
 
 use runlog::{
-    ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store, transcript::Entry,
+    ErrorKind, NewSession, RawJson, Session, SessionId, blocking::Store,
+    contexts::ContextEventKind, transcripts::Entry,
 };
 
 use super::target::{Placed, Target};

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use runlog::transcript::{self, Format};
+use runlog::transcripts::{self, Format};
 
 use super::{
     archive::is_archive,
@@ -60,7 +60,7 @@ fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
         }
         if read.contains(&b'\n') {
             let lines = whole_lines(&beginning);
-            if Table::detect(lines).is_some() || transcript::detect(lines).is_ok() {
+            if Table::detect(lines).is_some() || transcripts::detect(lines).is_ok() {
                 break;
             }
             bytes_max = LOOKED_AT_BYTES;

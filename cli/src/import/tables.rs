@@ -5,8 +5,10 @@ use std::io::BufRead;
 
 use clap::builder::PossibleValue;
 use runlog::{
-    ErrorKind, ImportOptions, ImportReport, Store,
-    transcript::{self, Format},
+    ErrorKind,
+    blocking::Store,
+    chats::{ImportOptions, ImportReport},
+    transcripts::{self, Format},
 };
 use serde_json::{Map, Value};
 
@@ -75,7 +77,7 @@ impl Table {
             if let Some(table) = Self::of_line(line) {
                 return Some(table);
             }
-            if transcript::detect(line).is_ok() {
+            if transcripts::detect(line).is_ok() {
                 return None;
             }
         }

@@ -9,9 +9,10 @@ use std::{
 };
 
 use runlog::{
-    AgentInstance, Events, InstanceId, NewSession, RawJson, Session, SessionId, SessionStatus,
-    Store,
-    transcript::{
+    AgentInstance, InstanceId, NewSession, RawJson, Session, SessionId,
+    blocking::{Events, Store},
+    sessions::SessionStatus,
+    transcripts::{
         self, Entry, ImportMark,
         keep::{Aside, EntryBatch, aside_stream},
     },
@@ -27,7 +28,7 @@ use crate::{
 
 /// A session under way.
 pub(super) struct Target {
-    pub(super) head: transcript::Session,
+    pub(super) head: transcripts::Session,
     pub(super) instances: Vec<TargetInstance>,
     /// The instances of the session in the store that no other was found to be.
     pub(super) there: Vec<AgentInstance>,
@@ -85,7 +86,7 @@ impl TargetInstance {
 }
 
 impl Target {
-    pub(super) fn new(head: transcript::Session) -> Self {
+    pub(super) fn new(head: transcripts::Session) -> Self {
         Self {
             head,
             instances: Vec::new(),

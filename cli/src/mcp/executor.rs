@@ -7,7 +7,11 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use runlog::{AgentEnd, AgentError, Execution, Executor, Role, RunContext, RunId, Store};
+use runlog::{
+    Role, RunId,
+    agents::{AgentEnd, AgentError, Execution, Executor, RunContext},
+    blocking::Store,
+};
 
 use crate::{
     agent::{Child, Conclusion, Recorded, Recorder, Spawner, Stopper, opening, record, reply},

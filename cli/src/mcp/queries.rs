@@ -1,8 +1,10 @@
 //! What there is to ask of runs, as tools: each takes JSON and gives JSON, and changes nothing.
 
 use runlog::{
-    AsyncStore, Error, ErrorKind, ListFlows, ListRunMessages, ListRuns, ListToolCalls, RunId,
-    RunStatus, SessionId, ToolCallStatus, ToolDefinition,
+    Error, ErrorKind, RunId, RunStatus, SessionId, Store,
+    agents::ToolDefinition,
+    flows::ListFlows,
+    runs::{ListRunMessages, ListRuns, ListToolCalls, ToolCallStatus},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -153,7 +155,7 @@ struct OneToolCall {
 /// # Errors
 /// What is wrong with the arguments, and those of reading the store.
 pub(crate) async fn answer(
-    store: &AsyncStore,
+    store: &Store,
     tool: &str,
     arguments: Map<String, Value>,
 ) -> runlog::Result<Option<Value>> {

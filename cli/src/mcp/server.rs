@@ -11,8 +11,11 @@ use rmcp::{
     service::RequestContext,
 };
 use runlog::{
-    AsyncRunRecorder, AsyncStore, LIST_AVAILABLE_AGENTS, NewRun, NewSession, Orchestrator,
-    RunStatus, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests, tool_definitions,
+    NewRun, NewSession, Orchestrator, RunRecorder, RunStatus, Store,
+    agents::{
+        LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests,
+        tool_definitions,
+    },
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -33,12 +36,12 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    store: AsyncStore,
+    store: Store,
     project: Option<String>,
     /// What spawns agents; `None` where there are none to spawn.
     orchestrator: Option<Orchestrator>,
     /// The run that the client's sub-agents are those of, once it spawned some.
-    client: Mutex<Option<AsyncRunRecorder>>,
+    client: Mutex<Option<RunRecorder>>,
     /// Cancelled when the client is gone.
     gone: CancellationToken,
 }
@@ -46,7 +49,7 @@ struct Shared {
 impl Server {
     /// A server of a store, and of the agents that an orchestrator knows.
     pub(crate) fn new(
-        store: AsyncStore,
+        store: Store,
         project: Option<String>,
         orchestrator: Option<Orchestrator>,
     ) -> Self {

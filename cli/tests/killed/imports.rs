@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use runlog::Store;
+use runlog::blocking::Store;
 use serde_json::Value;
 
 use super::{

@@ -16,7 +16,7 @@ mod tracer;
 use std::{fs, path::Path};
 
 use common::{Place, Said};
-use runlog::Store;
+use runlog::blocking::Store;
 use state::{STORE, State};
 
 /// Which writes a command is killed before.

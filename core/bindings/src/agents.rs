@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use runlog::{AgentDefinition, AgentSummary, ListAgents, Page};
+use runlog::{
+    AgentDefinition, Page,
+    agents::{AgentSummary, ListAgents},
+};
 
 use crate::{
     calls::{calls, write},

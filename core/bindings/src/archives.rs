@@ -14,8 +14,9 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore, ErrorKind, RunId, SessionId, Store,
+    ErrorKind, RunId, SessionId, Store,
     archive::{self, Exported, Imported, What},
+    blocking,
 };
 use serde::Deserialize;
 
@@ -100,7 +101,7 @@ calls! {
 
 impl GivenWhat {
     /// The sessions that are asked for; `None` for the whole store.
-    async fn chosen(self, store: &AsyncStore) -> Result<Option<Vec<SessionId>>> {
+    async fn chosen(self, store: &Store) -> Result<Option<Vec<SessionId>>> {
         if self.sessions.is_none() && self.runs.is_none() {
             return Ok(None);
         }
@@ -144,7 +145,11 @@ fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
 
 /// Writes an archive to a file, which gets its name when it is whole.
 #[cfg(not(target_family = "wasm"))]
-fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result<Exported> {
+fn export_to(
+    store: &blocking::Store,
+    path: &Path,
+    chosen: Option<&[SessionId]>,
+) -> Result<Exported> {
     let unwritten = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let message = format!(
@@ -155,7 +160,7 @@ fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result
         }
         _ => failed(error, "write", path),
     };
-    let mut file = runlog::NewFile::create(path).map_err(unwritten)?;
+    let mut file = archive::NewFile::create(path).map_err(unwritten)?;
     let done = archive::export(store, what_of(chosen), &mut |line| {
         file.write_all(line).map_err(unwritten)
     })?;
@@ -164,7 +169,7 @@ fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result
 }
 
 #[cfg(target_family = "wasm")]
-fn export_to(_: &Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
+fn export_to(_: &blocking::Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
     Err(Failure::invalid(
         "there are no files here to export to; read the export instead",
     ))
@@ -172,7 +177,7 @@ fn export_to(_: &Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
 
 /// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it.
 fn export_pieces(
-    store: Store,
+    store: blocking::Store,
     chosen: Option<Vec<SessionId>>,
 ) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
     let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
@@ -204,7 +209,7 @@ fn export_pieces(
     Ok(receive)
 }
 
-fn import_from(store: &Store, path: &Path, strict: bool) -> Result<Imported> {
+fn import_from(store: &blocking::Store, path: &Path, strict: bool) -> Result<Imported> {
     let mut source = || {
         let file = File::open(path).map_err(|error| {
             let message = format!("can't read {}: {error}", path.display());
@@ -242,7 +247,7 @@ impl Upload {
     }
 
     /// Takes what was written so far into a store.
-    fn import(&mut self, store: &Store, strict: bool) -> Result<Imported> {
+    fn import(&mut self, store: &blocking::Store, strict: bool) -> Result<Imported> {
         let done = archive::import(store, None, strict, &mut || Ok(Box::new(self.read()?)));
         // It was read with the handle that it is written with, which goes on at the end.
         self.file
@@ -340,7 +345,7 @@ mod tests {
     #[test]
     fn of_two_exports_to_one_file_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().join("store")).unwrap();
+        let store = blocking::Store::open(folder.path().join("store")).unwrap();
         let one = store.create_session(NewSession::titled("one")).unwrap().id;
         for number in 0..50 {
             store
@@ -389,7 +394,7 @@ mod tests {
     #[test]
     fn a_file_beside_an_export_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().join("store")).unwrap();
+        let store = blocking::Store::open(folder.path().join("store")).unwrap();
         let (path, beside) = (
             folder.path().join("a.jsonl"),
             folder.path().join("a.jsonl.partial"),
@@ -426,7 +431,7 @@ mod tests {
             ["one two ", "one two "]
         );
         // What was refused can be gone on with.
-        let store = Store::in_memory();
+        let store = blocking::Store::in_memory();
         assert_eq!(
             upload.import(&store, false).unwrap_err().code,
             "invalid_input"
@@ -437,11 +442,11 @@ mod tests {
 
     #[test]
     fn an_archive_is_imported_from_a_file_without_a_name() {
-        let store = Store::in_memory();
+        let store = blocking::Store::in_memory();
         let session = store.create_session(NewSession::named("trip")).unwrap();
         let mut upload = Upload::create(std::env::temp_dir()).unwrap();
         archive::export(&store, What::All, &mut |line| upload.write(line)).unwrap();
-        let other = Store::in_memory();
+        let other = blocking::Store::in_memory();
         let imported = upload.import(&other, false).unwrap();
         assert_eq!((imported.sessions.len(), imported.conflicts.len()), (1, 0));
         assert_eq!(other.find_session("trip").unwrap(), session);

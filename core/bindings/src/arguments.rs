@@ -25,7 +25,8 @@ impl Input<'_> {
         } else {
             self.arguments
         };
-        runlog::read_json(text).map_err(|told| Failure::invalid(told_in_javascript(&told)))
+        runlog::contexts::read_json(text)
+            .map_err(|told| Failure::invalid(told_in_javascript(&told)))
     }
 
     /// The contents as one JSON value, byte for byte.

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    Chat, ChatFilter, ChatList, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest,
-    Page, RawJson, ResumeAction, Resumption, StackLevel, Step,
+    Page, RawJson,
+    chats::{
+        Chat, ChatFilter, ChatList, ChatMessage, ImportReport, ListSteps, MessageFilter,
+        NewRequest, ResumeAction, Resumption, StackLevel, Step,
+    },
 };
 use serde::Serialize;
 

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AgentInstance, AppendOptions, AppendResult, AsyncStore, ContextEvent, ContextEventKind,
-    DanglingToolCall, ErrorKind, EventOptions, Followed, InstanceId, Message, RawJson, RawMessage,
-    Role, RunId, ToolResultMark,
+    AgentInstance, ErrorKind, InstanceId, Message, RawJson, Role, RunId, Store,
+    contexts::{
+        AppendOptions, AppendResult, ContextEvent, ContextEventKind, DanglingToolCall,
+        EventOptions, Followed, RawMessage, ToolResultMark,
+    },
 };
 use serde::Serialize;
 
@@ -107,7 +109,7 @@ pub(crate) fn message_array(messages: &[Message]) -> Packed<RawJson> {
 }
 
 async fn page_of_events(
-    store: AsyncStore,
+    store: Store,
     instance: InstanceId,
     from: u64,
 ) -> Result<Packed<EventHeads>> {
@@ -117,12 +119,12 @@ async fn page_of_events(
     pack_events(instance, page, next)
 }
 
-async fn replay(store: AsyncStore, instance: InstanceId, from: u64) -> Result<Vec<Message>> {
+async fn replay(store: Store, instance: InstanceId, from: u64) -> Result<Vec<Message>> {
     let context = store.context(instance).await?;
     Ok(context.replay_from_sequence(from).await?)
 }
 
-async fn instance_there(store: AsyncStore, instance: InstanceId) -> Result<AgentInstance> {
+async fn instance_there(store: Store, instance: InstanceId) -> Result<AgentInstance> {
     store.get_instance(instance).await?.ok_or_else(|| {
         Failure::new(
             ErrorKind::NotFound,

@@ -3,7 +3,10 @@
 
 use std::{cell::RefCell, collections::VecDeque};
 
-use runlog::{AsyncFlowRun, Durability, Error, ErrorKind, RuntimeEvent};
+use runlog::{
+    Durability, Error, ErrorKind,
+    flows::{FlowRun, RuntimeEvent},
+};
 use tokio::sync::oneshot;
 
 use crate::Result;
@@ -62,7 +65,7 @@ impl RecordQueue {
     /// Records what waits until the answer is there. Calls come in the order in which their events were added.
     pub(crate) async fn record(
         &self,
-        flow: &mut AsyncFlowRun,
+        flow: &mut FlowRun,
         mut answer: oneshot::Receiver<Result<u64>>,
     ) -> Result<u64> {
         loop {

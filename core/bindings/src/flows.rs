@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncFlowRun, AsyncPlayback, Durability, FlowSummary, ListFlows, Page, PlaybackOptions,
-    RawJson, RecordedEvent, Resumed, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, durability,
+    Durability, Page, RawJson, RunId, durability,
+    flows::{
+        FlowRun, FlowSummary, ListFlows, Playback, PlaybackOptions, RecordedEvent, Resumed,
+        RunSnapshot, RuntimeCommand, RuntimeEvent,
+    },
 };
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -28,14 +31,14 @@ const PAGE_BYTES: usize = 1 << 20;
 /// A flow under way. Its calls are done one after the other, in the order in which they come.
 pub(crate) struct FlowObject {
     of: Rc<StoreObject>,
-    flow: Rc<Mutex<AsyncFlowRun>>,
+    flow: Rc<Mutex<FlowRun>>,
     records: Rc<RecordQueue>,
 }
 
 /// A flow that is played back, one page after the other.
 pub(crate) struct PlaybackObject {
     of: Rc<StoreObject>,
-    playback: Mutex<AsyncPlayback>,
+    playback: Mutex<Playback>,
 }
 
 /// A flow, and what it goes on with where it was resumed.
@@ -64,7 +67,7 @@ struct PlayedHead(f64, u64, u64, u64, usize);
 fn made(
     of: Rc<StoreObject>,
     scope: &Scope,
-    flow: AsyncFlowRun,
+    flow: FlowRun,
     resumed: Option<Resumed>,
 ) -> Result<Made<FlowState>> {
     let told = FlowState {
@@ -87,10 +90,10 @@ calls! {
     }
 
     createFlow { run: Option<RunId> } -> Made<FlowState> =>
-        write(async move { made(maker, &scope, AsyncFlowRun::create(&store, run).await?, None) });
+        write(async move { made(maker, &scope, FlowRun::create(&store, run).await?, None) });
     resumeFlow { run: RunId, message: Option<String> } -> Made<FlowState> => {
         let resuming = of.run_blocking(async move {
-            AsyncFlowRun::resume(&store, run, message.as_deref()).await
+            FlowRun::resume(&store, run, message.as_deref()).await
         });
         wait(async move {
             let (flow, resumed) = resuming.await?;
@@ -103,7 +106,7 @@ calls! {
         of.read(async move { store.flows().get(run).await });
     playback { run: RunId, #[serde(default)] options: PlaybackOptions } -> Made<Option<RunSnapshot>> => {
         let opening = of.run_blocking(async move {
-            AsyncPlayback::new(&store, run, options).await
+            Playback::new(&store, run, options).await
         });
         wait(async move {
             let playback = opening.await?;
@@ -118,7 +121,7 @@ impl FlowObject {
     /// An answer that needs the flow to itself.
     fn with<T: IntoReply + 'static>(
         &self,
-        work: impl AsyncFnOnce(&mut AsyncFlowRun) -> runlog::Result<T> + 'static,
+        work: impl AsyncFnOnce(&mut FlowRun) -> runlog::Result<T> + 'static,
     ) -> Told<T> {
         let flow = Rc::clone(&self.flow);
         self.records.end_turn();
@@ -132,7 +135,7 @@ fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
 }
 
 /// Takes over the state; the inbox is the flow's own.
-fn replace(flow: &mut AsyncFlowRun, state: RunSnapshot) {
+fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     let inbox = std::mem::take(&mut flow.state_mut().inbox);
     *flow.state_mut() = RunSnapshot { inbox, ..state };
 }

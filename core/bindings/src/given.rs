@@ -2,7 +2,10 @@
 
 use std::{fmt, marker::PhantomData};
 
-use runlog::{AgentDefinition, Chat, ChatMessage, Step, Updates};
+use runlog::{
+    AgentDefinition,
+    chats::{Chat, ChatMessage, Step, Updates},
+};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor},
@@ -156,7 +159,7 @@ mod schema {
 
 #[cfg(test)]
 mod tests {
-    use runlog::read_json;
+    use runlog::contexts::read_json;
 
     use super::*;
 

@@ -17,7 +17,7 @@ pub type Work = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub struct Host {
     /// Time, randomness and threads, for stores.
-    pub engine: Arc<dyn runlog::Host>,
+    pub engine: Arc<dyn runlog::engine::Host>,
     /// Does work that may block, in another thread if there is one, and without waiting for it then.
     pub offload: Arc<dyn Fn(Work) + Send + Sync>,
 }

@@ -10,8 +10,12 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, Execution, Executor, Orchestrator, OrchestratorOptions, ResumeOptions,
-    ResumeReport, Run, RunContext, RunHandle, RunId, SpawnResult, StartAgent,
+    AgentDefinition, Orchestrator, Run, RunId,
+    agents::{
+        Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle, SpawnResult,
+        StartAgent,
+    },
+    runs::ResumeOptions,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -117,14 +121,14 @@ impl From<ResumeReport> for Report {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct DefinedTool {
-    definition: runlog::ToolDefinition,
+    definition: runlog::agents::ToolDefinition,
     openai: Value,
     anthropic: Value,
 }
 
 /// The definitions of the tools that models are given, in each provider's form too.
 pub(crate) fn tool_definitions() -> Vec<DefinedTool> {
-    let tools = runlog::tool_definitions().into_iter();
+    let tools = runlog::agents::tool_definitions().into_iter();
     let forms = tools.map(|tool| DefinedTool {
         openai: tool.to_openai(),
         anthropic: tool.to_anthropic(),

@@ -2,7 +2,11 @@
 
 use std::rc::Rc;
 
-use runlog::{AppendOptions, AsyncRunRecorder, RawJson, Recorded, Run, ToolOutcome};
+use runlog::{
+    RawJson, Run, RunRecorder,
+    contexts::AppendOptions,
+    runs::{Recorded, ToolOutcome},
+};
 
 use crate::{
     Result,
@@ -16,11 +20,11 @@ use crate::{
 /// Writes one run while it happens.
 pub(crate) struct RecorderObject {
     of: Rc<StoreObject>,
-    recorder: AsyncRunRecorder,
+    recorder: RunRecorder,
 }
 
 impl RecorderObject {
-    pub(crate) fn new(of: Rc<StoreObject>, recorder: AsyncRunRecorder) -> Self {
+    pub(crate) fn new(of: Rc<StoreObject>, recorder: RunRecorder) -> Self {
         Self { of, recorder }
     }
 }
@@ -51,7 +55,7 @@ impl Object for RecorderObject {
 }
 
 calls! {
-    (of: &AsyncRunRecorder, _scope, input) { let recorder = of.clone(); }
+    (of: &RunRecorder, _scope, input) { let recorder = of.clone(); }
 
     run {} -> Run => known(Ok::<_, crate::Failure>(recorder.run()));
     nextStep {} -> u32 => write(async move { recorder.next_step().await });
@@ -68,7 +72,7 @@ calls! {
         write(async move { recorder.record_tool_call(message, &outcomes).await })
     };
     pause { text: Option<String> } -> Run => {
-        let reason = text.unwrap_or_else(|| runlog::pause_reason::REQUESTED.to_owned());
+        let reason = text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
         write(async move { recorder.pause(&reason).await })
     };
     complete { text: Option<String> } -> Run =>

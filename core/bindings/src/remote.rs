@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use runlog::{AgentEnd, AgentError, RunContext, Runtime, Task};
+use runlog::agents::{AgentEnd, AgentError, RunContext, Runtime, Task};
 use tokio::sync::oneshot;
 
 use crate::tasks::Woken;

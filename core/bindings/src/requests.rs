@@ -2,7 +2,10 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use runlog::{AsyncRequestBuffer, ChatMessage, RawJson, RequestEnd, StepType};
+use runlog::{
+    RawJson,
+    chats::{ChatMessage, RequestBuffer, RequestEnd, StepType},
+};
 use serde::Serialize;
 
 use crate::{
@@ -21,7 +24,7 @@ pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
     host: Host,
     /// Not here while its exit is written, or once that was.
-    request: RefCell<Option<AsyncRequestBuffer>>,
+    request: RefCell<Option<RequestBuffer>>,
 }
 
 /// Where a request is.
@@ -43,7 +46,7 @@ impl RequestObject {
     pub(crate) fn made(
         of: Rc<StoreObject>,
         scope: &Scope,
-        request: AsyncRequestBuffer,
+        request: RequestBuffer,
     ) -> Result<Made<RequestPlace>> {
         let place = place(&request);
         let object = Rc::new(Self {
@@ -57,7 +60,7 @@ impl RequestObject {
 
     fn with<T: IntoReply>(
         &self,
-        work: impl FnOnce(&mut AsyncRequestBuffer) -> runlog::Result<T>,
+        work: impl FnOnce(&mut RequestBuffer) -> runlog::Result<T>,
     ) -> Told<T> {
         let mut request = self.request.borrow_mut();
         known(match request.as_mut() {
@@ -83,7 +86,7 @@ fn ended() -> Failure {
     Failure::invalid("the request has ended already; begin another")
 }
 
-fn place(request: &AsyncRequestBuffer) -> RequestPlace {
+fn place(request: &RequestBuffer) -> RequestPlace {
     RequestPlace {
         chat_id: request.chat_id().to_owned(),
         request_id: request.request_id().to_owned(),

@@ -3,10 +3,17 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
-    AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait, durability,
-    engine::{Preallocation, storage::MemoryStorage, storage::Storage},
+    Store, StoreOptions,
+    backend::if_supported,
+    durability,
+    engine::{
+        Embedded, Missing, Mode, Preallocation, Wait,
+        storage::{MemoryStorage, Storage},
+    },
+    log::Recovery,
+    sessions::ListSessions,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{
     Failure, Host, Result,
@@ -70,21 +77,6 @@ enum GivenPreallocation {
     None,
 }
 
-/// What opening found.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Recovery"))]
-struct Opened {
-    /// Whether the store was closed, not left by a crash, or was just made.
-    clean: bool,
-    /// How many records of the active segment were read, because no checkpoint covered them.
-    records_scanned: u64,
-    /// How many sealed segments' index blocks were read, because no checkpoint covered them.
-    index_blocks_read: u64,
-    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
-    torn_bytes: u64,
-}
-
 impl Open {
     fn options(&self, host: &Host) -> StoreOptions {
         let mut options = StoreOptions::with_host(Arc::clone(&host.engine));
@@ -110,7 +102,7 @@ impl Open {
     }
 }
 
-fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Opened>>> {
+fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>>> {
     if path.is_empty() || path.contains('\0') {
         return Err(Failure::invalid("open needs the path of a folder"));
     }
@@ -153,7 +145,7 @@ fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
     ))
 }
 
-fn open_in_memory(scope: &Scope, options: &Open) -> Result<Made<Opened>> {
+fn open_in_memory(scope: &Scope, options: &Open) -> Result<Made<Recovery>> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let host = Host {
         engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))),
@@ -177,24 +169,18 @@ fn open_on(
     under_way: UnderWay,
     in_memory: bool,
 ) -> Result<SharedStore> {
-    let embedded = Embedded::open_on(Arc::clone(&storage), options, Wait::Await)?;
-    let engine = embedded.engine().clone();
-    let store = AsyncStore::with_backend(Arc::new(Watched {
+    let embedded = Embedded::open_on(storage, options, Wait::Await)?;
+    let store = Store::with_backend(Arc::new(Watched {
         embedded,
         under_way,
     }));
-    Ok(SharedStore {
-        store,
-        engine,
-        storage,
-        in_memory,
-    })
+    Ok(SharedStore { store, in_memory })
 }
 
 /// Memory needs no threads to write to: whoever appends does it, at once.
-struct Threadless(Arc<dyn runlog::Host>);
+struct Threadless(Arc<dyn runlog::engine::Host>);
 
-impl runlog::Host for Threadless {
+impl runlog::engine::Host for Threadless {
     fn now_ms(&self) -> u64 {
         self.0.now_ms()
     }
@@ -212,15 +198,10 @@ impl runlog::Host for Threadless {
     }
 }
 
-fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Made<Opened>> {
+fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Made<Recovery>> {
     let object = StoreObject::new(shared, scope.host.clone(), owns);
-    let recovery = object.engine()?.recovery();
-    let told = Opened {
-        clean: recovery.clean,
-        records_scanned: recovery.records_scanned,
-        index_blocks_read: recovery.index_blocks_read,
-        torn_bytes: recovery.torn_bytes,
-    };
+    let recovery = object.backend()?.maintenance().recovery();
+    let told = if_supported(recovery)?.unwrap_or_default();
     Made::new(scope, Rc::new(OpenStore(Rc::new(object))), &told)
 }
 
@@ -237,10 +218,10 @@ impl Object for Root {
 calls! {
     (_of: &Rc<Root>, scope, input) {}
 
-    open { path: String, #[serde(default)] options: Open } -> Made<Opened> =>
+    open { path: String, #[serde(default)] options: Open } -> Made<Recovery> =>
         open(scope, &path, &options)?;
-    openInMemory(options: Open) -> Made<Opened> => known(open_in_memory(scope, &options));
-    attach { token: u64 } -> Made<Opened> =>
+    openInMemory(options: Open) -> Made<Recovery> => known(open_in_memory(scope, &options));
+    attach { token: u64 } -> Made<Recovery> =>
         known(StoreObject::attach(token).and_then(|shared| opened(scope, shared, false)));
     timerOver { timer: u64 } -> () => known(Ok::<_, Failure>(scope.remote.is_over(timer)));
     toolDefinitions {} -> Vec<DefinedTool> =>

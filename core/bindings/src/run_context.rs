@@ -3,8 +3,11 @@
 use std::{cell::RefCell, rc::Rc};
 
 use runlog::{
-    AgentEnd, AgentSummary, AppendOptions, RawJson, Recorded, Run, RunContext, RunSnapshot,
-    RuntimeCommand, RuntimeEvent, SpawnResult, ToolOutcome, ToolReply,
+    RawJson, Run,
+    agents::{AgentEnd, AgentSummary, RunContext, SpawnResult, ToolReply},
+    contexts::AppendOptions,
+    flows::{RunSnapshot, RuntimeCommand, RuntimeEvent},
+    runs::{Recorded, ToolOutcome},
 };
 use serde_json::Value;
 

@@ -3,8 +3,12 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncRunRecorder, DanglingToolCall, ListRunMessages, ListRuns, ListToolCalls, NewRun, Page,
-    ResumeOptions, Role, Run, RunId, RunMessage, RunSummary, ToolCall, ToolCallStatus,
+    NewRun, Page, Role, Run, RunId, RunRecorder,
+    contexts::DanglingToolCall,
+    runs::{
+        ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, RunMessage, RunSummary, ToolCall,
+        ToolCallStatus,
+    },
 };
 use serde::Serialize;
 
@@ -97,7 +101,7 @@ fn one<T>(found: Option<T>) -> Page<T> {
 }
 
 /// A recorder, and its run.
-fn made(of: Rc<StoreObject>, scope: &Scope, recorder: AsyncRunRecorder) -> Result<Made<Run>> {
+fn made(of: Rc<StoreObject>, scope: &Scope, recorder: RunRecorder) -> Result<Made<Run>> {
     let run = recorder.run();
     Made::new(scope, Rc::new(RecorderObject::new(of, recorder)), &run)
 }

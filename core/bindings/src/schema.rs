@@ -117,14 +117,14 @@ impl Calls {
         calls.object("RootCalls", &[root::schema]);
         calls.object("StoreCalls", &STORE);
         calls.object("RecorderCalls", &[recorder::schema]);
-        calls.object("RunContextCalls", &[run_context::schema, space::schema]);
+        calls.object("RunContextCalls", &[run_context::schema]);
         calls.object(
             "OrchestratorCalls",
             &[orchestrator::calls_of_orchestrator::schema],
         );
-        let of_handle = [orchestrator::calls_of_handle::schema, space::schema];
-        calls.object("RunHandleCalls", &of_handle);
-        calls.object("RequestCalls", &[requests::schema, space::schema]);
+        calls.object("RunHandleCalls", &[orchestrator::calls_of_handle::schema]);
+        calls.object("RequestCalls", &[requests::schema]);
+        calls.object("SpaceCalls", &[space::schema]);
         calls.object("ResumptionCalls", &[chats::calls_of_resumption::schema]);
         calls.object("FlowCalls", &[flows::calls_of_flow::schema]);
         calls.object("PlaybackCalls", &[flows::calls_of_playback::schema]);

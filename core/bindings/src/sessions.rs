@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AgentInstance, CopiedSession, CopySession, InstanceId, ListSessions, NewInstance, NewSession,
-    Page, Session, SessionChanges, SessionId,
+    AgentInstance, InstanceId, NewInstance, NewSession, Page, Session, SessionId,
+    sessions::{CopiedSession, CopySession, ListSessions, SessionChanges},
 };
 
 use crate::{

@@ -1,6 +1,6 @@
 //! What is asked of a space: a request's own, or one that a tree of runs shares.
 
-use runlog::{RawJson, SharedSpace, Space};
+use runlog::{RawJson, agents::SharedSpace, chats::Space};
 
 use crate::{
     Failure, Result,

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use runlog::{RunId, SpawnRequest, max_steps, read_value};
+use runlog::{
+    RunId,
+    agents::{SpawnRequest, max_steps},
+    contexts::read_value,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -57,7 +61,7 @@ mod tests {
     fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
         for given in ["0", "1.5", "1000000000000", "\"3\""] {
             let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
-            let told = runlog::read_json::<GivenSpawn>(&request)
+            let told = runlog::contexts::read_json::<GivenSpawn>(&request)
                 .map(drop)
                 .unwrap_err();
             assert_eq!(
@@ -65,7 +69,8 @@ mod tests {
                 format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295")
             );
         }
-        let request = runlog::read_json::<GivenSpawn>(r#"{"agentName":"worker","maxSteps":3}"#);
+        let request =
+            runlog::contexts::read_json::<GivenSpawn>(r#"{"agentName":"worker","maxSteps":3}"#);
         assert_eq!(request.map(|request| request.max_steps), Ok(Some(3)));
     }
 }

@@ -12,10 +12,7 @@ use std::{
     },
 };
 
-use runlog::{
-    AsyncStore,
-    engine::{Store as Engine, storage::Storage},
-};
+use runlog::{Store, backend::Backend};
 
 use crate::{
     Failure, Host, Reply, Result,
@@ -30,9 +27,7 @@ static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// An open store, without what belongs to one thread.
 #[derive(Clone)]
 pub(crate) struct SharedStore {
-    pub(crate) store: AsyncStore,
-    pub(crate) engine: Engine,
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) store: Store,
     pub(crate) in_memory: bool,
 }
 
@@ -80,7 +75,7 @@ impl StoreObject {
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> Result<AsyncStore> {
+    pub(crate) fn store(&self) -> Result<Store> {
         Ok(self.shared()?.store.clone())
     }
 
@@ -162,14 +157,9 @@ impl StoreObject {
         Ok(token)
     }
 
-    /// What it is kept in.
-    pub(crate) fn storage(&self) -> Result<Arc<dyn Storage>> {
-        Ok(Arc::clone(&self.shared()?.storage))
-    }
-
-    /// The engine.
-    pub(crate) fn engine(&self) -> Result<Engine> {
-        Ok(self.shared()?.engine.clone())
+    /// Where it is kept.
+    pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(self.shared()?.store.backend()))
     }
 
     fn unshare(&self) {

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncStore, Durability,
-    backend::Page,
+    Durability, Store,
+    backend::{Backend, Page},
     durability,
-    engine::{
+    log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
-        Snapshot, Store as Engine, StreamId, StreamInfo,
+        Snapshot, StreamId, StreamInfo,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,7 @@ impl From<Appended> for AppendedOps {
 }
 
 fn commit(
-    engine: &Engine,
+    backend: &dyn Backend,
     mut data: &[u8],
     ops: Vec<GivenOp>,
     key: Option<&str>,
@@ -280,11 +280,11 @@ fn commit(
         key: key.map(str::as_bytes),
         durability,
     };
-    let commit = engine.stage(&batch)?;
+    let commit = backend.maintenance().stage(&batch)?;
     Ok(write(async move { commit.await.map(AppendedOps::from) }))
 }
 
-async fn read(store: AsyncStore, read: Read) -> Result<Packed<()>> {
+async fn read(store: Store, read: Read) -> Result<Packed<()>> {
     let options = ReadOptions {
         first: Sequence(read.first),
         last: read.last.map_or(Sequence::MAX, Sequence),
@@ -301,7 +301,7 @@ async fn read(store: AsyncStore, read: Read) -> Result<Packed<()>> {
     Ok(Packed::new(pack_records(&page.records, next)))
 }
 
-async fn scan(store: AsyncStore, from: u64, limit: Option<u64>) -> Result<Packed<()>> {
+async fn scan(store: Store, from: u64, limit: Option<u64>) -> Result<Packed<()>> {
     let limit = limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS);
     let Page { records, next } = store.backend().scan(Position(from), limit).await?;
     // Where to go on is known at the end too: the log grows.
@@ -325,33 +325,34 @@ fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<Beside<Option<SnapshotHe
 calls! {
     (of: &Rc<StoreObject>, _scope, input) {}
 
-    append {} -> Outcome => write(Staged::stage(&of.engine()?, input.data)?);
+    append {} -> Outcome => write(Staged::stage(&*of.backend()?, input.data)?);
     commit {
         ops: Vec<GivenOp>,
         key: Option<String>,
         #[serde(default, deserialize_with = "durability::deserialize")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
         durability: Option<Durability>,
-    } -> AppendedOps => commit(&of.engine()?, input.data, ops, key.as_deref(), durability)?;
+    } -> AppendedOps => commit(&*of.backend()?, input.data, ops, key.as_deref(), durability)?;
     read(options: Read) -> Packed<()> => of.read(read(of.store()?, options));
     scan { from: u64, limit: Option<u64> } -> Packed<()> =>
         of.read(scan(of.store()?, from, limit));
     record { position: u64 } -> Packed<()> => {
-        let engine = of.engine()?;
+        let backend = of.backend()?;
         of.read(async move {
-            let record = engine.record(Position(position))?;
+            let record = backend.maintenance().record(Position(position)).await?;
             Ok::<_, Failure>(Packed::new(pack_records(record.as_slice(), 0)))
         })
     };
     stream { #[cfg_attr(feature = "schema", schemars(with = "String"))] stream: Uuid }
         -> Option<Stream> => {
-        let engine = of.engine()?;
-        of.read(async move { engine.stream(StreamId(stream)).map(|found| found.map(Stream::from)) })
+        let backend = of.backend()?;
+        of.read(async move { backend.stream(StreamId(stream)).await.map(|found| found.map(Stream::from)) })
     };
     streams {} -> Vec<Stream> => {
-        let engine = of.engine()?;
+        let backend = of.backend()?;
         of.read(async move {
-            engine.streams().map(|found| found.into_iter().map(Stream::from).collect())
+            let found = backend.maintenance().streams().await?;
+            Ok::<_, Failure>(found.into_iter().map(Stream::from).collect())
         })
     };
     latestSnapshot {
@@ -359,12 +360,12 @@ calls! {
         stream: Uuid,
         at_or_before: Option<u64>,
     } -> Beside<Option<SnapshotHead>> => {
-        let engine = of.engine()?;
+        let backend = of.backend()?;
         let at = at_or_before.map_or(Sequence::MAX, Sequence);
-        of.read(async move { snapshot_parts(engine.latest_snapshot(StreamId(stream), at)?) })
+        of.read(async move { snapshot_parts(backend.latest_snapshot(StreamId(stream), at).await?) })
     };
     lastPosition {} -> u64 => {
-        let engine = of.engine()?;
-        of.read(async move { engine.last_position().map(|last| last.0) })
+        let backend = of.backend()?;
+        of.read(async move { backend.maintenance().last_position().await.map(|last| last.0) })
     };
 }

@@ -298,7 +298,8 @@ impl SerializeMap for Items<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use runlog::{Chat, RawJson};
+    use runlog::{RawJson, chats::Chat};
+    use serde::Serialize;
     use serde_json::json;
 
     use super::*;

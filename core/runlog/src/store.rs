@@ -1,41 +1,47 @@
-//! [`AsyncStore`]: sessions and agent instances, and the way to their contexts.
+//! [`Store`]: sessions and agent instances, and the way to their contexts.
 
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
 
-use runlog_engine::{Embedded, Wait, storage::Storage};
+use runlog_engine::{Embedded, Mode, Wait, storage::Storage};
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, Page, RunId, Session,
     SessionChanges, SessionDeleted, SessionId, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, Mode, NewInstance, NewSession, Result, StoreOptions,
+    Error, Result, StoreOptions,
+    agents::{Agents, AgentsFold},
     backend::Backend,
-    catalog::{CatalogReader, Change, Guard},
     chats::{ChatCache, Claims},
-    cursor::{Cursor, Kind as CursorKind},
+    contexts::{Context, Contexts},
     flows::{FlowsReader, FlowsShared},
-    journal::Queues,
-    lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
-    orchestration::{AgentsFold, AsyncAgents},
-    projection::Folded,
-    repository::AsyncContextRepository,
-    runs::{AsyncRuns, RunsReader, RunsShared, check_limit},
-    service::AsyncContextService,
+    journal::{
+        attempts::Queues,
+        cursor::{Cursor, Kind as CursorKind},
+        projection::Folded,
+    },
+    runs::{Runs, RunsReader, RunsShared, check_limit},
+    sessions::{
+        NewInstance, NewSession,
+        catalog::{CatalogReader, Change, Guard},
+        lookup::{
+            check_free, check_instance, check_unused, find_session, live_session, root_instance,
+        },
+    },
 };
 
-/// A store, for callers that await. [`Store`](crate::Store) is the same for callers that wait.
+/// A store. [`blocking::Store`](crate::blocking::Store) is the same for callers that wait.
 ///
 /// Cheap to clone; all clones are the same store.
 ///
 /// ```
-/// use runlog::{AsyncStore, NewMessage, NewSession};
+/// use runlog::{NewMessage, NewSession, Store};
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
+/// let store = Store::in_memory();
 /// let session = store.create_session(NewSession::titled("Weather")).await?;
 /// let agent = store.create_instance(session.id, "planner", None).await?;
 /// let context = store.context(agent.id).await?;
@@ -44,14 +50,12 @@ use crate::{
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncStore {
+pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
-    /// The same backend, where it is the engine in this process.
-    embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
     pub(crate) flows: FlowsReader,
@@ -75,7 +79,7 @@ pub(crate) struct Folds {
     recovered: Arc<OnceLock<Vec<RunId>>>,
 }
 
-impl AsyncStore {
+impl Store {
     /// A store in memory, gone with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
@@ -84,7 +88,7 @@ impl AsyncStore {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(Embedded::in_memory(host, Wait::Await))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Await)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is
@@ -129,7 +133,7 @@ impl AsyncStore {
 
     /// A store just opened: the runs that its last writer left running are paused.
     pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
-        let store = Self::with_embedded(embedded);
+        let store = Self::with_backend(Arc::new(embedded));
         if mode == Mode::Write {
             // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
             let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
@@ -140,19 +144,10 @@ impl AsyncStore {
 
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, None, Folds::default())
+        Self::on(backend, Folds::default())
     }
 
-    /// A store on the engine in this process.
-    pub fn with_embedded(embedded: Embedded) -> Self {
-        Self::embedding(embedded, Folds::default())
-    }
-
-    fn embedding(embedded: Embedded, folds: Folds) -> Self {
-        Self::on(Arc::new(embedded.clone()), Some(embedded), folds)
-    }
-
-    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
+    fn on(backend: Arc<dyn Backend>, folds: Folds) -> Self {
         let catalog = CatalogReader::new(
             Arc::clone(&backend),
             Arc::clone(&folds.catalog),
@@ -163,7 +158,6 @@ impl AsyncStore {
         Self {
             shared: Arc::new(Shared {
                 backend,
-                embedded,
                 catalog,
                 runs,
                 flows,
@@ -184,15 +178,10 @@ impl AsyncStore {
         &self.shared.folds.agents
     }
 
-    /// The engine in this process, for what only it has. `None` on another backend.
-    pub fn embedded(&self) -> Option<&Embedded> {
-        self.shared.embedded.as_ref()
-    }
-
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
-        match self.embedded() {
-            Some(embedded) => Self::embedding(embedded.with_wait(wait), self.shared.folds.clone()),
+        match self.backend().waiting(wait) {
+            Some(backend) => Self::on(backend, self.shared.folds.clone()),
             None => self.clone(),
         }
     }
@@ -472,33 +461,33 @@ impl AsyncStore {
     }
 
     /// All contexts of the store, by instance id.
-    pub fn contexts(&self) -> AsyncContextRepository {
-        AsyncContextRepository::new(self.clone())
+    pub fn contexts(&self) -> Contexts {
+        Contexts::new(self.clone())
     }
 
     /// The context of one agent instance.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub async fn context(&self, instance: InstanceId) -> Result<AsyncContextService> {
-        AsyncContextService::new(self.contexts(), instance).await
+    pub async fn context(&self, instance: InstanceId) -> Result<Context> {
+        Context::new(self.contexts(), instance).await
     }
 
     /// All runs of the store.
-    pub fn runs(&self) -> AsyncRuns {
-        AsyncRuns::new(self.clone())
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.clone())
     }
 
     /// The definitions of the agents of each project.
-    pub fn agents(&self) -> AsyncAgents {
-        AsyncAgents::new(self.clone())
+    pub fn agents(&self) -> Agents {
+        Agents::new(self.clone())
     }
 
     /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
     /// has done it.
     ///
     /// # Errors
-    /// As [`AsyncRuns::recover`].
+    /// As [`Runs::recover`].
     pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
         self.runs().recover().await
     }
@@ -535,9 +524,9 @@ impl AsyncStore {
     }
 }
 
-impl fmt::Debug for AsyncStore {
+impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncStore").finish_non_exhaustive()
+        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

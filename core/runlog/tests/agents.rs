@@ -4,7 +4,12 @@
 
 mod both;
 
-use runlog::{AgentDefinition, AgentVisibility, ErrorKind, ListAgents, RawJson, Store, Updates};
+use runlog::{
+    AgentDefinition, ErrorKind, RawJson,
+    agents::{AgentVisibility, ListAgents},
+    blocking::Store,
+    chats::Updates,
+};
 
 both! {
     an_agent_is_defined_once_in_its_project
@@ -53,9 +58,14 @@ fn an_update_changes_some_fields_and_is_an_event(store: &Store) {
         agents.update(None, "coder", &updates).unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    let engine = pollster::block_on(store.to_async().backend().stream(runlog::AGENTS_STREAM))
-        .unwrap()
-        .unwrap();
+    let engine = pollster::block_on(
+        store
+            .to_async()
+            .backend()
+            .stream(runlog::agents::AGENTS_STREAM),
+    )
+    .unwrap()
+    .unwrap();
     assert_eq!(engine.last_sequence.0, 2);
 }
 
@@ -72,9 +82,14 @@ fn a_put_writes_only_what_changed(store: &Store) {
         (second.description.as_str(), second.created_at_ms),
         ("Writes Rust.", first.created_at_ms)
     );
-    let events = pollster::block_on(store.to_async().backend().stream(runlog::AGENTS_STREAM))
-        .unwrap()
-        .unwrap();
+    let events = pollster::block_on(
+        store
+            .to_async()
+            .backend()
+            .stream(runlog::agents::AGENTS_STREAM),
+    )
+    .unwrap()
+    .unwrap();
     assert_eq!(events.last_sequence.0, 2);
 }
 
@@ -88,7 +103,7 @@ fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store
         agents
             .list(&ListAgents::of(Some("p")))
             .unwrap()
-            .agents
+            .items
             .is_empty()
     );
     assert!(agents.list_available_agents(Some("p")).unwrap().is_empty());
@@ -96,7 +111,7 @@ fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store
         agents
             .list(&ListAgents::of(Some("q")))
             .unwrap()
-            .agents
+            .items
             .len(),
         1
     );
@@ -104,8 +119,7 @@ fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store
     assert_eq!(again.kind(), ErrorKind::NotFound);
     assert!(again.to_string().contains("\"coder\""), "{again}");
     agents.define(of_project("p", "coder")).unwrap();
-    let another =
-        runlog::AsyncStore::with_backend(std::sync::Arc::clone(store.to_async().backend()));
+    let another = runlog::Store::with_backend(std::sync::Arc::clone(store.to_async().backend()));
     assert!(
         pollster::block_on(another.agents().get(Some("p"), "coder"))
             .unwrap()
@@ -130,9 +144,9 @@ fn agents_are_listed_by_page_and_visibility(store: &Store) {
     };
     loop {
         let page = agents.list(&options).unwrap();
-        names.extend(page.agents.into_iter().map(|agent| agent.name));
+        names.extend(page.items.into_iter().map(|agent| agent.name));
         let Some(next) = page.next else { break };
-        options.after = Some(next);
+        options.cursor = Some(next);
     }
     assert_eq!(
         names,
@@ -144,7 +158,7 @@ fn agents_are_listed_by_page_and_visibility(store: &Store) {
         visibility: Some(AgentVisibility::Internal),
         ..ListAgents::of(Some("p"))
     };
-    assert_eq!(agents.list(&internal).unwrap().agents.len(), 2);
+    assert_eq!(agents.list(&internal).unwrap().items.len(), 2);
     let none = agents.list(&ListAgents {
         limit: 0,
         ..ListAgents::of(None)

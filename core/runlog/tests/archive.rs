@@ -20,9 +20,12 @@ use std::{
 
 use answers::Answers;
 use runlog::{
-    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionChanges, SessionId, Store,
-    StoreOptions, SystemHost,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionId, StoreOptions,
     archive::{self, Exported, ImportClock, Imported, Outcome, What},
+    blocking::Store,
+    engine::SystemHost,
+    log::Position,
+    sessions::SessionChanges,
 };
 
 fn export(store: &Store, what: What<'_>) -> Vec<u8> {
@@ -80,6 +83,10 @@ fn assert_same(expected: &Answers, found: &Answers) {
     assert_eq!(expected.0.len(), found.0.len());
 }
 
+fn last_position(store: &Store) -> Position {
+    pollster::block_on(store.backend().maintenance().last_position()).unwrap()
+}
+
 #[test]
 fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +112,7 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     assert_same(&expected, &Answers::of(&other));
 
     // Once more, it changes nothing, and a copy of the copy is the copy.
-    let end = other.embedded().unwrap().engine().last_position().unwrap();
+    let end = last_position(&other);
     let again = try_import(&other, Some(&clock), &lines).unwrap();
     assert_eq!(
         (
@@ -117,10 +124,7 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
         (0, 0, 0, 0)
     );
     assert!(outcomes(&again).iter().all(|it| *it == Outcome::Unchanged));
-    assert_eq!(
-        other.embedded().unwrap().engine().last_position().unwrap(),
-        end
-    );
+    assert_eq!(last_position(&other), end);
     assert_eq!(exported(&other, What::All).1, told);
     // Nor does it in the store that it came from, which may be a reader's to compare with.
     other.close().unwrap();
@@ -139,12 +143,12 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
     let original = Store::in_memory();
     rich::fill(&original);
     let sessions = original
-        .list_sessions(&runlog::ListSessions {
+        .list_sessions(&runlog::sessions::ListSessions {
             limit: 100,
             ..Default::default()
         })
         .unwrap()
-        .sessions;
+        .items;
     for session in &sessions {
         let (lines, told) = exported(&original, What::Sessions(&[session.id]));
         // The run of `far` was spawned by one of `tree`.
@@ -184,12 +188,12 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
         );
         assert_eq!(
             other
-                .list_sessions(&runlog::ListSessions {
+                .list_sessions(&runlog::sessions::ListSessions {
                     limit: 100,
                     ..Default::default()
                 })
                 .unwrap()
-                .sessions
+                .items
                 .len(),
             sessions.len()
         );
@@ -241,15 +245,15 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
         let (other, clock) = open(&place, &lines);
         assert_eq!(
             other
-                .list_sessions(&runlog::ListSessions::default())
+                .list_sessions(&runlog::sessions::ListSessions::default())
                 .unwrap()
-                .sessions,
+                .items,
             []
         );
         assert!(
             other
                 .runs()
-                .list(&runlog::ListRuns::default())
+                .list(&runlog::runs::ListRuns::default())
                 .unwrap()
                 .items
                 .is_empty()
@@ -393,7 +397,7 @@ fn what_is_not_a_whole_archive_writes_nothing() {
         );
     }
     assert_eq!(
-        pollster::block_on(other.backend().scan(runlog::engine::Position(1), 10))
+        pollster::block_on(other.backend().scan(Position(1), 10))
             .unwrap()
             .records,
         []
@@ -448,7 +452,7 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
     store
         .copy_session(
             store.find_session("n").unwrap().id,
-            &runlog::CopySession::default(),
+            &runlog::sessions::CopySession::default(),
         )
         .unwrap();
     let cut = export_and(&store, &|| {
@@ -474,11 +478,8 @@ fn records_of_the_future_do_not_take_the_log_there() {
     let later = lines.replace("\"time_ms\":16", "\"time_ms\":96");
     let (other, clock) = open(&folder.path().join("other"), later.as_bytes());
     try_import(&other, Some(&clock), later.as_bytes()).unwrap();
-    let engine = other.embedded().unwrap().engine();
-    let last = engine
-        .record(engine.last_position().unwrap())
-        .unwrap()
-        .unwrap();
+    let record = other.backend().maintenance().record(last_position(&other));
+    let last = pollster::block_on(record).unwrap().unwrap();
     assert!(
         (1_700_000_000_000..9_600_000_000_000).contains(&last.time_ms),
         "{last:?}"

@@ -6,7 +6,11 @@ mod conformance;
 
 use std::sync::Arc;
 
-use runlog::{Embedded, StoreOptions, SystemHost, Wait, backend::Backend};
+use runlog::{
+    StoreOptions,
+    backend::Backend,
+    engine::{Embedded, SystemHost, Wait},
+};
 use tempfile::TempDir;
 
 conformance_tests!(embedded_blocking, in_folder(Wait::Block));

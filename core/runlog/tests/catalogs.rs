@@ -9,11 +9,17 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind,
-    ListRuns, ListSessions, NewRun, NewSession, Page, RUNS_STREAM, RunId, RunStatus, RunSummary,
-    SessionId, SessionStatus, Store, StoreOptions, SystemHost, Wait,
+    ErrorKind, NewRun, NewSession, RunId, RunStatus, SessionId, StoreOptions,
     backend::Backend,
-    engine::{Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId},
+    blocking::Store,
+    chats::{Chat, ChatFilter, ChatMessage, ChatRole},
+    engine::{
+        Batch, Durability, Embedded, Expected, Kind, NewRecord, Op, Sequence, StreamId, SystemHost,
+        Wait,
+    },
+    Page,
+    runs::{ListRuns, RUNS_STREAM, RunSummary},
+    sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog,
@@ -191,7 +197,7 @@ fn list_sessions(store: &Store) -> String {
         limit: usize::MAX,
         ..ListSessions::default()
     };
-    let sessions = store.list_sessions(&all).unwrap().sessions;
+    let sessions = store.list_sessions(&all).unwrap().items;
     let agents: Vec<_> = sessions
         .iter()
         .filter_map(|session| store.instances(session.id).ok())

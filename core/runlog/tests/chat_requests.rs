@@ -15,9 +15,14 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, ImportOptions, MessageFilter, NewRequest, RawJson,
-    RequestBuffer, RequestEnd, ResumeAction, Step, StepStatus, StepType, Store, Updates,
-    backend::Backend, engine::StreamId,
+    ErrorKind, RawJson,
+    backend::Backend,
+    blocking::{RequestBuffer, Store},
+    chats::{
+        Chat, ChatMessage, ChatRole, ImportOptions, MessageFilter, NewRequest, RequestEnd,
+        ResumeAction, Step, StepStatus, StepType, Updates,
+    },
+    engine::StreamId,
 };
 use watched::Watched;
 
@@ -828,7 +833,7 @@ fn a_request_outlives_the_process_that_recorded_it() {
     assert_eq!(
         store
             .chats()
-            .list_chats(&runlog::ChatFilter::default())
+            .list_chats(&runlog::chats::ChatFilter::default())
             .unwrap()
             .total,
         1
@@ -838,7 +843,7 @@ fn a_request_outlives_the_process_that_recorded_it() {
 #[test]
 fn an_aborted_task_saves_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
-    let store = runlog::AsyncStore::open(folder.path().join("store")).unwrap();
+    let store = runlog::Store::open(folder.path().join("store")).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -879,7 +884,7 @@ fn an_aborted_task_saves_what_it_has() {
 fn a_buffer_dropped_in_an_executor_of_one_thread_is_written_before_the_drop_returns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let store = runlog::AsyncStore::open(&path).unwrap();
+    let store = runlog::Store::open(&path).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

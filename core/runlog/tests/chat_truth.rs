@@ -3,11 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ChatStore, ErrorKind, ListSessions, MessageFilter, NewRequest,
-    RawJson, RequestEnd, StepStatus, StepType, Store, Timestamp, Updates,
+    ErrorKind, RawJson,
+    blocking::{Chats, Store},
+    chats::{
+        Chat, ChatMessage, ChatRole, MessageFilter, NewRequest, RequestEnd, StepStatus, StepType,
+        Timestamp, Updates,
+    },
+    sessions::ListSessions,
 };
 
-fn chats() -> (Store, ChatStore, String) {
+fn chats() -> (Store, Chats, String) {
     let store = Store::in_memory();
     let chats = store.chats();
     let chat = chats.create_chat(Chat::new("travel")).unwrap();
@@ -21,7 +26,7 @@ fn message(id: &str, text: &str) -> ChatMessage {
     }
 }
 
-fn texts(chats: &ChatStore, chat: &str) -> Vec<(String, u64)> {
+fn texts(chats: &Chats, chat: &str) -> Vec<(String, u64)> {
     let messages = chats.get_messages(chat, &MessageFilter::default()).unwrap();
     messages
         .into_iter()
@@ -331,10 +336,10 @@ fn imported_chats_keep_their_deletions_and_their_times() {
         ErrorKind::NotFound
     );
     let all = ListSessions {
-        deleted: runlog::Deleted::Shown,
+        deleted: runlog::sessions::Deleted::Shown,
         ..ListSessions::default()
     };
-    let deleted = store.list_sessions(&all).unwrap().sessions;
+    let deleted = store.list_sessions(&all).unwrap().items;
     assert_eq!(
         deleted
             .iter()
@@ -366,7 +371,7 @@ fn a_redaction_reaches_what_copies_changed_the_message_to() {
     let copy_of = |chat: &str| {
         let session = store.find_session(chat).unwrap().id;
         store
-            .copy_session(session, &runlog::CopySession::default())
+            .copy_session(session, &runlog::sessions::CopySession::default())
             .unwrap()
             .session
             .id
@@ -438,7 +443,7 @@ fn two_workers_do_not_go_on_with_one_request() {
     assert_eq!(chats.go_on(&again).unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-fn interrupted(chats: &ChatStore, chat: &str, request_id: &str) {
+fn interrupted(chats: &Chats, chat: &str, request_id: &str) {
     let new = NewRequest {
         request_id: Some(request_id.into()),
         ..NewRequest::new("travel")
@@ -458,7 +463,8 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
     for request in ["old", "middle", "new"] {
         interrupted(&chats, &chat, request);
     }
-    let of = |resumption: Option<runlog::Resumption>| resumption.map(|it| it.step.request_id);
+    let of =
+        |resumption: Option<runlog::chats::Resumption>| resumption.map(|it| it.step.request_id);
     assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("new"));
     let old = chats.resume_request("old").unwrap().unwrap();
     assert_eq!(old.input().unwrap().as_str(), r#"{"of":"old"}"#);
@@ -654,9 +660,9 @@ fn a_request_id_that_is_in_use_begins_no_second_request() {
     drop(going_on);
     assert_eq!(messages("req_2"), 1);
     // One of which there are steps alone, and one that another chat has.
-    let step = runlog::Step {
+    let step = runlog::chats::Step {
         chat_id: chat.clone(),
-        ..runlog::Step::new("req_3", "travel", "stack", StepType::Llm)
+        ..runlog::chats::Step::new("req_3", "travel", "stack", StepType::Llm)
     };
     chats.save_steps(vec![step]).unwrap();
     assert_eq!(begin("req_3").unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -763,10 +769,10 @@ fn a_sequence_leaves_room_for_those_after_it() {
         request.send(sent).unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
-    let step = runlog::Step {
+    let step = runlog::chats::Step {
         chat_id: chat.clone(),
         sequence: JAVASCRIPT_MAX,
-        ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
+        ..runlog::chats::Step::new("r", "travel", "stack", StepType::Llm)
     };
     assert_eq!(
         chats.save_steps(vec![step]).unwrap_err().kind(),
@@ -798,7 +804,7 @@ fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     ]
     .join("\n");
     // Of the line that is left out and those after it, nothing is taken where that is asked for.
-    let stop = runlog::ImportOptions {
+    let stop = runlog::chats::ImportOptions {
         stop_at_issue: true,
     };
     let report = chats.import_agent_message_with(&rows, stop).unwrap();
@@ -881,7 +887,7 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
     let copy_of = |chat: &str| {
         let session = store.find_session(chat).unwrap().id;
         store
-            .copy_session(session, &runlog::CopySession::default())
+            .copy_session(session, &runlog::sessions::CopySession::default())
             .unwrap()
             .session
             .id

@@ -9,9 +9,12 @@
 mod both;
 
 use runlog::{
-    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, CopySession,
-    Deleted, ErrorKind, ListSessions, ListSteps, MessageFilter, NewMessage, NewRequest, RawJson,
-    RequestEnd, SessionStatus, Step, StepStatus, StepType, Store, Timestamp, Updates,
+    ErrorKind, NewMessage, RawJson, Store, blocking,
+    chats::{
+        Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, ListSteps, MessageFilter,
+        NewRequest, RequestEnd, Step, StepStatus, StepType, Timestamp, Updates,
+    },
+    sessions::{CopySession, Deleted, ListSessions, SessionStatus},
 };
 
 both! {
@@ -103,7 +106,7 @@ fn keys(value: &impl serde::Serialize) -> Vec<String> {
         .collect()
 }
 
-fn chat_id_is_unique_and_given_where_it_is_left_out(store: &Store) {
+fn chat_id_is_unique_and_given_where_it_is_left_out(store: &blocking::Store) {
     let chats = store.chats();
     let one = chats.create_chat(Chat::new("a")).unwrap();
     let two = chats.create_chat(Chat::new("a")).unwrap();
@@ -125,7 +128,7 @@ fn chat_id_is_unique_and_given_where_it_is_left_out(store: &Store) {
     chats.create_chat(named(&"é".repeat(64))).unwrap();
 }
 
-fn title_may_be_missing_and_has_at_most_500_characters(store: &Store) {
+fn title_may_be_missing_and_has_at_most_500_characters(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(chats.create_chat(named("c")).unwrap().title, None);
     let titled = |length| Updates::new().with("title", RawJson::string(&"日".repeat(length)));
@@ -152,7 +155,7 @@ fn title_may_be_missing_and_has_at_most_500_characters(store: &Store) {
     );
 }
 
-fn assistant_id_is_needed_and_has_at_most_200_characters(store: &Store) {
+fn assistant_id_is_needed_and_has_at_most_200_characters(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(
         kind(chats.create_chat(Chat::new(""))),
@@ -172,7 +175,7 @@ fn assistant_id_is_needed_and_has_at_most_200_characters(store: &Store) {
     );
 }
 
-fn mode_is_chat_by_default(store: &Store) {
+fn mode_is_chat_by_default(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(chats.create_chat(named("c")).unwrap().mode, "chat");
     assert_eq!(
@@ -188,7 +191,7 @@ fn mode_is_chat_by_default(store: &Store) {
     );
 }
 
-fn status_is_active_or_archived(store: &Store) {
+fn status_is_active_or_archived(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(
         chats.create_chat(named("c")).unwrap().status,
@@ -208,7 +211,7 @@ fn status_is_active_or_archived(store: &Store) {
     assert_eq!(chats.get_chat("c").unwrap().status, SessionStatus::Archived);
 }
 
-fn preset_public_share_and_sort_have_their_defaults(store: &Store) {
+fn preset_public_share_and_sort_have_their_defaults(store: &blocking::Store) {
     let chats = store.chats();
     let chat = chats.create_chat(named("c")).unwrap();
     assert_eq!(
@@ -227,7 +230,7 @@ fn preset_public_share_and_sort_have_their_defaults(store: &Store) {
     );
 }
 
-fn last_message_at_is_when_the_last_message_was_saved(store: &Store) {
+fn last_message_at_is_when_the_last_message_was_saved(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(chats.create_chat(named("c")).unwrap().last_message_at, None);
     chats.save_messages("c", vec![text("hi")]).unwrap();
@@ -241,7 +244,7 @@ fn last_message_at_is_when_the_last_message_was_saved(store: &Store) {
     );
 }
 
-fn chat_metadata_is_json_kept_byte_for_byte(store: &Store) {
+fn chat_metadata_is_json_kept_byte_for_byte(store: &blocking::Store) {
     let chats = store.chats();
     let metadata = Some(json(r#"{ "b": 1.0, "a": "\u00e9" }"#));
     chats
@@ -258,7 +261,7 @@ fn chat_metadata_is_json_kept_byte_for_byte(store: &Store) {
     assert_eq!(chats.get_chat("c").unwrap().metadata, Some(metadata));
 }
 
-fn created_at_stays_and_updated_at_moves(store: &Store) {
+fn created_at_stays_and_updated_at_moves(store: &blocking::Store) {
     let chats = store.chats();
     let chat = chats
         .create_chat(Chat {
@@ -281,7 +284,7 @@ fn created_at_stays_and_updated_at_moves(store: &Store) {
     );
 }
 
-fn a_deleted_chat_is_gone_and_its_id_is_free(store: &Store) {
+fn a_deleted_chat_is_gone_and_its_id_is_free(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats.save_messages("c", vec![message("m")]).unwrap();
@@ -320,7 +323,7 @@ fn a_deleted_chat_is_gone_and_its_id_is_free(store: &Store) {
     );
 }
 
-fn owner_fields_are_kept_and_filter(store: &Store) {
+fn owner_fields_are_kept_and_filter(store: &blocking::Store) {
     let chats = store.chats();
     let owned = Chat {
         created_by: Some("u".into()),
@@ -352,7 +355,7 @@ fn owner_fields_are_kept_and_filter(store: &Store) {
     );
 }
 
-fn a_chat_is_a_session(store: &Store) {
+fn a_chat_is_a_session(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let session = store.find_session("c").unwrap();
@@ -376,7 +379,7 @@ fn a_chat_is_a_session(store: &Store) {
     );
 }
 
-fn chat_json_has_exactly_the_names_of_the_table(store: &Store) {
+fn chat_json_has_exactly_the_names_of_the_table(store: &blocking::Store) {
     let chats = store.chats();
     chats
         .create_chat(Chat {
@@ -412,7 +415,7 @@ fn chat_json_has_exactly_the_names_of_the_table(store: &Store) {
     );
 }
 
-fn message_id_is_unique_in_a_chat(store: &Store) {
+fn message_id_is_unique_in_a_chat(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats
@@ -436,7 +439,7 @@ fn message_id_is_unique_in_a_chat(store: &Store) {
     );
 }
 
-fn messages_have_a_role_a_type_and_props(store: &Store) {
+fn messages_have_a_role_a_type_and_props(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let props = json(r#"{ "url": "a.png", "size": 1e3 }"#);
@@ -473,7 +476,7 @@ fn messages_have_a_role_a_type_and_props(store: &Store) {
     }
 }
 
-fn message_types_are_open(store: &Store) {
+fn message_types_are_open(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let all = [
@@ -496,7 +499,7 @@ fn message_types_are_open(store: &Store) {
     assert_eq!(found, all);
 }
 
-fn messages_are_numbered_in_the_order_of_the_chat(store: &Store) {
+fn messages_are_numbered_in_the_order_of_the_chat(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats
@@ -525,7 +528,7 @@ fn messages_are_numbered_in_the_order_of_the_chat(store: &Store) {
     assert!(found.windows(2).all(|pair| pair[0].id < pair[1].id));
 }
 
-fn messages_are_filtered_by_request_role_block_limit_and_offset(store: &Store) {
+fn messages_are_filtered_by_request_role_block_limit_and_offset(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let messages = (0..12_u8).map(|number| ChatMessage {
@@ -588,7 +591,7 @@ fn messages_are_filtered_by_request_role_block_limit_and_offset(store: &Store) {
     );
 }
 
-fn messages_are_updated_and_deleted(store: &Store) {
+fn messages_are_updated_and_deleted(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats
@@ -620,7 +623,7 @@ fn messages_are_updated_and_deleted(store: &Store) {
     );
 }
 
-fn message_json_has_exactly_the_names_of_the_table(store: &Store) {
+fn message_json_has_exactly_the_names_of_the_table(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let some = || Some("x".to_owned());
@@ -656,7 +659,7 @@ fn message_json_has_exactly_the_names_of_the_table(store: &Store) {
     );
 }
 
-fn steps_have_every_column(store: &Store) {
+fn steps_have_every_column(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let full = Step {
@@ -707,7 +710,7 @@ fn steps_have_every_column(store: &Store) {
     );
 }
 
-fn six_step_types_and_five_statuses_are_kept(store: &Store) {
+fn six_step_types_and_five_statuses_are_kept(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let all = StepType::ALL
@@ -744,7 +747,7 @@ fn six_step_types_and_five_statuses_are_kept(store: &Store) {
     }
 }
 
-fn steps_are_found_by_request_and_stack(store: &Store) {
+fn steps_are_found_by_request_and_stack(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let nested = Step {
@@ -782,7 +785,7 @@ fn steps_are_found_by_request_and_stack(store: &Store) {
     assert_eq!(kind(chats.get_steps_by_stack_id("4")), ErrorKind::NotFound);
 }
 
-fn a_step_is_updated_by_its_id_alone(store: &Store) {
+fn a_step_is_updated_by_its_id_alone(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats.create_chat(named("d")).unwrap();
@@ -808,7 +811,7 @@ fn a_step_is_updated_by_its_id_alone(store: &Store) {
     );
 }
 
-fn chats_are_listed_by_filter(store: &Store) {
+fn chats_are_listed_by_filter(store: &blocking::Store) {
     let chats = store.chats();
     for number in 0..6_u8 {
         let chat = Chat {
@@ -827,8 +830,8 @@ fn chats_are_listed_by_filter(store: &Store) {
         .unwrap();
     let ids = |filter: ChatFilter| {
         let list = chats.list_chats(&filter).unwrap();
-        assert_eq!(list.total, list.data.len());
-        list.data
+        assert_eq!(list.total, list.items.len());
+        list.items
             .into_iter()
             .map(|chat| chat.chat_id)
             .collect::<String>()
@@ -888,7 +891,7 @@ fn chats_are_listed_by_filter(store: &Store) {
     );
 }
 
-fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
+fn chats_are_listed_by_page_and_by_cursor(store: &blocking::Store) {
     let chats = store.chats();
     for number in 0..7 {
         chats.create_chat(named(&number.to_string())).unwrap();
@@ -901,7 +904,7 @@ fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
                 ..ChatFilter::default()
             })
             .unwrap();
-        let ids: String = list.data.iter().map(|chat| chat.chat_id.as_str()).collect();
+        let ids: String = list.items.iter().map(|chat| chat.chat_id.as_str()).collect();
         (ids, list.page, list.pagesize, list.pagecount, list.total)
     };
     assert_eq!(page(1, 3), ("654".into(), 1, 3, 3, 7));
@@ -915,7 +918,7 @@ fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
     let mut seen = String::new();
     loop {
         let list = chats.list_chats(&filter).unwrap();
-        seen.extend(list.data.iter().map(|chat| chat.chat_id.as_str()));
+        seen.extend(list.items.iter().map(|chat| chat.chat_id.as_str()));
         chats.create_chat(Chat::new("new")).unwrap();
         filter.cursor = list.next;
         if filter.cursor.is_none() {
@@ -930,7 +933,7 @@ fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
     assert_eq!(kind(chats.list_chats(&huge)), ErrorKind::InvalidInput);
 }
 
-fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &Store) {
+fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &blocking::Store) {
     let chats = store.chats();
     for id in ["a", "b", "c"] {
         chats.create_chat(named(id)).unwrap();
@@ -955,7 +958,7 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &Store) {
         })
     };
     assert_eq!(
-        at(all.clone()).unwrap().data[0].chat_id,
+        at(all.clone()).unwrap().items[0].chat_id,
         "b",
         "the size of a page may change"
     );
@@ -1059,7 +1062,7 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &Store) {
     );
 }
 
-fn all_steps_of_a_chat_are_listed_in_pages(store: &Store) {
+fn all_steps_of_a_chat_are_listed_in_pages(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let of_request = |id: &str, request: &str| Step {
@@ -1152,21 +1155,21 @@ fn all_steps_of_a_chat_are_listed_in_pages(store: &Store) {
     );
 }
 
-fn messages(store: &Store, chat: &str) -> Vec<ChatMessage> {
+fn messages(store: &blocking::Store, chat: &str) -> Vec<ChatMessage> {
     store
         .chats()
         .get_messages(chat, &MessageFilter::default())
         .unwrap()
 }
 
-fn copy(store: &Store, chat: &str, options: &CopySession) -> String {
+fn copy(store: &blocking::Store, chat: &str, options: &CopySession) -> String {
     let source = store.find_session(chat).unwrap();
     let copied = store.copy_session(source.id, options).unwrap().session;
     assert_eq!(copied.copied_from, Some(source.id));
     copied.name.unwrap_or_else(|| copied.id.to_string())
 }
 
-fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &Store) {
+fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &blocking::Store) {
     let chats = store.chats();
     chats
         .create_chat(Chat {
@@ -1268,7 +1271,7 @@ fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &Store)
         ErrorKind::NotFound
     );
     // A handle that begins with nothing reads the same.
-    let other = Store::with_backend(std::sync::Arc::clone(store.backend()));
+    let other = blocking::Store::with_backend(std::sync::Arc::clone(store.backend()));
     assert_eq!(messages(&other, &third), messages(store, &third));
     assert_eq!(
         other
@@ -1280,7 +1283,7 @@ fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &Store)
     );
 }
 
-fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &Store) {
+fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let session = store.find_session("c").unwrap().id;
@@ -1358,7 +1361,7 @@ fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &Store) {
     );
 }
 
-fn an_interrupted_request_is_resumed_in_a_copy_too(store: &Store) {
+fn an_interrupted_request_is_resumed_in_a_copy_too(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let mut request = chats
@@ -1400,7 +1403,7 @@ fn an_interrupted_request_is_resumed_in_a_copy_too(store: &Store) {
     );
 }
 
-fn chats_are_listed_in_three_orders(store: &Store) {
+fn chats_are_listed_in_three_orders(store: &blocking::Store) {
     let chats = store.chats();
     for (id, sort) in [("a", 3), ("b", 1), ("c", 2)] {
         chats.create_chat(Chat { sort, ..named(id) }).unwrap();
@@ -1414,7 +1417,7 @@ fn chats_are_listed_in_three_orders(store: &Store) {
                 ..ChatFilter::default()
             })
             .unwrap();
-        list.data
+        list.items
             .iter()
             .map(|chat| chat.chat_id.as_str())
             .collect::<String>()
@@ -1424,7 +1427,7 @@ fn chats_are_listed_in_three_orders(store: &Store) {
     assert!(ids(ChatOrder::LastMessage).starts_with('a'));
 }
 
-fn unknown_things_are_not_found(store: &Store) {
+fn unknown_things_are_not_found(store: &blocking::Store) {
     let chats = store.chats();
     assert_eq!(kind(chats.get_chat("x")), ErrorKind::NotFound);
     assert_eq!(
@@ -1453,7 +1456,7 @@ fn unknown_things_are_not_found(store: &Store) {
     assert_eq!(kind(chats.resume("x")), ErrorKind::NotFound);
 }
 
-fn bad_input_is_refused_and_writes_nothing(store: &Store) {
+fn bad_input_is_refused_and_writes_nothing(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     chats.create_chat(named("d")).unwrap();
@@ -1500,7 +1503,7 @@ fn bad_input_is_refused_and_writes_nothing(store: &Store) {
     assert_eq!(position(), records);
 }
 
-fn oversize_is_refused_and_writes_nothing(store: &Store) {
+fn oversize_is_refused_and_writes_nothing(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
     let huge = "x".repeat(17 << 20);
@@ -1527,7 +1530,7 @@ fn oversize_is_refused_and_writes_nothing(store: &Store) {
     );
 }
 
-fn unknown_fields_are_kept(store: &Store) {
+fn unknown_fields_are_kept(store: &blocking::Store) {
     let chats = store.chats();
     let chat: Chat =
         serde_json::from_str(r#"{"chat_id":"c","assistant_id":"a","colour":"red"}"#).unwrap();
@@ -1546,7 +1549,7 @@ fn unknown_fields_are_kept(store: &Store) {
     assert_eq!(chats.get_chat("c").unwrap().extra["colour"], "red");
 }
 
-fn an_id_in_two_chats_is_ambiguous(store: &Store) {
+fn an_id_in_two_chats_is_ambiguous(store: &blocking::Store) {
     let chats = store.chats();
     for chat in ["c", "d"] {
         chats.create_chat(named(chat)).unwrap();
@@ -1566,10 +1569,10 @@ fn an_id_in_two_chats_is_ambiguous(store: &Store) {
     );
 }
 
-fn a_second_handle_sees_what_the_first_one_saves(store: &Store) {
+fn a_second_handle_sees_what_the_first_one_saves(store: &blocking::Store) {
     let chats = store.chats();
     chats.create_chat(named("c")).unwrap();
-    let other = AsyncStore::with_backend(store.backend().clone()).chats();
+    let other = Store::with_backend(store.backend().clone()).chats();
     let threads: Vec<_> = (0..4)
         .map(|thread| {
             let chats = chats.clone();

@@ -5,9 +5,11 @@
 mod both;
 
 use runlog::{
-    ErrorKind, FlowRun, FlowSummary, ListFlows, NewRun, NewSession, ResumeOptions, RunId,
-    RunStatus, Store,
+    ErrorKind, NewRun, NewSession, RunId, RunStatus,
     archive::{What, export, import},
+    blocking::{FlowRun, Store},
+    flows::{FlowSummary, ListFlows},
+    runs::ResumeOptions,
 };
 
 both! {

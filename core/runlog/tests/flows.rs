@@ -10,9 +10,11 @@ use std::{
 };
 
 use runlog::{
-    AgentEvent, ErrorKind, FlowRun, NewMessage, NewRun, NewSession, NodeStatus, Playback,
-    PlaybackOptions, RawJson, RunId, RunSnapshot, RunStatus, RuntimeCommand, RuntimeEvent, Speed,
-    Store,
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunId, RunStatus,
+    blocking::{FlowRun, Playback, Store},
+    flows::{
+        AgentEvent, NodeStatus, PlaybackOptions, RunSnapshot, RuntimeCommand, RuntimeEvent, Speed,
+    },
 };
 
 both! {

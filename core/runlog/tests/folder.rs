@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, thread};
 
-use runlog::{ErrorKind, NewMessage, NewSession, Store, StoreOptions};
+use runlog::{ErrorKind, NewMessage, NewSession, StoreOptions, blocking::Store};
 use runlog_engine::Position;
 
 #[test]
@@ -124,7 +124,8 @@ fn waiting_and_awaiting_callers_share_one_store() {
     );
     assert_eq!(
         store.get_session(session.id).unwrap().unwrap().status,
-        runlog::SessionStatus::Archived
+        runlog::sessions::SessionStatus::Archived
     );
-    assert!(store.embedded().is_some());
+    let maintenance = store.backend().maintenance();
+    assert!(pollster::block_on(maintenance.stat()).is_ok());
 }

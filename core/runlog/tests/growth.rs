@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, Embedded, ListRunMessages, ListToolCalls,
-    MessageFilter, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder,
-    SessionId, Step, StepType, Store, SystemHost, ToolOutcome, Updates, Wait, backend::Backend,
-    engine::StreamId,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, SessionId, Store,
+    backend::Backend,
+    blocking::{self, RunRecorder},
+    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Updates},
+    engine::{Embedded, StreamId, SystemHost, Wait},
+    runs::{ListRunMessages, ListToolCalls, ToolOutcome},
+    sessions::CopySession,
 };
 use uuid::Uuid;
 use watched::Watched;
@@ -19,13 +22,13 @@ use watched::Watched;
 /// A small store, and one ten times as large.
 const SIZES: [u32; 2] = [400, 4_000];
 
-fn store() -> (Arc<Watched>, Store) {
+fn store() -> (Arc<Watched>, blocking::Store) {
     let watched = Watched::new(Arc::new(Embedded::in_memory(
         Arc::new(SystemHost),
         Wait::Block,
     )));
     let backend: Arc<dyn Backend> = watched.clone();
-    (watched, Store::with_backend(backend))
+    (watched, blocking::Store::with_backend(backend))
 }
 
 /// Asserts that what is done reads at most so many records in stores of both sizes.
@@ -52,7 +55,7 @@ fn step(run: &RunRecorder, number: u32) {
 }
 
 /// What something reads of a run with so many steps, each with a tool call.
-fn read_of_a_run(steps: u32, what: impl Fn(&Store, RunId)) -> u64 {
+fn read_of_a_run(steps: u32, what: impl Fn(&blocking::Store, RunId)) -> u64 {
     let (watched, store) = store();
     let run = store
         .runs()
@@ -74,7 +77,7 @@ fn read_of_a_run(steps: u32, what: impl Fn(&Store, RunId)) -> u64 {
 
 #[test]
 fn looking_at_a_run_reads_no_steps_but_the_last() {
-    let read = |what: fn(&Store, RunId)| move |steps| read_of_a_run(steps, what);
+    let read = |what: fn(&blocking::Store, RunId)| move |steps| read_of_a_run(steps, what);
     reads_at_most(
         8,
         "get",
@@ -196,7 +199,7 @@ fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
 }
 
 /// A chat with so many messages and steps, and the stream that they are in.
-fn chat(store: &Store, size: u32) -> (String, StreamId) {
+fn chat(store: &blocking::Store, size: u32) -> (String, StreamId) {
     let chats = store.chats();
     let id = Uuid::from_u128(7);
     let chat = chats
@@ -247,11 +250,11 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
         let (chat, stream) = chat(&store, size);
         let backend: Arc<dyn Backend> = watched.clone();
         // Another handle of the log writes, so that both find something new.
-        Store::with_backend(backend)
+        blocking::Store::with_backend(backend)
             .chats()
             .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "x")])
             .unwrap();
-        let (before, reader) = (watched.read(stream), AsyncStore::chats(&store.to_async()));
+        let (before, reader) = (watched.read(stream), Store::chats(&store.to_async()));
         watched.give_way();
         let filter = MessageFilter {
             limit: 1,
@@ -272,7 +275,7 @@ fn results_of_many_calls_at_once_are_looked_up_in_memory() {
             Wait::Await,
         )));
         let backend: Arc<dyn Backend> = watched.clone();
-        let runs = AsyncStore::with_backend(backend).runs();
+        let runs = Store::with_backend(backend).runs();
         let run =
             block_on(runs.start(NewRun::in_new_session(NewSession::default(), "coder"))).unwrap();
         let count = size / 10;

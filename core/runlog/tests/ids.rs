@@ -10,8 +10,11 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, FlowRun, InstanceId, ListRuns, NewInstance, NewMessage,
-    NewRun, NewSession, ResumeOptions, RunId, RuntimeEvent, SessionId, Store,
+    ErrorKind, InstanceId, NewInstance, NewMessage, NewRun, NewSession, RunId, SessionId,
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole},
+    flows::RuntimeEvent,
+    runs::{ListRuns, ResumeOptions},
 };
 use uuid::Uuid;
 
@@ -273,7 +276,7 @@ fn a_flow_is_in_the_stream_of_a_run_only(store: &Store) {
     assert_eq!(
         store
             .chats()
-            .get_messages(&chat, &runlog::MessageFilter::default())
+            .get_messages(&chat, &runlog::chats::MessageFilter::default())
             .unwrap()
             .len(),
         1

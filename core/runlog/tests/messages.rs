@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use proptest::{collection::vec, prelude::*};
-use runlog::{AppendOptions, ContextEventKind, NewSession, RawJson, RawMessage, Role, Store};
+use runlog::{
+    NewSession, RawJson, Role,
+    blocking::Store,
+    contexts::{AppendOptions, ContextEventKind, RawMessage},
+};
 
 /// A JSON string literal, with escapes spelt in more ways than one.
 fn literal() -> impl Strategy<Value = String> {

@@ -5,8 +5,11 @@
 mod both;
 
 use runlog::{
-    AppendOptions, ContextEventKind, ErrorKind, EventOptions, NewMessage, NewRun, NewSession,
-    RawJson, RunEntry, Store, transcript::NewContextEvent,
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson,
+    blocking::Store,
+    contexts::{AppendOptions, ContextEventKind, EventOptions},
+    runs::RunEntry,
+    transcripts::NewContextEvent,
 };
 
 both! {
@@ -192,7 +195,7 @@ fn many_open_calls_are_closed_on_resume(store: &Store) {
         run.pause("later").unwrap();
         let resumed = store
             .runs()
-            .resume(run.id(), &runlog::ResumeOptions::default())
+            .resume(run.id(), &runlog::runs::ResumeOptions::default())
             .unwrap();
         assert_eq!(resumed.dangling.len(), count);
         let context = store.context(run.run().instance_id).unwrap();

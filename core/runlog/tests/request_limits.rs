@@ -7,8 +7,11 @@ mod both;
 use std::fmt::Debug;
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, MessageFilter, NewRequest, RawJson, RequestBuffer,
-    RequestEnd, StepStatus, StepType, Store,
+    ErrorKind, RawJson,
+    blocking::{RequestBuffer, Store},
+    chats::{
+        Chat, ChatMessage, ChatRole, MessageFilter, NewRequest, RequestEnd, StepStatus, StepType,
+    },
 };
 
 both! {

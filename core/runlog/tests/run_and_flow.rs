@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    ErrorKind, FlowRun, ListFlows, NewMessage, NewRun, NewSession, Playback, PlaybackOptions,
-    RawJson, ResumeOptions, RuntimeEvent, Store,
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson,
+    blocking::{FlowRun, Playback, Store},
+    flows::{ListFlows, PlaybackOptions, RuntimeEvent},
+    runs::ResumeOptions,
 };
 
 fn event(kind: &str) -> RuntimeEvent {

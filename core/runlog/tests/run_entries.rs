@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    ErrorKind, EventOptions, ListRunMessages, NewMessage, NewRun, NewSession, ResumeOptions,
-    RunEntry, RunRecorder, RunStatus, Store, transcript::NewContextEvent,
+    ErrorKind, NewMessage, NewRun, NewSession, RunStatus,
+    blocking::{RunRecorder, Store},
+    contexts::EventOptions,
+    runs::{ListRunMessages, ResumeOptions, RunEntry},
+    transcripts::NewContextEvent,
 };
 
 fn says(text: &str, begins_step: bool) -> RunEntry {

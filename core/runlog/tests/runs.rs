@@ -7,9 +7,11 @@ mod watched;
 use std::sync::Arc;
 
 use runlog::{
-    Embedded, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun, NewSession,
-    NewToolCall, RawJson, ResumeOptions, RunStatus, Store, SystemHost, ToolCallStatus, ToolOutcome,
-    Wait, backend::Backend,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunStatus,
+    backend::Backend,
+    blocking::Store,
+    engine::{Embedded, SystemHost, Wait},
+    runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 use watched::Watched;
 
@@ -115,7 +117,7 @@ fn the_calls_for_waiting_callers_do_what_their_twins_do() {
     let run = runs.start(new).unwrap();
     let message = RawJson::parse(r#"{"role":"user","content":"x"}"#).unwrap();
     let recorded = run.record_raw_message(message.clone()).unwrap();
-    run.record_raw_message_with(message, &runlog::AppendOptions::default())
+    run.record_raw_message_with(message, &runlog::contexts::AppendOptions::default())
         .unwrap();
     run.record_tool_call(
         asks("a").to_json().unwrap(),

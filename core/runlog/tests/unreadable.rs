@@ -11,8 +11,11 @@ mod both;
 use std::fmt::Debug;
 
 use runlog::{
-    AgentDefinition, Chat, ChatMessage, ChatRole, ContextEventKind, CopySession, ErrorKind,
-    FlowRun, MessageFilter, NewSession, RawJson, Step, StepType, Store, Timestamp, Updates,
+    AgentDefinition, ErrorKind, NewSession, RawJson,
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Timestamp, Updates},
+    contexts::ContextEventKind,
+    sessions::CopySession,
 };
 use serde_json::Value;
 

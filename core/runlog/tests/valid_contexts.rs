@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    ContextEventKind, Continuation, Dangling, ErrorKind, Message, NewMessage, NewRun, NewSession,
-    NewToolCall, RawJson, ResumeOptions, Role, RunRecorder, Store, ToolCallStatus, ToolOutcome,
+    ErrorKind, Message, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Role,
+    blocking::{RunRecorder, Store},
+    contexts::ContextEventKind,
+    runs::{Continuation, Dangling, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 
 fn start(store: &Store) -> RunRecorder {
@@ -135,7 +137,7 @@ fn results_are_written_as_the_ai_sdk_writes_them() {
     ));
     let calls = store
         .runs()
-        .tool_calls(run.id(), &runlog::ListToolCalls::default())
+        .tool_calls(run.id(), &runlog::runs::ListToolCalls::default())
         .unwrap()
         .items;
     let ended: Vec<_> = calls
@@ -229,7 +231,10 @@ fn what_a_resume_says_by_itself_is_marked_and_can_be_left_out() {
         ]
     );
     let copy = store
-        .copy_session(run.run().session_id, &runlog::CopySession::default())
+        .copy_session(
+            run.run().session_id,
+            &runlog::sessions::CopySession::default(),
+        )
         .unwrap();
     let copied = store.root_instance(copy.session.id).unwrap();
     assert!(
@@ -332,7 +337,7 @@ fn a_recorder_knows_of_what_others_wrote() {
     let run = start(&store);
     let other = store.runs().recorder(run.id()).unwrap();
     let context = store.context(run.run().instance_id).unwrap();
-    let kind = |recorded: runlog::Result<runlog::Recorded>| recorded.unwrap_err().kind();
+    let kind = |recorded: runlog::Result<runlog::runs::Recorded>| recorded.unwrap_err().kind();
     run.record_message(asks(&["a", "b", "c"])).unwrap();
     other.record_tool_result(&done("a")).unwrap();
     assert_eq!(
@@ -406,7 +411,7 @@ fn a_repeat_with_other_calls_is_told_where_the_first_one_is() {
     let store = Store::in_memory();
     let run = start(&store);
     run.record_message(NewMessage::user("go")).unwrap();
-    let keyed = runlog::AppendOptions {
+    let keyed = runlog::contexts::AppendOptions {
         idempotency_key: Some("turn-1".into()),
         ..Default::default()
     };

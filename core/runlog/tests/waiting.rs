@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    AppendOptions, ContextEventKind, CopySession, ErrorKind, ListSessions, NewMessage, NewSession,
-    NewToolCall, RawJson, RawMessage, SessionChanges, Store,
+    ErrorKind, NewMessage, NewSession, NewToolCall, RawJson,
+    blocking::Store,
+    contexts::{AppendOptions, ContextEventKind, RawMessage},
+    sessions::{CopySession, ListSessions, SessionChanges},
 };
 
 #[test]
@@ -116,7 +118,7 @@ fn an_agent_is_recorded_resumed_copied_and_overwritten() {
         store
             .list_sessions(&ListSessions::default())
             .unwrap()
-            .sessions,
+            .items,
         [copy.session]
     );
 }

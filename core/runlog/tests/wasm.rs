@@ -10,9 +10,13 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, Host, JsRuntime, NewMessage, Orchestrator,
-    OrchestratorOptions, ResumeOptions, RunContext, RunStatus, Runtime, SpawnRequest, StartAgent,
-    executor_fn, pause_reason,
+    AgentDefinition, NewMessage, Orchestrator, RunStatus, Store,
+    agents::{
+        AgentEnd, JsRuntime, OrchestratorOptions, RunContext, Runtime, SpawnRequest, StartAgent,
+        executor_fn,
+    },
+    engine::Host,
+    runs::{ResumeOptions, pause_reason},
 };
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -35,16 +39,16 @@ impl Host for JsHost {
 }
 
 /// On the log in memory, and on the engine over files in memory.
-fn stores() -> Vec<AsyncStore> {
+fn stores() -> Vec<Store> {
     let options = runlog::StoreOptions::with_host(Arc::new(JsHost));
     let files = Arc::new(runlog::engine::storage::MemoryStorage::new());
     vec![
-        AsyncStore::in_memory_with(Arc::new(JsHost)),
-        AsyncStore::open_on(files, options).unwrap(),
+        Store::in_memory_with(Arc::new(JsHost)),
+        Store::open_on(files, options).unwrap(),
     ]
 }
 
-async fn world(store: AsyncStore) -> Orchestrator {
+async fn world(store: Store) -> Orchestrator {
     for name in ["root", "leaf"] {
         store
             .agents()
@@ -164,7 +168,7 @@ async fn cancelling_ends_the_whole_tree() {
             JsRuntime.sleep(Duration::from_millis(1)).await;
         }
         handle.cancel().await.unwrap();
-        let cancelled = runlog::ListRuns {
+        let cancelled = runlog::runs::ListRuns {
             status: Some(RunStatus::Cancelled),
             limit: 100,
             ..Default::default()
@@ -178,7 +182,7 @@ async fn cancelling_ends_the_whole_tree() {
 async fn a_budget_pauses_and_a_resume_goes_on() {
     for store in stores() {
         let orchestrator = world(store.clone()).await;
-        let updates = runlog::Updates::parse(r#"{"max_steps":2}"#).unwrap();
+        let updates = runlog::chats::Updates::parse(r#"{"max_steps":2}"#).unwrap();
         store.agents().update(None, "leaf", &updates).await.unwrap();
         orchestrator.register(
             "leaf",
@@ -206,7 +210,7 @@ async fn a_budget_pauses_and_a_resume_goes_on() {
 
 #[wasm_bindgen_test]
 async fn what_another_process_left_goes_on() {
-    let store = AsyncStore::in_memory_with(Arc::new(JsHost));
+    let store = Store::in_memory_with(Arc::new(JsHost));
     let before = world(store.clone()).await;
     before.register(
         "leaf",
@@ -222,7 +226,7 @@ async fn what_another_process_left_goes_on() {
     }
     JsRuntime.sleep(Duration::from_millis(20)).await;
 
-    let store = AsyncStore::with_backend(Arc::clone(store.backend()));
+    let store = Store::with_backend(Arc::clone(store.backend()));
     let after = Orchestrator::new(store, JsRuntime, OrchestratorOptions::default());
     after.register_default(executor_fn(|run: RunContext| async move {
         steps(&run, 1).await?;

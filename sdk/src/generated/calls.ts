@@ -1,8 +1,9 @@
 // Generated from the types of Rust by `cargo xtask generate`. A change here is lost.
 
 import type { Page } from "../pages.js";
+import type { ReceivedCommand } from "../flow-types.js";
+import type { RunSnapshot } from "../flow-types.js";
 import type { Updates } from "../updates.js";
-import type { JsonInput } from "../json-input.js";
 import type {
   AgentDefinition,
   AgentInstance,
@@ -11,12 +12,13 @@ import type {
   AppendResult,
   Appended,
   Backup,
+  BackupOptions,
   Chat,
   ChatFilter,
   ChatList,
   ChatMessage,
   Committed,
-  ContextEventKind,
+  ContextEventType,
   CopiedSession,
   CopySession,
   DanglingToolCall,
@@ -24,14 +26,10 @@ import type {
   Durability,
   EventHeads,
   EventOptions,
-  ExportWhat,
+  ExportSelection,
   Exported,
   FlowState,
   FlowSummary,
-  Given,
-  Given2,
-  Given3,
-  Given4,
   GivenOp,
   ImportReport,
   Imported,
@@ -46,19 +44,16 @@ import type {
   MadeOrchestrator,
   MessageFilter,
   MessageHead,
+  NewAgentDefinition,
+  NewChat,
+  NewChatMessage,
   NewInstance,
   NewRequest,
   NewRun,
   NewSession,
-  Open,
+  NewStep,
+  OpenOptions,
   OrchestratorOptions,
-  Page,
-  Page2,
-  Page3,
-  Page4,
-  Page5,
-  Page6,
-  Page7,
   PlaybackOptions,
   PlayedHead,
   Read,
@@ -68,16 +63,17 @@ import type {
   RequestEnd,
   RequestPlace,
   ResumeOptions,
-  Resumed,
+  ResumedRunHead,
   ResumptionParts,
   Run,
   RunId,
-  RunSnapshot,
-  RuntimeCommand,
+  RunMessageHead,
+  RunSummary,
   Session,
   SessionChanges,
   SessionId,
   SnapshotHead,
+  SpawnRequest,
   SpawnResult,
   StartAgent,
   Stat,
@@ -86,16 +82,18 @@ import type {
   StillThere,
   StreamInfo,
   Taken,
+  ToolAnswer,
+  ToolCallHead,
   ToolOutcome,
-  ToolReply,
-  Updates,
-  Verified,
-  unknown,
+  Verification,
 } from "./types.js";
 
 export interface RootCalls {
-  open: { args: Open; made: Recovery };
-  openInMemory: { args: Open; made: Recovery };
+  open: { args: {
+    options?: OpenOptions | undefined;
+    path: string;
+  }; made: Recovery };
+  openInMemory: { args: OpenOptions; made: Recovery };
   attach: { args: {
     token: number;
   }; made: Recovery };
@@ -109,10 +107,10 @@ export interface RootCalls {
 export interface StoreCalls {
   close: { args: undefined; value: undefined };
   stat: { args: undefined; value: Stat };
-  verify: { args: undefined; value: Verified };
+  verify: { args: undefined; value: Verification };
   backup: { args: {
     folder: string;
-    verify?: boolean | undefined;
+    options?: BackupOptions | undefined;
   }; value: Backup };
   share: { args: undefined; value: number };
   waitPast: { args: {
@@ -132,7 +130,7 @@ export interface StoreCalls {
     options?: AppendOptions | undefined;
   }; value: AppendResult };
   appendEvent: { args: {
-    eventType: ContextEventKind;
+    eventType: ContextEventType;
     instance: InstanceId;
     options?: AppendOptions | undefined;
     toolCallId?: string | undefined;
@@ -214,7 +212,7 @@ export interface StoreCalls {
   findSession: { args: {
     text: string;
   }; value: Session };
-  listSessions: { args: ListSessions; value: Page };
+  listSessions: { args: ListSessions; value: Page<Session> };
   updateSession: { args: {
     changes?: SessionChanges | undefined;
     id: SessionId;
@@ -254,36 +252,36 @@ export interface StoreCalls {
   resumeRun: { args: {
     options?: ResumeOptions | undefined;
     run: RunId;
-  }; made: Resumed };
+  }; made: ResumedRunHead };
   recorder: { args: {
     run: RunId;
   }; made: Run };
   recoverRuns: { args: undefined; value: RunId[] };
-  listRuns: { args: ListRuns; value: Page2 };
+  listRuns: { args: ListRuns; value: Page<RunSummary> };
   childRuns: { args: {
     cursor?: string | undefined;
     limit?: number | undefined;
     run: RunId;
-  }; value: Page2 };
+  }; value: Page<RunSummary> };
   getRun: { args: {
     run: RunId;
   }; value: Run | undefined };
   runMessages: { args: {
     options?: ListRunMessages | undefined;
     run: RunId;
-  }; packed: Page3 };
+  }; packed: Page<RunMessageHead> };
   runMessage: { args: {
     id: number;
     run: RunId;
-  }; packed: Page3 };
+  }; packed: Page<RunMessageHead> };
   toolCalls: { args: {
     options?: ListToolCalls | undefined;
     run: RunId;
-  }; packed: Page4 };
+  }; packed: Page<ToolCallHead> };
   toolCall: { args: {
     id: number;
     run: RunId;
-  }; packed: Page4 };
+  }; packed: Page<ToolCallHead> };
   createFlow: { args: {
     run?: RunId | undefined;
   }; made: FlowState };
@@ -291,7 +289,7 @@ export interface StoreCalls {
     message?: string | undefined;
     run: RunId;
   }; made: FlowState };
-  listFlows: { args: ListFlows; value: Page5 };
+  listFlows: { args: ListFlows; value: Page<FlowSummary> };
   getFlow: { args: {
     run: RunId;
   }; value: FlowSummary | undefined };
@@ -299,7 +297,7 @@ export interface StoreCalls {
     options?: PlaybackOptions | undefined;
     run: RunId;
   }; made: RunSnapshot | undefined };
-  createChat: { args: Given; value: Chat };
+  createChat: { args: NewChat; value: Chat };
   getChat: { args: {
     chat: string;
   }; value: Chat };
@@ -313,7 +311,7 @@ export interface StoreCalls {
   listChats: { args: ChatFilter; value: ChatList };
   saveMessages: { args: {
     chat: string;
-    messages: readonly Given2[];
+    messages: readonly NewChatMessage[];
   }; value: ChatMessage[] };
   getChatMessages: { args: {
     chat: string;
@@ -332,7 +330,7 @@ export interface StoreCalls {
     ids: readonly string[];
   }; value: undefined };
   saveSteps: { args: {
-    steps: readonly Given3[];
+    steps: readonly NewStep[];
   }; value: Step[] };
   updateStep: { args: {
     id: string;
@@ -344,7 +342,7 @@ export interface StoreCalls {
   listSteps: { args: {
     chat: string;
     filter?: ListSteps | undefined;
-  }; value: Page6 };
+  }; value: Page<Step> };
   getLastIncompleteStep: { args: {
     chat: string;
   }; value: Step | undefined };
@@ -356,7 +354,7 @@ export interface StoreCalls {
   }; value: string[] };
   beginRequest: { args: {
     chat: string;
-    message: Given2;
+    message: NewChatMessage;
     request: NewRequest;
   }; made: RequestPlace };
   resumeChat: { args: {
@@ -368,7 +366,7 @@ export interface StoreCalls {
   }; value: Step[] };
   completeDelegate: { args: {
     chat: string;
-    output: JsonInput;
+    output: unknown;
     stack: string;
   }; value: Step };
   importAgentChat: { args: {
@@ -383,8 +381,8 @@ export interface StoreCalls {
   importAgentHistory: { args: {
     lines: string;
   }; value: ImportReport };
-  defineAgent: { args: Given4; value: AgentDefinition };
-  putAgent: { args: Given4; value: AgentDefinition };
+  defineAgent: { args: NewAgentDefinition; value: AgentDefinition };
+  putAgent: { args: NewAgentDefinition; value: AgentDefinition };
   updateAgent: { args: {
     name: string;
     project?: string | undefined;
@@ -398,17 +396,17 @@ export interface StoreCalls {
     name: string;
     project?: string | undefined;
   }; value: AgentDefinition | undefined };
-  listAgents: { args: ListAgents; value: Page7 };
+  listAgents: { args: ListAgents; value: Page<AgentDefinition> };
   listAvailableAgents: { args: {
     project?: string | undefined;
   }; value: AgentSummary[] };
   orchestrate: { args: OrchestratorOptions; made: MadeOrchestrator };
   exportTo: { args: {
     path: string;
-    what?: ExportWhat | undefined;
+    what?: ExportSelection | undefined;
   }; value: Exported };
   export: { args: {
-    what?: ExportWhat | undefined;
+    what?: ExportSelection | undefined;
   }; made: undefined };
   importFrom: { args: {
     path: string;
@@ -461,31 +459,18 @@ export interface RunContextCalls {
   }; value: undefined };
   saveSnapshot: { args: undefined; value: undefined };
   snapshot: { args: undefined; value: RunSnapshot | undefined };
-  nextCommand: { args: undefined; value: RuntimeCommand };
-  takeCommand: { args: undefined; value: RuntimeCommand | undefined };
+  nextCommand: { args: undefined; value: ReceivedCommand };
+  takeCommand: { args: undefined; value: ReceivedCommand | undefined };
   spawnAgents: { args: {
-    requests: readonly unknown[];
+    requests: readonly SpawnRequest[];
     toolCallId?: string | undefined;
   }; value: SpawnResult[] };
   answerToolCall: { args: {
     name: string;
     toolCallId: string;
-  }; value: ToolReply | undefined };
+  }; value: ToolAnswer | undefined };
   listAvailableAgents: { args: undefined; value: AgentSummary[] };
   cancelled: { args: undefined; value: undefined };
-  spaceGet: { args: {
-    key: string;
-  }; value: unknown | undefined };
-  spaceSet: { args: {
-    key: string;
-    value: JsonInput;
-  }; value: undefined };
-  spaceGetAndDelete: { args: {
-    key: string;
-  }; value: unknown | undefined };
-  spaceSnapshot: { args: undefined; value: unknown };
-  spaceRestore: { args: undefined; value: undefined };
-  spaceKeys: { args: undefined; value: string[] };
 }
 
 export interface OrchestratorCalls {
@@ -500,7 +485,7 @@ export interface OrchestratorCalls {
   }; made: RunId };
   resumeAll: { args: undefined; value: Report };
   spawnAgents: { args: {
-    requests: readonly unknown[];
+    requests: readonly SpawnRequest[];
     run: RunId;
     toolCallId?: string | undefined;
   }; value: SpawnResult[] };
@@ -520,41 +505,28 @@ export interface RunHandleCalls {
   wait: { args: undefined; value: SpawnResult };
   cancel: { args: undefined; value: undefined };
   send: { args: undefined; value: undefined };
-  spaceGet: { args: {
-    key: string;
-  }; value: unknown | undefined };
-  spaceSet: { args: {
-    key: string;
-    value: JsonInput;
-  }; value: undefined };
-  spaceGetAndDelete: { args: {
-    key: string;
-  }; value: unknown | undefined };
-  spaceSnapshot: { args: undefined; value: unknown };
-  spaceRestore: { args: undefined; value: undefined };
-  spaceKeys: { args: undefined; value: string[] };
 }
 
 export interface RequestCalls {
   finish: { args: {
     end: RequestEnd;
   }; value: undefined };
-  send: { args: Given2; value: string };
+  send: { args: NewChatMessage; value: string };
   append: { args: {
     id: string;
     value: string;
   }; value: undefined };
   replace: { args: {
     id: string;
-    value: JsonInput;
+    value: unknown;
   }; value: undefined };
   startStep: { args: {
-    input: JsonInput;
+    input: unknown;
     type: StepType;
   }; value: string };
   completeStep: { args: {
     id: string;
-    output?: JsonInput | undefined;
+    output?: unknown | undefined;
   }; value: undefined };
   failStep: { args: {
     error: string;
@@ -565,12 +537,15 @@ export interface RequestCalls {
     stackId?: string | undefined;
   }; value: RequestPlace };
   leave: { args: undefined; value: RequestPlace };
+}
+
+export interface SpaceCalls {
   spaceGet: { args: {
     key: string;
   }; value: unknown | undefined };
   spaceSet: { args: {
     key: string;
-    value: JsonInput;
+    value: unknown;
   }; value: undefined };
   spaceGetAndDelete: { args: {
     key: string;
@@ -583,7 +558,7 @@ export interface RequestCalls {
 export interface ResumptionCalls {
   goOn: { args: undefined; made: RequestPlace };
   complete: { args: {
-    output: JsonInput;
+    output: unknown;
   }; value: Step[] };
 }
 

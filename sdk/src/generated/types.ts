@@ -1,8 +1,7 @@
 // Generated from the types of Rust by `cargo xtask generate`. A change here is lost.
 
-import type { Page } from "../pages.js";
-import type { Updates } from "../updates.js";
-import type { JsonInput } from "../json-input.js";
+import type { ReceivedCommand } from "../flow-types.js";
+import type { RunSnapshot } from "../flow-types.js";
 
 /**
  * What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this build
@@ -11,19 +10,19 @@ import type { JsonInput } from "../json-input.js";
 export interface AgentDefinition {
   /** When it was defined: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long one run of it may take, where the request doesn't say; `None` is as long as it likes. */
+  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
   defaultTimeoutMs?: number;
   /** What it is good for, for the agents that choose among several. */
   description: string;
   /** How it works, by a name of the caller's: `single` unless given. */
   flowType: string;
-  /** The steps one run of it may take; `None` is as many as it likes. */
+  /** The steps one run of it may take; left out, as many as it likes. */
   maxSteps?: number;
   /** Whatever its executor needs to know beside, as JSON: a model, a command. */
   metadata?: unknown;
   /** Its name, unique in its project. */
   name: string;
-  /** The project it belongs to; `None` is what belongs to no project. */
+  /** The project it belongs to; left out, what belongs to no project. */
   project?: string;
   /** What it is told first. Never listed. */
   systemPrompt?: string;
@@ -45,7 +44,7 @@ export interface AgentInstance {
   createdAtMs: number;
   /** Its id, and that of the stream its context is kept in. */
   id: InstanceId;
-  /** The instance that spawned it; `None` for a root. */
+  /** The instance that spawned it; left out for a root. */
   parentInstanceId?: InstanceId;
   /** The session it works in. */
   sessionId: SessionId;
@@ -70,13 +69,13 @@ export type AgentVisibility = "external" | "project" | "internal";
 
 /** What an append asks for beside its events. */
 export interface AppendOptions {
-  /** How durable it is when acknowledged; `None` is the store's own setting. */
+  /** How durable it is when acknowledged; left out, the store's own setting. */
   durability?: Durability | undefined;
   /** What the events say beside their content. */
   event?: EventOptions | undefined;
   /**
-   * The last sequence that the context must have, 0 for an empty one; `None` takes any. A mismatch is a `Conflict`, and
-   * nothing is written.
+   * The last sequence that the context must have, 0 for an empty one; left out takes any. A mismatch is a `Conflict`,
+   * and nothing is written.
    */
   expectedLastSequence?: number | undefined;
   /** A key of 1 to 255 bytes, unique in this context: the same key again returns the first result, and appends nothing. */
@@ -122,6 +121,16 @@ export interface Backup {
   segmentsKept: number;
 }
 
+/** How to make a backup. */
+export interface BackupOptions {
+  /**
+   * Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's
+   * own too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
+   * checked in any case.
+   */
+  verify?: boolean | undefined;
+}
+
 /**
  * A chat: a conversation as its user sees it.
  *
@@ -144,7 +153,7 @@ export interface Chat {
   /** When it was made; unset for now. */
   createdAt: Timestamp;
   /** The store's own number of it, in the order of creation; given by the store. */
-  id?: number;
+  id: number;
   /** When its last message was made; kept by the store. */
   lastMessageAt?: Timestamp;
   /** Anything else, as JSON. */
@@ -222,10 +231,10 @@ export interface ChatFilter {
 /** One page of chats. */
 export interface ChatList {
   /** The chats. */
-  data: Chat[];
+  items: Chat[];
   /**
-   * The cursor of the next page; `None` on the last page, and in an order that has none. It stays right while chats are
-   * made, and fits the same list with the same filters only.
+   * The cursor of the next page; left out on the last page, and in an order that has none. It stays right while chats
+   * are made, and fits the same list with the same filters only.
    */
   next?: string;
   /** The page, from 1. */
@@ -252,13 +261,13 @@ export interface ChatMessage {
   /** When it was made; unset for now. */
   createdAt: Timestamp;
   /** The store's own number of it: its position in the log; given by the store. */
-  id?: number;
+  id: number;
   /** Its id; empty for a fresh one. */
   messageId: string;
   /** Anything else, as JSON. */
   metadata?: unknown;
   /** What it shows, a JSON object kept byte for byte. */
-  props: unknown;
+  props: Record<string, unknown>;
   /** The request it belongs to. */
   requestId?: string;
   /** Who it is from. */
@@ -287,29 +296,21 @@ export type ChatShare = "private" | "team";
 /** What a batch became. */
 export interface Committed {
   lastPosition: number;
-  ops: CommittedOp[];
+  ops: CommittedOperation[];
   repeated: boolean;
   truncated: boolean;
 }
 
 /** What one operation of a batch became. */
-export interface CommittedOp {
+export interface CommittedOperation {
   lastSequence: number;
   position: number;
-}
-
-/** Something that was left out, because the store has something else in its place. */
-export interface Conflict {
-  /** The line of the archive, from 1. */
-  line: number;
-  /** What is in the way. */
-  what: string;
 }
 
 /** An event without its content. */
 export interface ContextEventHead {
   createdAtMs: number;
-  eventType: ContextEventKind;
+  eventType: ContextEventType;
   isContinuation?: boolean;
   length: number;
   position: number;
@@ -323,7 +324,7 @@ export interface ContextEventHead {
 }
 
 /** What a context event is. */
-export type ContextEventKind = "system_message" | "user_message" | "assistant_message" | "tool_call" | "tool_result";
+export type ContextEventType = "system_message" | "user_message" | "assistant_message" | "tool_call" | "tool_result";
 
 /** A copy of an agent instance. */
 export interface CopiedInstance {
@@ -345,9 +346,9 @@ export interface CopiedSession {
 export interface CopySession {
   /** The external name of the copy. */
   name?: string | undefined;
-  /** The title of the copy; `None` takes the source's. */
+  /** The title of the copy; left out takes the source's. */
   title?: string | undefined;
-  /** The last sequence to copy of the root instance's context; `None` copies all of it. */
+  /** The last sequence to copy of the root instance's context; left out copies all of it. */
   upToSequence?: number | undefined;
 }
 
@@ -362,7 +363,7 @@ export type Dangling = "close" | {
 export interface DanglingToolCall {
   /** The arguments as the provider wrote them. */
   arguments: unknown;
-  /** The call's id, `None` with the providers that give none. */
+  /** The call's id, left out with the providers that give none. */
   id?: string;
   /** The tool. */
   name: string;
@@ -383,7 +384,7 @@ export interface DefinedTool {
 }
 
 /** How durable something is when it is acknowledged. */
-export type Durability = "sync" | "os" | Interval;
+export type Durability = "sync" | "os" | FlushInterval;
 
 /** Whether an edge was taken. */
 export type EdgeStatus = "pending" | "fired" | "skipped";
@@ -411,7 +412,7 @@ export interface EventOptions {
 }
 
 /** What to write: all there is, or some of it. */
-export interface ExportWhat {
+export interface ExportSelection {
   /** The sessions of these runs, by their ids. */
   runs?: readonly string[] | undefined;
   /** Sessions, by their ids, the beginning of them, or their names. */
@@ -442,7 +443,7 @@ export interface Failure {
 
 /** A flow, and what it goes on with where it was resumed. */
 export interface FlowState {
-  resumed?: Resumed2;
+  resumed?: Resumed;
   run: RunId;
   state: RunSnapshot;
 }
@@ -452,7 +453,7 @@ export interface FlowSummary {
   /** When it was begun: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
   /**
-   * Whether somebody is at work on it. `None` where that can't be known: in a store that is open for reading only,
+   * Whether somebody is at work on it. left out where that can't be known: in a store that is open for reading only,
    * which isn't told what the process does that writes it.
    */
   isLive?: boolean;
@@ -466,7 +467,7 @@ export interface FlowSummary {
   resumedFrom?: RunId;
   /** Its id: that of its run, where it is the flow of a run. */
   runId: RunId;
-  /** The status of its run; `None` for a flow that is that of no run. */
+  /** The status of its run; left out for a flow that is that of no run. */
   runStatus?: RunStatus;
   /** Its own status, as its latest snapshot says. */
   status: string;
@@ -474,17 +475,11 @@ export interface FlowSummary {
   updatedAtMs: number;
 }
 
-/** A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names. */
-export type Given = NewChat;
-
-/** A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names. */
-export type Given2 = NewChatMessage;
-
-/** A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names. */
-export type Given3 = NewStep;
-
-/** A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names. */
-export type Given4 = NewAgentDefinition;
+/** When what was handed to the operating system is flushed. */
+export interface FlushInterval {
+  /** At most so many milliseconds later. */
+  intervalMs: number;
+}
 
 /** `"exists"`, `"absent"`, a last sequence, or the position of the last record. */
 export type GivenExpected = "any" | "exists" | "absent" | number | {
@@ -531,6 +526,14 @@ export type GivenOp = {
 
 export type GivenPreallocation = "auto" | "none";
 
+/** Something that was left out, because the store has something else in its place. */
+export interface ImportConflict {
+  /** The line of the archive, from 1. */
+  line: number;
+  /** What is in the way. */
+  what: string;
+}
+
 /** A line that was left out of an import, and why. */
 export interface ImportIssue {
   /** The line, counted from 1. */
@@ -554,7 +557,7 @@ export interface ImportReport {
 /** What became of an archive. */
 export interface Imported {
   /** What was left out, and why. */
-  conflicts: Conflict[];
+  conflicts: ImportConflict[];
   /** How many messages were added. */
   messages: number;
   /** How many other records were added, snapshots among them. */
@@ -580,21 +583,15 @@ export interface ImportedSession {
 /** Names one agent instance, and the stream that its context is kept in. */
 export type InstanceId = string;
 
-/** When what was handed to the operating system is flushed. */
-export interface Interval {
-  /** At most so many milliseconds later. */
-  intervalMs: number;
-}
-
 /** Which definitions to list, and how many. */
 export interface ListAgents {
   /** Where to go on: the `next` of the page before, which is the name that it ended with. */
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
-  /** Those of this project; `None` is those of no project. */
+  /** Those of this project; left out, those of no project. */
   project?: string | undefined;
-  /** Only those of this visibility; `None` is all. */
+  /** Only those of this visibility; left out, all. */
   visibility?: AgentVisibility | undefined;
 }
 
@@ -618,11 +615,11 @@ export interface ListRunMessages {
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
-  /** Only messages of this step; `None` is all. */
+  /** Only messages of this step; left out, all. */
   stepNumber?: number | undefined;
 }
 
-/** Which runs to list, and how many. A filter that is `None` lets every run pass. */
+/** Which runs to list, and how many. A filter that is left out lets every run pass. */
 export interface ListRuns {
   /** Only runs of this agent. */
   agentId?: string | undefined;
@@ -648,9 +645,9 @@ export interface ListSessions {
   deleted?: boolean | undefined;
   /** At most so many. */
   limit?: number | undefined;
-  /** Only sessions of this project; `None` is all. */
+  /** Only sessions of this project; left out, all. */
   project?: string | undefined;
-  /** Only sessions of this status; `None` is both. */
+  /** Only sessions of this status; left out, both. */
   status?: SessionStatus | undefined;
 }
 
@@ -660,13 +657,13 @@ export interface ListSteps {
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
-  /** Only steps of this request; `None` is all. */
+  /** Only steps of this request; left out, all. */
   requestId?: string | undefined;
-  /** Only steps of this node of the call stack; `None` is all. */
+  /** Only steps of this node of the call stack; left out, all. */
   stackId?: string | undefined;
-  /** Only steps of this status; `None` is all. */
+  /** Only steps of this status; left out, all. */
   status?: StepStatus | undefined;
-  /** Only steps of this type; `None` is all. */
+  /** Only steps of this type; left out, all. */
   type?: StepType | undefined;
 }
 
@@ -676,9 +673,9 @@ export interface ListToolCalls {
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
-  /** Only calls of this status; `None` is all. */
+  /** Only calls of this status; left out, all. */
   status?: ToolCallStatus | undefined;
-  /** Only calls of this tool; `None` is all. */
+  /** Only calls of this tool; left out, all. */
   toolName?: string | undefined;
 }
 
@@ -711,19 +708,19 @@ export type MessageHead = [number, Role, number];
 export interface NewAgentDefinition {
   /** When it was defined: milliseconds since 1970-01-01 UTC. */
   createdAtMs?: number | undefined;
-  /** How long one run of it may take, where the request doesn't say; `None` is as long as it likes. */
+  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
   defaultTimeoutMs?: number | undefined;
   /** What it is good for, for the agents that choose among several. */
   description?: string | undefined;
   /** How it works, by a name of the caller's: `single` unless given. */
   flowType?: string | undefined;
-  /** The steps one run of it may take; `None` is as many as it likes. */
+  /** The steps one run of it may take; left out, as many as it likes. */
   maxSteps?: number | undefined;
   /** Whatever its executor needs to know beside, as JSON: a model, a command. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** Its name, unique in its project. */
   name: string;
-  /** The project it belongs to; `None` is what belongs to no project. */
+  /** The project it belongs to; left out, what belongs to no project. */
   project?: string | undefined;
   /** What it is told first. Never listed. */
   systemPrompt?: string | undefined;
@@ -753,7 +750,7 @@ export interface NewChat {
   /** The assistant it is with. */
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
-  chatId: string;
+  chatId?: string | undefined;
   /** When it was made; unset for now. */
   createdAt?: Timestamp | undefined;
   /** The store's own number of it, in the order of creation; given by the store. */
@@ -761,7 +758,7 @@ export interface NewChat {
   /** When its last message was made; kept by the store. */
   lastMessageAt?: Timestamp | undefined;
   /** Anything else, as JSON. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** Its mode. */
   mode?: string | undefined;
   /** Whether it came with the product. */
@@ -798,9 +795,9 @@ export interface NewChatMessage {
   /** Its id; empty for a fresh one. */
   messageId?: string | undefined;
   /** Anything else, as JSON. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** What it shows, a JSON object kept byte for byte. */
-  props: JsonInput;
+  props: object;
   /** The request it belongs to. */
   requestId?: string | undefined;
   /** Who it is from. */
@@ -833,15 +830,15 @@ export interface NewInstance {
 export interface NewRequest {
   /** The assistant it is for: the root of the call stack. */
   assistantId: string;
-  /** Its id; `None` for a fresh one. */
+  /** Its id; left out for a fresh one. */
   requestId?: string | undefined;
-  /** The root's id in the call stack; `None` for a fresh one. */
+  /** The root's id in the call stack; left out for a fresh one. */
   stackId?: string | undefined;
 }
 
 /** A run to start. */
 export interface NewRun {
-  /** The agent it is a run of; `None` is the instance's. */
+  /** The agent it is a run of; left out, the instance's. */
   agentId?: string | undefined;
   /**
    * Whether it may write to the context while another run does. Without it such a start is refused: what two runs
@@ -855,7 +852,7 @@ export interface NewRun {
   dangling?: Dangling | undefined;
   /** Its id, where the caller has one already; else a fresh one. */
   id?: RunId | undefined;
-  /** The steps it may take; `None` is as many as it likes. */
+  /** The steps it may take; left out, as many as it likes. */
   maxSteps?: number | undefined;
   /** The node of a flow that it runs. */
   nodeId?: string | undefined;
@@ -863,7 +860,7 @@ export interface NewRun {
   parentRunId?: RunId | undefined;
   /** The context that it works in. */
   place: RunPlace;
-  /** The project it belongs to; `None` is the session's. */
+  /** The project it belongs to; left out, the session's. */
   project?: string | undefined;
 }
 
@@ -874,7 +871,7 @@ export interface NewSession {
   /** Its id, where the caller has one already; else a fresh one. */
   id?: SessionId | undefined;
   /** Whatever its source says of it, as JSON. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** Its name elsewhere, such as `claude-code:4f1d…`; unique among the store's sessions. */
   name?: string | undefined;
   /** The project it belongs to. */
@@ -898,17 +895,17 @@ export interface NewStep {
   /** The store's own number of it: its position in the log; given by the store. */
   id?: number | undefined;
   /** What it was given, a JSON object kept byte for byte. */
-  input?: JsonInput | undefined;
+  input?: object | undefined;
   /** Anything else, as JSON. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** What came of it, a JSON object kept byte for byte. */
-  output?: JsonInput | undefined;
+  output?: object | undefined;
   /** The request it belongs to. */
   requestId: string;
   /** Its place in the request, from 1; 0 for the next one. */
   sequence?: number | undefined;
   /** The space when it began, a JSON object kept byte for byte. */
-  spaceSnapshot?: JsonInput | undefined;
+  spaceSnapshot?: object | undefined;
   /** How deep in the call stack: 0 is the root. */
   stackDepth?: number | undefined;
   /** The node of the call stack it was done in. */
@@ -929,13 +926,24 @@ export interface NewStep {
 export type NodeStatus = "pending" | "running" | "done" | "failed";
 
 /** How a store is opened; what is left out is as the engine has it. */
-export interface Open {
+export interface OpenOptions {
+  /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
   durability?: Durability | undefined;
+  /**
+   * How long to wait for another writer to let go of the store, in milliseconds, before it is refused with `locked`; 0
+   * when left out. A service that is restarted waits for the one before it to end.
+   */
   lockTimeoutMs?: number | undefined;
+  /** What a missing store means: it is made (when left out), or the error `not_found`. */
   missing?: GivenMissing | undefined;
+  /**
+   * `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
+   * reader, beside a writer in another process or without one, which changes no file.
+   */
   mode?: GivenMode | undefined;
-  path?: string | undefined;
+  /** Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out. */
   preallocation?: GivenPreallocation | undefined;
+  /** The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out. */
   segmentBytesMax?: number | undefined;
 }
 
@@ -965,88 +973,11 @@ export interface OrchestratorOptions {
 /** What became of a session. */
 export type Outcome = "created" | "continued" | "completed" | "unchanged" | "conflict";
 
-/** One page of a list, and where the next begins. */
-export interface Page {
-  /** What there is on the page. */
-  items: Session[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page2 {
-  /** What there is on the page. */
-  items: RunSummary[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page3 {
-  /** What there is on the page. */
-  items: RunMessageHead[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page4 {
-  /** What there is on the page. */
-  items: ToolCallHead[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page5 {
-  /** What there is on the page. */
-  items: FlowSummary[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page6 {
-  /** What there is on the page. */
-  items: Step[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
-/** One page of a list, and where the next begins. */
-export interface Page7 {
-  /** What there is on the page. */
-  items: AgentDefinition[];
-  /**
-   * The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and fits the same
-   * list with the same filters only.
-   */
-  next?: string;
-}
-
 /** What to play back, and how fast. */
 export interface PlaybackOptions {
   /** The first sequence; 0 and 1 are the first event. */
   first?: number | undefined;
-  /** The last sequence, inclusive; `None` is the last there is. */
+  /** The last sequence, inclusive; left out, the last there is. */
   last?: number | undefined;
   /** How fast. In JSON how many times as fast as it was recorded, 0 for without delays. */
   speed?: number | undefined;
@@ -1060,13 +991,15 @@ export interface PlaybackOptions {
  */
 export type PlayedHead = [number, number, number, number, number];
 
-/** Something that is damaged. */
+/** Something that is not as it was written. */
 export interface Problem {
-  /** The file. */
+  /** The file, by its name in the store's folder. */
   file: string;
+  /** Whether it tells of records that can't be read: only a copy brings them back, no repair does. */
+  isLoss: boolean;
   /** What was expected and what was found, and which records are lost by it. */
   message: string;
-  /** Where in the file. */
+  /** Where in the file, in bytes from its beginning. */
   offset: number;
 }
 
@@ -1099,7 +1032,7 @@ export interface Recorded {
   truncated: boolean;
 }
 
-/** What opening found. */
+/** What opening a log found. */
 export interface Recovery {
   /** Whether the store was closed, not left by a crash, or was just made. */
   clean: boolean;
@@ -1146,28 +1079,28 @@ export interface ResumeOptions {
   dangling?: Dangling | undefined;
   /** The id of the new run, where the caller has one already; else a fresh one. */
   id?: RunId | undefined;
-  /** The steps the new run may take; `None` is as many as the run before could. */
+  /** The steps the new run may take; left out, as many as the run before could. */
   maxSteps?: number | undefined;
   /** The cumulative steps from which on no resume is allowed. */
   maxTotalSteps?: number | undefined;
   /** What the agent is told. In JSON what the user says, `null` for nothing, left out for the default. */
-  message?: JsonInput | undefined;
-  /** The run that spawns the new one; `None` is the one that spawned the run before. */
+  message?: unknown | undefined;
+  /** The run that spawns the new one; left out, the one that spawned the run before. */
   parentRunId?: RunId | undefined;
 }
 
-/** A run that goes on; its messages stand beside it. */
-export interface Resumed {
-  dangling: DanglingToolCall[];
-  run: Run;
-}
-
 /** What a resumed flow goes on with. */
-export interface Resumed2 {
+export interface Resumed {
   /** The nodes that were running, in the order of their names. */
   running: RunningNode[];
   /** The sequence of the `flow:resumed` event. */
   sequence: number;
+}
+
+/** A run that goes on; its messages stand beside it. */
+export interface ResumedRunHead {
+  dangling: DanglingToolCall[];
+  run: Run;
 }
 
 /**
@@ -1194,7 +1127,7 @@ export type Role = "system" | "user" | "assistant" | "tool";
 export interface Run {
   /** The agent's name. */
   agentId: string;
-  /** When it was over: milliseconds since 1970-01-01 UTC. `None` while it runs, or is paused. */
+  /** When it was over: milliseconds since 1970-01-01 UTC. left out while it runs, or is paused. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
@@ -1206,7 +1139,7 @@ export interface Run {
   id: RunId;
   /** The agent instance whose context it writes. */
   instanceId: InstanceId;
-  /** The steps it may take itself; `None` is as many as it likes. */
+  /** The steps it may take itself; left out, as many as it likes. */
   maxSteps?: number;
   /** The node of a flow that it runs. */
   nodeId?: string;
@@ -1255,30 +1188,6 @@ export type RunPlace = {
   newSession: [NewSession, string];
 };
 
-/** The state of a flow, from which it is resumed. Fields that aren't known are kept. */
-export interface RunSnapshot {
-  /** The agent's own session for each node. Snapshots from before there were any have none. */
-  agentSessions: Record<string, string>;
-  /** Which edges were taken. */
-  edgeStatus: Record<string, EdgeStatus>;
-  /** The commands that wait. */
-  inbox: RuntimeCommand[];
-  /** How often each loop went round. */
-  loopCounters: Record<string, number>;
-  /** How far each node is. */
-  nodeStatus: Record<string, NodeStatus>;
-  /** The final output of each node that finished. */
-  outputs: Record<string, unknown>;
-  /** The run. */
-  runId?: string;
-  /** The flow's own state. */
-  state: Record<string, unknown>;
-  /** How far the run is. */
-  status: string;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
-}
-
 /** How far a run has come. */
 export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancelled";
 
@@ -1316,18 +1225,8 @@ export interface RunningNode {
   nodeId: string;
   /** What to resume the agent with. */
   prompt: string;
-  /** The agent's own session; `None` for a node that is no agent, or whose agent hadn't begun. */
+  /** The agent's own session; left out for a node that is no agent, or whose agent hadn't begun. */
   sessionId?: string;
-}
-
-/** A command to a run: `send`, `reply`, `resume`, or another. */
-export interface RuntimeCommand {
-  /** The run it is for. */
-  runId?: string;
-  /** What is asked. */
-  type: string;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** One conversation or task, with the agent instances that worked on it. */
@@ -1356,10 +1255,10 @@ export interface Session {
   updatedAtMs: number;
 }
 
-/** New values for some fields of a session; what is `None` stays as it was. */
+/** New values for some fields of a session; what is left out stays as it was. */
 export interface SessionChanges {
   /** The metadata, replaced as a whole. */
-  metadata?: JsonInput | undefined;
+  metadata?: unknown | undefined;
   /** The status. */
   status?: SessionStatus | undefined;
   /** The title; an empty one takes the title away. */
@@ -1380,6 +1279,29 @@ export interface SnapshotHead {
   timeMs: number;
 }
 
+/**
+ * A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run. Models give seconds and names
+ * with `_` instead, as the tool's definition says.
+ */
+export interface SpawnRequest {
+  /** The agent, by its name in the parent's project. */
+  agentName: string;
+  /**
+   * The steps that this run may take, a whole number from 1 to 4294967295; where its agent's definition allows fewer,
+   * that holds. Then it is `paused`, and can be resumed.
+   */
+  maxSteps?: number | undefined;
+  /** The paused run to go on from. */
+  resumeRunId?: RunId | undefined;
+  /** What it is to do: its first user message. For a run that is resumed, what it is told beside to continue. */
+  task?: string | undefined;
+  /**
+   * How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be
+   * resumed.
+   */
+  timeoutMs?: number | undefined;
+}
+
 /** What became of one sub-agent. */
 export interface SpawnResult {
   /** The agent asked for. */
@@ -1388,7 +1310,7 @@ export interface SpawnResult {
   error?: string;
   /** Why it paused. */
   pauseReason?: string;
-  /** Its run, to look into or to resume; `None` where the request was refused. */
+  /** Its run, to look into or to resume; left out where the request was refused. */
   runId?: RunId;
   /** Completed, paused, failed or cancelled. */
   status: RunStatus;
@@ -1444,7 +1366,7 @@ export interface Stat {
   lastTimeMs: number;
   /**
    * Why readers in other processes don't see newer records, when this writer can't write the file by which they follow.
-   * The records are safe all the same. Never there for a reader.
+   * The records are safe all the same. Always left out for a reader.
    */
   readersBehind?: string;
   /** How many bytes the segment files take, the space made ahead of need included. */
@@ -1474,19 +1396,19 @@ export interface Step {
   /** Why it failed. */
   error?: string;
   /** The store's own number of it: its position in the log; given by the store. */
-  id?: number;
+  id: number;
   /** What it was given, a JSON object kept byte for byte. */
-  input?: unknown;
+  input?: Record<string, unknown>;
   /** Anything else, as JSON. */
   metadata?: unknown;
   /** What came of it, a JSON object kept byte for byte. */
-  output?: unknown;
+  output?: Record<string, unknown>;
   /** The request it belongs to. */
   requestId: string;
   /** Its place in the request, from 1; 0 for the next one. */
   sequence: number;
   /** The space when it began, a JSON object kept byte for byte. */
-  spaceSnapshot?: unknown;
+  spaceSnapshot?: Record<string, unknown>;
   /** How deep in the call stack: 0 is the root. */
   stackDepth: number;
   /** The node of the call stack it was done in. */
@@ -1525,7 +1447,7 @@ export interface StreamInfo {
 /** The commands that were taken from a flow's inbox, and its state then. */
 export interface Taken {
   state: RunSnapshot;
-  taken: RuntimeCommand[];
+  taken: ReceivedCommand[];
 }
 
 /**
@@ -1533,6 +1455,14 @@ export interface Taken {
  * too. Zero stands for "not set".
  */
 export type Timestamp = string;
+
+/** What a tool call came to. */
+export interface ToolAnswer {
+  /** Whether the call was refused; the output then has an `error`. */
+  isError: boolean;
+  /** JSON: what to send to the model as the content of the result. */
+  output: unknown;
+}
 
 /** One invocation of a tool, without its input and output. */
 export interface ToolCallHead {
@@ -1568,19 +1498,11 @@ export interface ToolOutcome {
   /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
   durationMs?: number | undefined;
   /** What the tool gave, or the details of its error. A JSON string or an array of content parts is what providers take. */
-  output?: JsonInput | undefined;
+  output?: unknown | undefined;
   /** Whether it is an error; `completed` when left out. */
   status?: ToolCallStatus | undefined;
   /** The call it answers. */
   toolCallId: string;
-}
-
-/** What a tool call came to. */
-export interface ToolReply {
-  /** Whether the call was refused; the output then has an `error`. */
-  isError: boolean;
-  /** JSON: what to send to the model as the content of the result. */
-  output: unknown;
 }
 
 /** One result of a tool call, as far as its event tells beside the content. */
@@ -1589,23 +1511,19 @@ export interface ToolResultMark {
   durationMs?: number;
   /** Whether the tool failed. */
   isError: boolean;
-  /** The call it answers, `None` with the providers that give calls no id. */
+  /** The call it answers, left out with the providers that give calls no id. */
   toolCallId?: string;
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */
 export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
 
-/**
- * New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` takes a value away. A
- * field that isn't known is kept as it is given.
- */
-export type Updates = Record<string, JsonInput>;
-
-/** What was found when every record was read. */
-export interface Verified {
+/** A verification, with its verdict. */
+export interface Verification {
   /** How many bytes were read. */
   bytes: number;
+  /** How many records are lost: they had a position, and can't be read. */
+  lost: number;
   /** Each problem, at most 1,000 of them. */
   problems: Problem[];
   /** How many problems there are. */

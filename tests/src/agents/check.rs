@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, ListRunMessages, ListToolCalls, Page, Run, RunId, RunStatus, Session, Store,
-    ToolCall, ToolCallStatus, pause_reason,
+    AgentInstance, Run, RunId, RunStatus, Session,
+    blocking::Store,
+    Page,
+    runs::{ListRunMessages, ListToolCalls, ToolCall, ToolCallStatus, pause_reason},
 };
 
 use super::{
@@ -350,10 +352,10 @@ impl Check<'_> {
     }
 
     fn all_runs(&self) -> Result<usize, String> {
-        let options = |cursor| runlog::ListRuns {
+        let options = |cursor| runlog::runs::ListRuns {
             limit: 100,
             cursor,
-            ..runlog::ListRuns::default()
+            ..runlog::runs::ListRuns::default()
         };
         let runs = all_pages(|cursor| self.store.runs().list(&options(cursor)))?;
         let ids: BTreeSet<RunId> = runs.iter().map(|run| run.id).collect();

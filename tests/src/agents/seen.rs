@@ -1,6 +1,6 @@
 //! [`Seen`]: how much of a script a context has, found by going through it event by event.
 
-use runlog::{ContextEvent, ContextEventKind};
+use runlog::contexts::{ContextEvent, ContextEventKind};
 
 use super::tasks::{Answer, Line, Task};
 

@@ -1,9 +1,10 @@
 //! [`Agent`]: plays scripts through the public interface, from wherever a killed process left them.
 
 use runlog::{
-    Continuation, Dangling, ErrorKind, InstanceId, ListRuns, NewInstance, NewMessage, NewRun,
-    NewSession, RawJson, Result, ResumeOptions, Run, RunId, RunRecorder, RunStatus, SessionId,
-    Store, ToolCallStatus, ToolOutcome,
+    ErrorKind, InstanceId, NewInstance, NewMessage, NewRun, NewSession, RawJson, Result, Run,
+    RunId, RunStatus, SessionId,
+    blocking::{RunRecorder, Store},
+    runs::{Continuation, Dangling, ListRuns, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 
 use super::{

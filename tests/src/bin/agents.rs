@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use runlog::{Store, StoreOptions};
+use runlog::{StoreOptions, blocking::Store};
 use runlog_tests::agents::{tasks::Task, work::Agent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,10 @@
 
 use std::io::Write;
 
-use runlog::{AsyncStore, Orchestrator, OrchestratorOptions, RunId, StoreOptions, TokioRuntime};
+use runlog::{
+    Orchestrator, RunId, Store, StoreOptions,
+    agents::{OrchestratorOptions, TokioRuntime},
+};
 use runlog_tests::tree::{Shape, play};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             segment_bytes_max: 1 << 20,
             ..StoreOptions::default()
         };
-        let store = AsyncStore::open_with(folder, options)?;
+        let store = Store::open_with(folder, options)?;
         say("open");
         let runtime = TokioRuntime::current().ok_or("this is a task of tokio")?;
         let options = OrchestratorOptions {

@@ -12,9 +12,13 @@ use std::{
 
 use futures_util::future::{Either, select};
 use runlog::{
-    AgentDefinition, AgentEnd, AgentError, ErrorKind, Execution, Executor, NewMessage, NewToolCall,
-    OrchestratorOptions, RawJson, Recorded, RunContext, RunSnapshot, RunStatus, Runtime,
-    RuntimeEvent, SpawnRequest, SpawnResult, ToolOutcome,
+    AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunStatus,
+    agents::{
+        AgentEnd, AgentError, Execution, Executor, OrchestratorOptions, RunContext, Runtime,
+        SpawnRequest, SpawnResult,
+    },
+    flows::{RunSnapshot, RuntimeEvent},
+    runs::{Recorded, ToolOutcome},
 };
 
 use super::{

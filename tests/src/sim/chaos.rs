@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use runlog::{
-    Embedded, ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId,
-    RunStatus, Runtime, StartAgent,
+    ErrorKind, Orchestrator, RawJson, RunId, RunStatus,
+    agents::{RunHandle, Runtime, StartAgent},
+    engine::Embedded,
+    runs::{ListRuns, ResumeOptions},
 };
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use runlog::{
-    ContextEvent, InstanceId, RUNS_STREAM, Run, RunId, SpawnResult,
+    InstanceId, Run, RunId,
+    agents::SpawnResult,
+    contexts::ContextEvent,
     engine::{Kind, Position, Record, Store},
+    runs::RUNS_STREAM,
 };
 use runlog_model::{RunCatalogEvent, RunEvent, SPAWNED, SpawnRecord, StatusChange, StoredEvent};
 use uuid::Uuid;
@@ -244,7 +247,7 @@ impl Facts {
 
 /// The results in one message, in either provider's form.
 fn results_of(event: &ContextEvent) -> Vec<RecordedResults> {
-    if event.event_type != runlog::ContextEventKind::ToolResult {
+    if event.event_type != runlog::contexts::ContextEventKind::ToolResult {
         return Vec::new();
     }
     let Ok(message) = serde_json::from_slice::<serde_json::Value>(event.content.as_bytes()) else {

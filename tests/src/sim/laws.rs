@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    ContextEvent, ContextEventKind, InstanceId, OrchestratorOptions, Run, RunId, RunStatus,
-    SpawnResult, pause_reason,
+    InstanceId, Run, RunId, RunStatus,
+    agents::{OrchestratorOptions, SpawnResult},
+    contexts::{ContextEvent, ContextEventKind},
+    runs::pause_reason,
 };
 use runlog_model::{SPACE_SAVED, SPAWNED, SpawnedAgent, StatusChange};
 

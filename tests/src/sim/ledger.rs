@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use runlog::{InstanceId, RunId, SpawnResult};
+use runlog::{InstanceId, RunId, agents::SpawnResult};
 
 /// Clones share it. It outlives processes.
 #[derive(Clone, Default)]

@@ -6,8 +6,10 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime,
-    StoreOptions, ToolStyle, Wait, engine,
+    Orchestrator, RunId, RunStatus, Store, StoreOptions,
+    agents::{Defect, OrchestratorOptions, Runtime},
+    contexts::ToolStyle,
+    engine::{self, Embedded, Wait},
 };
 
 use super::{
@@ -184,7 +186,7 @@ impl World {
         let scheduler = Scheduler::new(self.random.next_u64(), self.host.clone());
         let ledger = self.ledger.clone();
         let backend = GivingWay::new(embedded.clone(), scheduler.clone(), ledger.clone());
-        let store = AsyncStore::with_backend(Arc::new(backend));
+        let store = Store::with_backend(Arc::new(backend));
         let orchestrator = Orchestrator::new(store, scheduler.clone(), self.options.clone());
         if let Some(defect) = self.defect {
             orchestrator.break_with(defect);

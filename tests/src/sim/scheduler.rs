@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use runlog::{Host, Runtime, Task};
+use runlog::{
+    agents::{Runtime, Task},
+    engine::Host,
+};
 
 use crate::{host::TestHost, random::Random};
 

@@ -1,6 +1,10 @@
 //! `runlog flow send`, `reply`, `resume` and `command`: commands that wait for a flow.
 
-use runlog::{FlowRun, RawJson, RunId, RuntimeCommand, Store};
+use runlog::{
+    RawJson, RunId,
+    blocking::{FlowRun, Store},
+    flows::RuntimeCommand,
+};
 use serde::Serialize;
 
 use crate::{

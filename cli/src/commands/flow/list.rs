@@ -1,6 +1,6 @@
 //! `runlog flows`: which flows there are, and which are to be resumed.
 
-use runlog::{FlowSummary, ListFlows};
+use runlog::flows::{FlowSummary, ListFlows};
 
 use crate::{
     args::Global,

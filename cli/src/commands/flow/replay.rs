@@ -2,7 +2,11 @@
 
 use std::{thread, time::Duration};
 
-use runlog::{Playback, PlaybackOptions, RawJson, RecordedEvent, Speed};
+use runlog::{
+    RawJson,
+    blocking::Playback,
+    flows::{PlaybackOptions, RecordedEvent, Speed},
+};
 use serde::Serialize;
 
 use crate::{

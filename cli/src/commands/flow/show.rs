@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use runlog::{FlowRun, Playback, PlaybackOptions, RunSnapshot, RunStatus, RuntimeCommand, Speed};
+use runlog::{
+    RunStatus,
+    blocking::{FlowRun, Playback},
+    flows::{PlaybackOptions, RunSnapshot, RuntimeCommand, Speed},
+};
 use serde::Serialize;
 
 use crate::{

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use runlog::{Orchestrator, OrchestratorOptions, Run, Session, Store, TokioRuntime};
+use runlog::{
+    Orchestrator, Run, Session,
+    agents::{OrchestratorOptions, TokioRuntime},
+    blocking::Store,
+};
 
 use crate::{
     agent::Spawner,

@@ -8,8 +8,9 @@ use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use clap::builder::RangedU64ValueParser;
 use runlog::{
-    RawJson, Run, RunStatus, Store,
-    transcript::keep::{Aside, EntryBatch},
+    RawJson, Run, RunStatus,
+    blocking::Store,
+    transcripts::keep::{Aside, EntryBatch},
 };
 
 use self::{

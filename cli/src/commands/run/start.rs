@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use runlog::{
-    AgentInstance, Continuation, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN,
-    NewMessage, NewRun, NewSession, RawJson, ResumeOptions, Run, RunRecorder, RunStatus, Session,
-    Store,
+    AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
+    blocking::{RunRecorder, Store},
+    runs::{Continuation, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
 };
 
 use super::{Args, agents::check_project};

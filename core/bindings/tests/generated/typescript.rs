@@ -10,12 +10,11 @@ const WIDTH: usize = 116;
 const HEADER: &str =
     "// Generated from the types of Rust by `cargo xtask generate`. A change here is lost.\n\n";
 /// Types that TypeScript has by hand, with where they are.
-const BY_HAND: [(&str, &str); 5] = [
+const BY_HAND: [(&str, &str); 4] = [
     ("Page", "../pages.js"),
     ("ReceivedCommand", "../flow-types.js"),
     ("RunSnapshot", "../flow-types.js"),
     ("Updates", "../updates.js"),
-    ("JsonInput", "../json-input.js"),
 ];
 
 /// Which way a value goes.
@@ -128,8 +127,7 @@ impl<'c> Printer<'c> {
             return format!("{generic}<{}>", self.name(of, Way::Told));
         }
         match (name, way) {
-            ("RawJson", Way::Given) => "JsonInput".to_owned(),
-            ("RawJson", Way::Told) => "unknown".to_owned(),
+            ("RawJson", _) => "unknown".to_owned(),
             ("JsonObject", Way::Given) => "object".to_owned(),
             ("JsonObject", Way::Told) => "Record<string, unknown>".to_owned(),
             (name, Way::Given) if self.differ.contains(&name) => format!("New{name}"),

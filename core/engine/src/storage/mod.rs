@@ -119,9 +119,10 @@ pub trait Map: Send + Sync {
         }
         copied
     }
-    /// What begins at this offset is copied next but one: the processor may fetch it from memory meanwhile. Advice only.
-    fn prefetch(&self, offset: u64) {
-        let _ = offset;
+    /// These bytes are copied soon: the processor may fetch them from memory meanwhile, a little more than a kilobyte of
+    /// them. Advice only.
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
     }
     /// What begins at these offsets will be read soon, two pages of each. Advice only.
     fn will_need(&self, offsets: &[u64]) {

@@ -268,7 +268,7 @@ impl Reader {
             if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
                 && Arc::ptr_eq(&soon.segment, segment)
             {
-                map.prefetch(soon.offset);
+                map.prefetch(soon.offset, u64::MAX);
             }
             let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
             return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);

@@ -11,7 +11,7 @@ use crate::{
     Error, ErrorKind, Position, Record, Result, SegmentId,
     log::{
         scan::{Scan, Window, is_damage},
-        segment::READ_BYTES,
+        segment::{Frame, READ_BYTES},
     },
     sync::Arc,
 };
@@ -41,6 +41,8 @@ pub struct LogReader {
     /// How many records to read next.
     step: u64,
     batch: VecDeque<Result<Record>>,
+    /// Empty between two readings: its memory is used again.
+    frames: Vec<Frame>,
     ended: bool,
 }
 
@@ -52,6 +54,7 @@ impl LogReader {
             at: None,
             step: 1,
             batch: VecDeque::new(),
+            frames: Vec::new(),
             ended: false,
         }
     }
@@ -88,8 +91,9 @@ impl LogReader {
             }
             _ => place.scan(read_ahead)?,
         };
-        let (mut frames, mut bytes, mut failed) = (Vec::new(), 0, None);
-        while failed.is_none() && (frames.len() as u64) < self.step && bytes < BATCH_BYTES_MAX {
+        let (mut bytes, mut failed) = (0, None);
+        while failed.is_none() && (self.frames.len() as u64) < self.step && bytes < BATCH_BYTES_MAX
+        {
             let before = scan.offset();
             match scan.next() {
                 Ok(Some(frame))
@@ -99,7 +103,7 @@ impl LogReader {
                 }
                 Ok(Some(frame)) if position_of(segment, &frame) == self.next => {
                     bytes += frame.header.frame_bytes();
-                    frames.push(frame);
+                    self.frames.push(frame);
                     self.next += 1;
                 }
                 Ok(Some(frame)) => {
@@ -128,8 +132,8 @@ impl LogReader {
         self.at = Some((segment.id(), scan.offset(), scan.into_window()));
         let durable = self.shared.durable();
         self.batch.extend(
-            frames
-                .into_iter()
+            self.frames
+                .drain(..)
                 .map(|frame| read::record_in(&durable, segment, frame)),
         );
         drop(durable);

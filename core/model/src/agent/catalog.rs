@@ -285,7 +285,7 @@ mod tests {
         );
         let second = catalog.list(&ListAgents {
             limit: 2,
-            after: first.next,
+            cursor: first.next,
             ..ListAgents::of(Some("p"))
         });
         assert_eq!((names(&second), second.next), (vec!["c".into()], None));

@@ -68,7 +68,7 @@ pub enum ChatOrder {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatList {
     /// The chats.
-    pub data: Vec<Chat>,
+    pub items: Vec<Chat>,
     /// The page, from 1.
     pub page: usize,
     /// How many chats a page has.
@@ -203,7 +203,7 @@ impl Catalog {
             passed: skipped.saturating_add(places.len()) as u64,
         });
         let list = ChatList {
-            data: places
+            items: places
                 .iter()
                 .filter_map(|created| self.made_at(*created))
                 .map(SessionEntry::chat)

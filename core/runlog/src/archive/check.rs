@@ -15,7 +15,7 @@ use super::{
     lists::{List, ListEvent, Subject, each_record, is_derived, is_same},
     reader::{each_line, refused},
 };
-use crate::{Error, Result, Store};
+use crate::{Error, Result, blocking::Store};
 
 /// At most so many records of the store are read at once to be compared.
 const PAGE_RECORDS_MAX: u64 = 256;

@@ -19,7 +19,12 @@ use runlog_engine::Host;
 /// ```
 /// # #[cfg(not(target_family = "wasm"))] {
 /// use std::sync::Arc;
-/// use runlog::{Store, StoreOptions, SystemHost, archive::ImportClock, engine::storage::MemoryStorage};
+/// use runlog::{
+///     StoreOptions,
+///     archive::ImportClock,
+///     blocking::Store,
+///     engine::{SystemHost, storage::MemoryStorage},
+/// };
 ///
 /// let clock = ImportClock::new(Arc::new(SystemHost));
 /// clock.stand_at(1_600_000_000_000);

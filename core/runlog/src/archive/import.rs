@@ -15,7 +15,7 @@ use super::{
     lists::{ListEvent, Subject},
     write,
 };
-use crate::{Result, Store};
+use crate::{Result, blocking::Store};
 
 /// Where an archive is read from: twice, from its beginning each time.
 pub type ImportSource<'a> = dyn FnMut() -> Result<Box<dyn BufRead>> + 'a;
@@ -81,7 +81,11 @@ pub(super) struct Plan {
 /// the source, and of reading and writing the store.
 ///
 /// ```
-/// use runlog::{NewSession, Store, archive::{What, export, import}};
+/// use runlog::{
+///     NewSession,
+///     archive::{What, export, import},
+///     blocking::Store,
+/// };
 ///
 /// let store = Store::in_memory();
 /// let session = store.create_session(NewSession::named("trip"))?;

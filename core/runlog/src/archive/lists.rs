@@ -9,9 +9,13 @@ use runlog_model::{
 
 use super::lines::RecordLine;
 use crate::{
-    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, FLOWS_STREAM, RUNS_STREAM, Result, Store,
-    catalog, flows, runs,
-    transcript::{keep::aside_stream, marks_stream},
+    Error, ErrorKind, Result,
+    agents::AGENTS_STREAM,
+    blocking::Store,
+    flows::{self, FLOWS_STREAM},
+    runs::{self, RUNS_STREAM},
+    sessions::{CATALOG_STREAM, catalog},
+    transcripts::{keep::aside_stream, marks_stream},
 };
 
 /// A stream that lists things.

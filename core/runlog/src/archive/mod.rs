@@ -32,6 +32,8 @@ mod export;
 mod import;
 mod lines;
 mod lists;
+#[cfg(not(target_family = "wasm"))]
+mod new_file;
 mod reader;
 mod write;
 
@@ -42,6 +44,8 @@ pub use clock::ImportClock;
 pub use export::export;
 pub use import::{ImportSource, import};
 pub use lines::ARCHIVE_VERSION;
+#[cfg(not(target_family = "wasm"))]
+pub use new_file::NewFile;
 pub use reader::first_time;
 
 /// What to write.

@@ -1,14 +1,14 @@
-//! [`Agents`]: [`AsyncAgents`] for callers that wait.
+//! [`Agents`]: [`crate::agents::Agents`] for callers that wait.
 
 use pollster::block_on;
 use runlog_model::{AgentDefinition, AgentSummary, ListAgents, Page, Updates};
 
-use crate::{AsyncAgents, Result};
+use crate::Result;
 
-/// The definitions of agents. [`AsyncAgents`] is the same for callers that await.
+/// The definitions of agents. [`crate::agents::Agents`] is the same for callers that await.
 ///
 /// ```
-/// use runlog::{AgentDefinition, ListAgents, Store};
+/// use runlog::{AgentDefinition, agents::ListAgents, blocking::Store};
 ///
 /// let agents = Store::in_memory().agents();
 /// agents.define(AgentDefinition::new("coder", "Writes code."))?;
@@ -18,18 +18,18 @@ use crate::{AsyncAgents, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Agents {
-    inner: AsyncAgents,
+    inner: crate::agents::Agents,
 }
 
 impl Agents {
-    pub(crate) fn new(inner: AsyncAgents) -> Self {
+    pub(crate) fn new(inner: crate::agents::Agents) -> Self {
         Self { inner }
     }
 
     /// Defines an agent; its times are now, whatever they say. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncAgents::define`].
+    /// As [`crate::agents::Agents::define`].
     pub fn define(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
         block_on(self.inner.define(definition))
     }
@@ -37,7 +37,7 @@ impl Agents {
     /// Changes some fields of a definition. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncAgents::update`].
+    /// As [`crate::agents::Agents::update`].
     pub fn update(
         &self,
         project: Option<&str>,
@@ -50,7 +50,7 @@ impl Agents {
     /// Sees to it that an agent is defined so. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncAgents::put`].
+    /// As [`crate::agents::Agents::put`].
     pub fn put(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
         block_on(self.inner.put(definition))
     }
@@ -58,7 +58,7 @@ impl Agents {
     /// Deletes a definition; runs that are at work go on. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncAgents::delete`].
+    /// As [`crate::agents::Agents::delete`].
     pub fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
         block_on(self.inner.delete(project, name))
     }
@@ -74,7 +74,7 @@ impl Agents {
     /// One page of a project's definitions, in the order of their names.
     ///
     /// # Errors
-    /// As [`AsyncAgents::list`].
+    /// As [`crate::agents::Agents::list`].
     pub fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
         block_on(self.inner.list(options))
     }

@@ -1,4 +1,4 @@
-//! [`ChatStore`]: [`AsyncChatStore`] for callers that wait.
+//! [`Chats`]: [`crate::chats::Chats`] for callers that wait.
 
 use std::{
     fmt,
@@ -12,14 +12,20 @@ use runlog_model::{
 
 use super::Store;
 use crate::{
-    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Page,
-    RequestDraft, RequestEnd, Result, Resumption,
+    Page, Result,
+    chats::{
+        ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft, RequestEnd, Resumption,
+    },
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.
 ///
 /// ```
-/// use runlog::{Chat, ChatFilter, ChatMessage, ChatRole, ErrorKind, RawJson, Store, Updates};
+/// use runlog::{
+///     ErrorKind, RawJson,
+///     blocking::Store,
+///     chats::{Chat, ChatFilter, ChatMessage, ChatRole, Updates},
+/// };
 ///
 /// let chats = Store::in_memory().chats();
 /// let new = Chat { chat_id: "chat_123".into(), created_by: Some("user123".into()), ..Chat::new("travel") };
@@ -35,15 +41,19 @@ use crate::{
 /// # Ok::<(), runlog::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ChatStore {
-    inner: AsyncChatStore,
+pub struct Chats {
+    inner: crate::chats::Chats,
 }
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
-/// exit. As [`AsyncRequestBuffer`], for callers that wait.
+/// exit. As [`crate::chats::RequestBuffer`], for callers that wait.
 ///
 /// ```
-/// use runlog::{Chat, ChatMessage, ChatRole, NewRequest, RawJson, StepStatus, StepType, Store};
+/// use runlog::{
+///     RawJson,
+///     blocking::Store,
+///     chats::{Chat, ChatMessage, ChatRole, NewRequest, StepStatus, StepType},
+/// };
 ///
 /// let chats = Store::in_memory().chats();
 /// let chat = chats.create_chat(Chat::new("travel"))?;
@@ -56,20 +66,20 @@ pub struct ChatStore {
 /// # Ok::<(), runlog::Error>(())
 /// ```
 pub struct RequestBuffer {
-    inner: AsyncRequestBuffer,
+    inner: crate::chats::RequestBuffer,
 }
 
 impl Store {
     /// The chats of this store: its sessions as their users see them.
-    pub fn chats(&self) -> ChatStore {
-        ChatStore {
+    pub fn chats(&self) -> Chats {
+        Chats {
             inner: self.as_async().chats(),
         }
     }
 }
 
-impl ChatStore {
-    /// As [`AsyncChatStore::create_chat`].
+impl Chats {
+    /// As [`crate::chats::Chats::create_chat`].
     ///
     /// # Errors
     /// As there.
@@ -77,7 +87,7 @@ impl ChatStore {
         block_on(self.inner.create_chat(chat))
     }
 
-    /// As [`AsyncChatStore::get_chat`].
+    /// As [`crate::chats::Chats::get_chat`].
     ///
     /// # Errors
     /// As there.
@@ -85,7 +95,7 @@ impl ChatStore {
         block_on(self.inner.get_chat(chat_id))
     }
 
-    /// As [`AsyncChatStore::update_chat`].
+    /// As [`crate::chats::Chats::update_chat`].
     ///
     /// # Errors
     /// As there.
@@ -93,7 +103,7 @@ impl ChatStore {
         block_on(self.inner.update_chat(chat_id, updates))
     }
 
-    /// As [`AsyncChatStore::delete_chat`].
+    /// As [`crate::chats::Chats::delete_chat`].
     ///
     /// # Errors
     /// As there.
@@ -101,7 +111,7 @@ impl ChatStore {
         block_on(self.inner.delete_chat(chat_id))
     }
 
-    /// As [`AsyncChatStore::list_chats`].
+    /// As [`crate::chats::Chats::list_chats`].
     ///
     /// # Errors
     /// As there.
@@ -109,7 +119,7 @@ impl ChatStore {
         block_on(self.inner.list_chats(filter))
     }
 
-    /// As [`AsyncChatStore::save_messages`].
+    /// As [`crate::chats::Chats::save_messages`].
     ///
     /// # Errors
     /// As there.
@@ -121,7 +131,7 @@ impl ChatStore {
         block_on(self.inner.save_messages(chat_id, messages))
     }
 
-    /// As [`AsyncChatStore::get_messages`].
+    /// As [`crate::chats::Chats::get_messages`].
     ///
     /// # Errors
     /// As there.
@@ -129,7 +139,7 @@ impl ChatStore {
         block_on(self.inner.get_messages(chat_id, filter))
     }
 
-    /// As [`AsyncChatStore::update_message`].
+    /// As [`crate::chats::Chats::update_message`].
     ///
     /// # Errors
     /// As there.
@@ -137,7 +147,7 @@ impl ChatStore {
         block_on(self.inner.update_message(message_id, updates))
     }
 
-    /// As [`AsyncChatStore::redact_message`].
+    /// As [`crate::chats::Chats::redact_message`].
     ///
     /// # Errors
     /// As there.
@@ -145,7 +155,7 @@ impl ChatStore {
         block_on(self.inner.redact_message(message_id, reason))
     }
 
-    /// As [`AsyncChatStore::delete_messages`].
+    /// As [`crate::chats::Chats::delete_messages`].
     ///
     /// # Errors
     /// As there.
@@ -153,7 +163,7 @@ impl ChatStore {
         block_on(self.inner.delete_messages(chat_id, message_ids))
     }
 
-    /// As [`AsyncChatStore::save_steps`].
+    /// As [`crate::chats::Chats::save_steps`].
     ///
     /// # Errors
     /// As there.
@@ -161,7 +171,7 @@ impl ChatStore {
         block_on(self.inner.save_steps(steps))
     }
 
-    /// As [`AsyncChatStore::update_step`].
+    /// As [`crate::chats::Chats::update_step`].
     ///
     /// # Errors
     /// As there.
@@ -169,7 +179,7 @@ impl ChatStore {
         block_on(self.inner.update_step(step_id, updates))
     }
 
-    /// As [`AsyncChatStore::list_steps`].
+    /// As [`crate::chats::Chats::list_steps`].
     ///
     /// # Errors
     /// As there.
@@ -177,7 +187,7 @@ impl ChatStore {
         block_on(self.inner.list_steps(chat_id, options))
     }
 
-    /// As [`AsyncChatStore::get_steps`].
+    /// As [`crate::chats::Chats::get_steps`].
     ///
     /// # Errors
     /// As there.
@@ -185,7 +195,7 @@ impl ChatStore {
         block_on(self.inner.get_steps(request_id))
     }
 
-    /// As [`AsyncChatStore::get_last_incomplete_step`].
+    /// As [`crate::chats::Chats::get_last_incomplete_step`].
     ///
     /// # Errors
     /// As there.
@@ -193,7 +203,7 @@ impl ChatStore {
         block_on(self.inner.get_last_incomplete_step(chat_id))
     }
 
-    /// As [`AsyncChatStore::get_steps_by_stack_id`].
+    /// As [`crate::chats::Chats::get_steps_by_stack_id`].
     ///
     /// # Errors
     /// As there.
@@ -201,7 +211,7 @@ impl ChatStore {
         block_on(self.inner.get_steps_by_stack_id(stack_id))
     }
 
-    /// As [`AsyncChatStore::get_stack_path`].
+    /// As [`crate::chats::Chats::get_stack_path`].
     ///
     /// # Errors
     /// As there.
@@ -209,7 +219,7 @@ impl ChatStore {
         block_on(self.inner.get_stack_path(stack_id))
     }
 
-    /// As [`AsyncChatStore::begin_request`].
+    /// As [`crate::chats::Chats::begin_request`].
     ///
     /// # Errors
     /// As there.
@@ -224,7 +234,7 @@ impl ChatStore {
         })
     }
 
-    /// As [`AsyncChatStore::resume`].
+    /// As [`crate::chats::Chats::resume`].
     ///
     /// # Errors
     /// As there.
@@ -232,7 +242,7 @@ impl ChatStore {
         block_on(self.inner.resume(chat_id))
     }
 
-    /// As [`AsyncChatStore::resume_request`].
+    /// As [`crate::chats::Chats::resume_request`].
     ///
     /// # Errors
     /// As there.
@@ -240,7 +250,7 @@ impl ChatStore {
         block_on(self.inner.resume_request(request_id))
     }
 
-    /// As [`AsyncChatStore::dismiss`].
+    /// As [`crate::chats::Chats::dismiss`].
     ///
     /// # Errors
     /// As there.
@@ -248,7 +258,7 @@ impl ChatStore {
         block_on(self.inner.dismiss(request_id))
     }
 
-    /// As [`AsyncChatStore::go_on`].
+    /// As [`crate::chats::Chats::go_on`].
     ///
     /// # Errors
     /// As there.
@@ -258,7 +268,7 @@ impl ChatStore {
         })
     }
 
-    /// As [`AsyncChatStore::complete_resumed`].
+    /// As [`crate::chats::Chats::complete_resumed`].
     ///
     /// # Errors
     /// As there.
@@ -266,7 +276,7 @@ impl ChatStore {
         block_on(self.inner.complete_resumed(resumption, output))
     }
 
-    /// As [`AsyncChatStore::complete_delegate`].
+    /// As [`crate::chats::Chats::complete_delegate`].
     ///
     /// # Errors
     /// As there.
@@ -279,7 +289,7 @@ impl ChatStore {
         block_on(self.inner.complete_delegate(chat_id, stack_id, output))
     }
 
-    /// As [`AsyncChatStore::import_agent_chat`].
+    /// As [`crate::chats::Chats::import_agent_chat`].
     ///
     /// # Errors
     /// As there.
@@ -287,7 +297,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_chat(lines))
     }
 
-    /// As [`AsyncChatStore::import_agent_chat_with`].
+    /// As [`crate::chats::Chats::import_agent_chat_with`].
     ///
     /// # Errors
     /// As there.
@@ -299,7 +309,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_chat_with(lines, options))
     }
 
-    /// As [`AsyncChatStore::import_agent_history`].
+    /// As [`crate::chats::Chats::import_agent_history`].
     ///
     /// # Errors
     /// As there.
@@ -307,7 +317,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_history(lines))
     }
 
-    /// As [`AsyncChatStore::import_agent_history_with`].
+    /// As [`crate::chats::Chats::import_agent_history_with`].
     ///
     /// # Errors
     /// As there.
@@ -319,7 +329,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_history_with(lines, options))
     }
 
-    /// As [`AsyncChatStore::import_agent_message`].
+    /// As [`crate::chats::Chats::import_agent_message`].
     ///
     /// # Errors
     /// As there.
@@ -327,7 +337,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_message(lines))
     }
 
-    /// As [`AsyncChatStore::import_agent_message_with`].
+    /// As [`crate::chats::Chats::import_agent_message_with`].
     ///
     /// # Errors
     /// As there.
@@ -339,7 +349,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_message_with(lines, options))
     }
 
-    /// As [`AsyncChatStore::import_agent_step`].
+    /// As [`crate::chats::Chats::import_agent_step`].
     ///
     /// # Errors
     /// As there.
@@ -347,7 +357,7 @@ impl ChatStore {
         block_on(self.inner.import_agent_step(lines))
     }
 
-    /// As [`AsyncChatStore::import_agent_step_with`].
+    /// As [`crate::chats::Chats::import_agent_step_with`].
     ///
     /// # Errors
     /// As there.
@@ -361,7 +371,7 @@ impl ChatStore {
 }
 
 impl RequestBuffer {
-    /// As [`AsyncRequestBuffer::send`].
+    /// As [`crate::chats::RequestBuffer::send`].
     ///
     /// # Errors
     /// As there.
@@ -369,7 +379,7 @@ impl RequestBuffer {
         self.inner.send(message)
     }
 
-    /// As [`AsyncRequestBuffer::finish`].
+    /// As [`crate::chats::RequestBuffer::finish`].
     ///
     /// # Errors
     /// As there.

@@ -1,4 +1,4 @@
-//! [`Flows`], [`FlowRun`] and [`Playback`]: [`AsyncFlows`], [`AsyncFlowRun`] and [`AsyncPlayback`] for callers that wait.
+//! [`Flows`], [`FlowRun`] and [`Playback`]: [`crate::flows::Flows`], [`crate::flows::FlowRun`] and [`crate::flows::Playback`] for callers that wait.
 
 use std::time::Duration;
 
@@ -10,14 +10,18 @@ use runlog_model::{
 
 use super::Store;
 use crate::{
-    AsyncFlowRun, AsyncFlows, AsyncPlayback, Page, PlaybackOptions, RecordedEvent, Result, Resumed,
+    Page, Result,
+    flows::{PlaybackOptions, RecordedEvent, Resumed},
 };
 
-/// The flows of a store: which there are, and what is to be resumed. [`AsyncFlows`] is the same for callers that await, and
+/// The flows of a store: which there are, and what is to be resumed. [`crate::flows::Flows`] is the same for callers that await, and
 /// tells how a flow and a run have to do with each other.
 ///
 /// ```
-/// use runlog::{FlowRun, ListFlows, Store};
+/// use runlog::{
+///     blocking::{FlowRun, Store},
+///     flows::ListFlows,
+/// };
 ///
 /// let store = Store::in_memory();
 /// let flow = FlowRun::create(&store, None)?;
@@ -27,11 +31,11 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Flows {
-    inner: AsyncFlows,
+    inner: crate::flows::Flows,
 }
 
 impl Flows {
-    /// As [`AsyncFlows::list`].
+    /// As [`crate::flows::Flows::list`].
     ///
     /// # Errors
     /// As there.
@@ -39,7 +43,7 @@ impl Flows {
         block_on(self.inner.list(options))
     }
 
-    /// As [`AsyncFlows::get`].
+    /// As [`crate::flows::Flows::get`].
     ///
     /// # Errors
     /// As there.
@@ -60,7 +64,11 @@ impl Store {
 /// A flow under way: its events, the state it is resumed from, and the commands it is sent.
 ///
 /// ```
-/// use runlog::{AgentEvent, ErrorKind, FlowRun, RawJson, RuntimeEvent, Store};
+/// use runlog::{
+///     ErrorKind, RawJson,
+///     blocking::{FlowRun, Store},
+///     flows::{AgentEvent, RuntimeEvent},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let mut flow = FlowRun::create(&store, None)?;
@@ -78,13 +86,16 @@ impl Store {
 /// ```
 #[derive(Debug)]
 pub struct FlowRun {
-    inner: AsyncFlowRun,
+    inner: crate::flows::FlowRun,
 }
 
 /// A flow played back: an iterator of events, each with the time to let pass before it.
 ///
 /// ```
-/// use runlog::{FlowRun, Playback, PlaybackOptions, RuntimeEvent, Store};
+/// use runlog::{
+///     blocking::{FlowRun, Playback, Store},
+///     flows::{PlaybackOptions, RuntimeEvent},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let mut flow = FlowRun::create(&store, None)?;
@@ -99,56 +110,60 @@ pub struct FlowRun {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Playback {
-    inner: AsyncPlayback,
+    inner: crate::flows::Playback,
 }
 
 impl FlowRun {
-    /// As [`AsyncFlowRun::create`].
+    /// As [`crate::flows::FlowRun::create`].
     ///
     /// # Errors
     /// As there.
     pub fn create(store: &Store, run: Option<RunId>) -> Result<Self> {
         Ok(Self {
-            inner: block_on(AsyncFlowRun::create(store.as_async(), run))?,
+            inner: block_on(crate::flows::FlowRun::create(store.as_async(), run))?,
         })
     }
 
-    /// As [`AsyncFlowRun::resume`].
+    /// As [`crate::flows::FlowRun::resume`].
     ///
     /// # Errors
     /// As there.
     pub fn resume(store: &Store, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
-        let (inner, resumed) = block_on(AsyncFlowRun::resume(store.as_async(), run, message))?;
+        let (inner, resumed) = block_on(crate::flows::FlowRun::resume(
+            store.as_async(),
+            run,
+            message,
+        ))?;
         Ok((Self { inner }, resumed))
     }
 
-    /// As [`AsyncFlowRun::attach`].
+    /// As [`crate::flows::FlowRun::attach`].
     ///
     /// # Errors
     /// As there.
     pub fn attach(store: &Store, run: RunId) -> Result<Self> {
         Ok(Self {
-            inner: block_on(AsyncFlowRun::attach(store.as_async(), run))?,
+            inner: block_on(crate::flows::FlowRun::attach(store.as_async(), run))?,
         })
     }
 
-    /// As [`AsyncFlowRun::waiting`].
+    /// As [`crate::flows::FlowRun::waiting`].
     ///
     /// # Errors
     /// As there.
     pub fn waiting(store: &Store, run: RunId) -> Result<Vec<RuntimeCommand>> {
-        block_on(AsyncFlowRun::waiting(store.as_async(), run))
+        block_on(crate::flows::FlowRun::waiting(store.as_async(), run))
     }
 
-    /// As [`AsyncFlowRun::inspect`].
+    /// As [`crate::flows::FlowRun::inspect`].
     ///
     /// # Errors
     /// As there.
     pub fn inspect(store: &Store, run: RunId) -> Result<RunSnapshot> {
-        block_on(AsyncFlowRun::inspect(store.as_async(), run))
+        block_on(crate::flows::FlowRun::inspect(store.as_async(), run))
     }
 
-    /// As [`AsyncFlowRun::refresh`].
+    /// As [`crate::flows::FlowRun::refresh`].
     ///
     /// # Errors
     /// As there.
@@ -166,12 +181,12 @@ impl FlowRun {
         self.inner.state()
     }
 
-    /// As [`AsyncFlowRun::state_mut`].
+    /// As [`crate::flows::FlowRun::state_mut`].
     pub fn state_mut(&mut self) -> &mut RunSnapshot {
         self.inner.state_mut()
     }
 
-    /// As [`AsyncFlowRun::record`].
+    /// As [`crate::flows::FlowRun::record`].
     ///
     /// # Errors
     /// As there.
@@ -179,7 +194,7 @@ impl FlowRun {
         block_on(self.inner.record(event))
     }
 
-    /// As [`AsyncFlowRun::record_all`].
+    /// As [`crate::flows::FlowRun::record_all`].
     ///
     /// # Errors
     /// As there.
@@ -191,7 +206,7 @@ impl FlowRun {
         block_on(self.inner.record_all(events, durability))
     }
 
-    /// As [`AsyncFlowRun::save_snapshot`].
+    /// As [`crate::flows::FlowRun::save_snapshot`].
     ///
     /// # Errors
     /// As there.
@@ -199,7 +214,7 @@ impl FlowRun {
         block_on(self.inner.save_snapshot())
     }
 
-    /// As [`AsyncFlowRun::start_agent`].
+    /// As [`crate::flows::FlowRun::start_agent`].
     ///
     /// # Errors
     /// As there.
@@ -207,7 +222,7 @@ impl FlowRun {
         block_on(self.inner.start_agent(node_id, session_id))
     }
 
-    /// As [`AsyncFlowRun::finish_node`].
+    /// As [`crate::flows::FlowRun::finish_node`].
     ///
     /// # Errors
     /// As there.
@@ -215,7 +230,7 @@ impl FlowRun {
         block_on(self.inner.finish_node(node_id, output))
     }
 
-    /// As [`AsyncFlowRun::command`].
+    /// As [`crate::flows::FlowRun::command`].
     ///
     /// # Errors
     /// As there.
@@ -223,29 +238,29 @@ impl FlowRun {
         block_on(self.inner.command(command))
     }
 
-    /// As [`AsyncFlowRun::take_inbox`].
+    /// As [`crate::flows::FlowRun::take_inbox`].
     pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
         self.inner.take_inbox(run_id)
     }
 
-    /// As [`AsyncFlowRun::take_own_inbox`].
+    /// As [`crate::flows::FlowRun::take_own_inbox`].
     pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
         self.inner.take_own_inbox()
     }
 }
 
 impl Playback {
-    /// As [`AsyncPlayback::new`].
+    /// As [`crate::flows::Playback::new`].
     ///
     /// # Errors
     /// As there.
     pub fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self> {
         Ok(Self {
-            inner: block_on(AsyncPlayback::new(store.as_async(), run, options))?,
+            inner: block_on(crate::flows::Playback::new(store.as_async(), run, options))?,
         })
     }
 
-    /// As [`AsyncPlayback::snapshot`].
+    /// As [`crate::flows::Playback::snapshot`].
     pub fn snapshot(&self) -> Option<&RunSnapshot> {
         self.inner.snapshot()
     }

@@ -3,16 +3,16 @@
 
 mod agents;
 mod chats;
+mod context;
+mod contexts;
 mod flows;
-mod repository;
 mod runs;
-mod service;
 mod store;
 
 pub use agents::Agents;
-pub use chats::{ChatStore, RequestBuffer};
+pub use chats::{Chats, RequestBuffer};
+pub use context::Context;
+pub use contexts::{Contexts, Events};
 pub use flows::{FlowRun, Flows, Playback};
-pub use repository::{ContextRepository, Events};
 pub use runs::{ResumedRun, RunRecorder, Runs};
-pub use service::ContextService;
 pub use store::Store;

@@ -1,4 +1,4 @@
-//! [`Runs`] and [`RunRecorder`]: [`AsyncRuns`] and [`AsyncRunRecorder`] for callers that wait.
+//! [`Runs`] and [`RunRecorder`]: [`crate::runs::Runs`] and [`crate::runs::RunRecorder`] for callers that wait.
 
 use pollster::block_on;
 use runlog_model::{
@@ -7,14 +7,21 @@ use runlog_model::{
 };
 
 use crate::{
-    AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Page,
-    Recorded, Result, ResumeOptions, RunEntry, ToolOutcome,
+    Page, Result,
+    contexts::AppendOptions,
+    runs::{
+        ListRunMessages, ListToolCalls, NewRun, Recorded, ResumeOptions, RunEntry, ToolOutcome,
+    },
 };
 
-/// The runs of a store. [`AsyncRuns`] is the same for callers that await.
+/// The runs of a store. [`crate::runs::Runs`] is the same for callers that await.
 ///
 /// ```
-/// use runlog::{ListRuns, NewMessage, NewRun, NewSession, ResumeOptions, Store};
+/// use runlog::{
+///     NewMessage, NewRun, NewSession,
+///     blocking::Store,
+///     runs::{ListRuns, ResumeOptions},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::titled("Fix it"), "coder"))?;
@@ -31,18 +38,18 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Runs {
-    inner: AsyncRuns,
+    inner: crate::runs::Runs,
 }
 
 impl Runs {
-    pub(crate) fn new(inner: AsyncRuns) -> Self {
+    pub(crate) fn new(inner: crate::runs::Runs) -> Self {
         Self { inner }
     }
 
     /// Starts a run, and what it is to be started in, as one batch. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRuns::start`].
+    /// As [`crate::runs::Runs::start`].
     pub fn start(&self, new: NewRun) -> Result<RunRecorder> {
         block_on(self.inner.start(new)).map(RunRecorder::new)
     }
@@ -50,7 +57,7 @@ impl Runs {
     /// Writes on with a run, from where it is.
     ///
     /// # Errors
-    /// As [`AsyncRuns::recorder`].
+    /// As [`crate::runs::Runs::recorder`].
     pub fn recorder(&self, id: RunId) -> Result<RunRecorder> {
         block_on(self.inner.recorder(id)).map(RunRecorder::new)
     }
@@ -58,7 +65,7 @@ impl Runs {
     /// Resumes a paused run, as one batch. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRuns::resume`].
+    /// As [`crate::runs::Runs::resume`].
     pub fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
         let resumed = block_on(self.inner.resume(id, options))?;
         Ok(ResumedRun {
@@ -72,7 +79,7 @@ impl Runs {
     /// The run, where it can be resumed; nothing is written.
     ///
     /// # Errors
-    /// As [`AsyncRuns::resumable`].
+    /// As [`crate::runs::Runs::resumable`].
     pub fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run> {
         block_on(self.inner.resumable(id, max_total_steps))
     }
@@ -80,7 +87,7 @@ impl Runs {
     /// Pauses the runs that are `running` though nobody in this process records them, and says which they were.
     ///
     /// # Errors
-    /// As [`AsyncRuns::recover`].
+    /// As [`crate::runs::Runs::recover`].
     pub fn recover(&self) -> Result<Vec<RunId>> {
         block_on(self.inner.recover())
     }
@@ -88,7 +95,7 @@ impl Runs {
     /// One page of runs, newest first. It costs the page, however many runs there are.
     ///
     /// # Errors
-    /// As [`AsyncRuns::list`].
+    /// As [`crate::runs::Runs::list`].
     pub fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>> {
         block_on(self.inner.list(options))
     }
@@ -96,7 +103,7 @@ impl Runs {
     /// The runs that a run spawned, newest first, in pages.
     ///
     /// # Errors
-    /// As [`AsyncRuns::children`].
+    /// As [`crate::runs::Runs::children`].
     pub fn children(
         &self,
         parent: RunId,
@@ -117,7 +124,7 @@ impl Runs {
     /// One page of a run's messages, in the order of its steps.
     ///
     /// # Errors
-    /// As [`AsyncRuns::messages`].
+    /// As [`crate::runs::Runs::messages`].
     pub fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Page<RunMessage>> {
         block_on(self.inner.messages(id, options))
     }
@@ -125,7 +132,7 @@ impl Runs {
     /// One message of a run, by its id.
     ///
     /// # Errors
-    /// As [`AsyncRuns::message`].
+    /// As [`crate::runs::Runs::message`].
     pub fn message(&self, id: RunId, message_id: u64) -> Result<Option<RunMessage>> {
         block_on(self.inner.message(id, message_id))
     }
@@ -133,7 +140,7 @@ impl Runs {
     /// One page of a run's tool calls, in the order of its steps.
     ///
     /// # Errors
-    /// As [`AsyncRuns::tool_calls`].
+    /// As [`crate::runs::Runs::tool_calls`].
     pub fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>> {
         block_on(self.inner.tool_calls(id, options))
     }
@@ -141,7 +148,7 @@ impl Runs {
     /// One tool call of a run, by its id, with its whole input and output.
     ///
     /// # Errors
-    /// As [`AsyncRuns::tool_call`].
+    /// As [`crate::runs::Runs::tool_call`].
     pub fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>> {
         block_on(self.inner.tool_call(id, call_id))
     }
@@ -160,10 +167,14 @@ pub struct ResumedRun {
     pub dangling: Vec<DanglingToolCall>,
 }
 
-/// Writes one run while it happens. [`AsyncRunRecorder`] is the same for callers that await.
+/// Writes one run while it happens. [`crate::runs::RunRecorder`] is the same for callers that await.
 ///
 /// ```
-/// use runlog::{ListToolCalls, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Store, ToolOutcome};
+/// use runlog::{
+///     NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+///     blocking::Store,
+///     runs::{ListToolCalls, ToolOutcome},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
@@ -177,11 +188,11 @@ pub struct ResumedRun {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunRecorder {
-    inner: AsyncRunRecorder,
+    inner: crate::runs::RunRecorder,
 }
 
 impl RunRecorder {
-    fn new(inner: AsyncRunRecorder) -> Self {
+    fn new(inner: crate::runs::RunRecorder) -> Self {
         Self { inner }
     }
 
@@ -198,7 +209,7 @@ impl RunRecorder {
     /// Begins the next step, and says its number, counted over all resumes.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::next_step`].
+    /// As [`crate::runs::RunRecorder::next_step`].
     pub fn next_step(&self) -> Result<u32> {
         block_on(self.inner.next_step())
     }
@@ -206,7 +217,7 @@ impl RunRecorder {
     /// Records a message given in parts, with the tool calls it asks for. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_message`].
+    /// As [`crate::runs::RunRecorder::record_message`].
     pub fn record_message(&self, message: NewMessage) -> Result<Recorded> {
         block_on(self.inner.record_message(message))
     }
@@ -214,7 +225,7 @@ impl RunRecorder {
     /// Records a message in the provider's own JSON, kept byte for byte. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_message`].
+    /// As [`crate::runs::RunRecorder::record_message`].
     pub fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
         block_on(self.inner.record_raw_message(json))
     }
@@ -222,7 +233,7 @@ impl RunRecorder {
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_raw_message_with`].
+    /// As [`crate::runs::RunRecorder::record_raw_message_with`].
     pub fn record_raw_message_with(
         &self,
         json: RawJson,
@@ -234,7 +245,7 @@ impl RunRecorder {
     /// Records what a tool gave for a call that was recorded before. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_tool_result`].
+    /// As [`crate::runs::RunRecorder::record_tool_result`].
     pub fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         block_on(self.inner.record_tool_result(outcome))
     }
@@ -243,7 +254,7 @@ impl RunRecorder {
     /// Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_tool_call`].
+    /// As [`crate::runs::RunRecorder::record_tool_call`].
     pub fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
         block_on(self.inner.record_tool_call(message, outcomes))
     }
@@ -251,7 +262,7 @@ impl RunRecorder {
     /// Records entries in their order and the steps that they begin, as one batch. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::record_entries`].
+    /// As [`crate::runs::RunRecorder::record_entries`].
     pub fn record_entries(
         &self,
         entries: &[RunEntry],
@@ -263,7 +274,7 @@ impl RunRecorder {
     /// Pauses the run: it can be resumed. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::pause`].
+    /// As [`crate::runs::RunRecorder::pause`].
     pub fn pause(&self, reason: &str) -> Result<Run> {
         block_on(self.inner.pause(reason))
     }
@@ -271,7 +282,7 @@ impl RunRecorder {
     /// Ends the run well, with what came of it. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::complete`].
+    /// As [`crate::runs::RunRecorder::complete`].
     pub fn complete(&self, summary: Option<&str>) -> Result<Run> {
         block_on(self.inner.complete(summary))
     }
@@ -279,7 +290,7 @@ impl RunRecorder {
     /// Ends the run with an error. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::fail`].
+    /// As [`crate::runs::RunRecorder::fail`].
     pub fn fail(&self, error_message: &str) -> Result<Run> {
         block_on(self.inner.fail(error_message))
     }
@@ -287,7 +298,7 @@ impl RunRecorder {
     /// Ends the run because nobody wants it any more; a paused one too. Durable when it returns.
     ///
     /// # Errors
-    /// As [`AsyncRunRecorder::cancel`].
+    /// As [`crate::runs::RunRecorder::cancel`].
     pub fn cancel(&self, summary: Option<&str>) -> Result<Run> {
         block_on(self.inner.cancel(summary))
     }

@@ -1,4 +1,4 @@
-//! [`Store`]: [`AsyncStore`] for callers that wait.
+//! [`Store`]: [`crate::Store`] for callers that wait.
 
 use std::sync::Arc;
 
@@ -9,20 +9,21 @@ use runlog_model::{
 };
 use uuid::Uuid;
 
-use super::{Agents, ContextRepository, ContextService, Runs};
+use super::{Agents, Context, Contexts, Runs};
 use crate::{
-    AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
+    Result, StoreOptions,
     backend::Backend,
-    transcript::{ImportMark, keep::EntryBatch},
+    sessions::{CopiedSession, CopySession, NewInstance, NewSession},
+    transcripts::{ImportMark, keep::EntryBatch},
 };
 
 /// A store: the sessions, agent instances and contexts of one log.
 ///
-/// Cheap to clone, and usable from many threads; all clones are the same store. [`AsyncStore`] is the same
+/// Cheap to clone, and usable from many threads; all clones are the same store. [`crate::Store`] is the same
 /// for callers that await.
 ///
 /// ```
-/// use runlog::{NewMessage, NewSession, Store};
+/// use runlog::{NewMessage, NewSession, blocking::Store};
 ///
 /// let store = Store::in_memory();
 /// let session = store.create_session(NewSession::titled("Weather"))?;
@@ -36,7 +37,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    inner: AsyncStore,
+    inner: crate::Store,
 }
 
 impl Store {
@@ -48,16 +49,16 @@ impl Store {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(&Embedded::in_memory(host, Wait::Block))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Block)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered.
     ///
     /// # Errors
-    /// As [`AsyncStore::open`].
+    /// As [`crate::Store::open`].
     ///
     /// ```
-    /// use runlog::{NewMessage, NewSession, Store};
+    /// use runlog::{NewMessage, NewSession, blocking::Store};
     ///
     /// # fn main() -> runlog::Result<()> {
     /// # let folder = tempfile::tempdir().unwrap();
@@ -82,19 +83,19 @@ impl Store {
     /// [`open`](Self::open) with options.
     ///
     /// # Errors
-    /// As [`AsyncStore::open`].
+    /// As [`crate::Store::open`].
     #[cfg(not(target_family = "wasm"))]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
         let mode = options.mode;
         Ok(Self {
-            inner: AsyncStore::opened(Embedded::open(path, options, Wait::Block)?, mode)?,
+            inner: crate::Store::opened(Embedded::open(path, options, Wait::Block)?, mode)?,
         })
     }
 
     /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
     ///
     /// # Errors
-    /// As [`AsyncStore::open_read_only`].
+    /// As [`crate::Store::open_read_only`].
     #[cfg(not(target_family = "wasm"))]
     pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::open_with(path, StoreOptions::default().read_only())
@@ -103,40 +104,26 @@ impl Store {
     /// Opens the store on a storage.
     ///
     /// # Errors
-    /// As [`AsyncStore::open`].
+    /// As [`crate::Store::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
         let mode = options.mode;
         Ok(Self {
-            inner: AsyncStore::opened(Embedded::open_on(storage, options, Wait::Block)?, mode)?,
+            inner: crate::Store::opened(Embedded::open_on(storage, options, Wait::Block)?, mode)?,
         })
     }
 
-    /// A store on this backend, whose calls are waited for.
+    /// A store on this backend. The calling thread waits itself where the backend can do that.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            inner: AsyncStore::with_backend(backend),
-        }
-    }
-
-    /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
-    pub fn with_embedded(embedded: &Embedded) -> Self {
-        Self {
-            inner: AsyncStore::with_embedded(embedded.with_wait(Wait::Block)),
-        }
-    }
-
-    /// The engine in this process, for what only it has. `None` on another backend.
-    pub fn embedded(&self) -> Option<&Embedded> {
-        self.inner.embedded()
+        crate::Store::with_backend(backend).to_blocking()
     }
 
     /// The store that does the work, which blocks the thread that polls it.
-    pub(crate) fn as_async(&self) -> &AsyncStore {
+    pub(crate) fn as_async(&self) -> &crate::Store {
         &self.inner
     }
 
     /// The same open store, for callers that await.
-    pub fn to_async(&self) -> AsyncStore {
+    pub fn to_async(&self) -> crate::Store {
         self.inner.waiting(Wait::Await)
     }
 
@@ -282,7 +269,7 @@ impl Store {
         block_on(self.inner.start_session(new, agent_name))
     }
 
-    /// Copies a session with its contexts and its chat. As [`AsyncStore::copy_session`].
+    /// Copies a session with its contexts and its chat. As [`crate::Store::copy_session`].
     ///
     /// # Errors
     /// As there.
@@ -301,7 +288,7 @@ impl Store {
     }
 
     /// Writes a batch of entries, with the session and the instances that it makes. As
-    /// [`AsyncStore::write_entries`].
+    /// [`crate::Store::write_entries`].
     ///
     /// # Errors
     /// As there.
@@ -309,7 +296,7 @@ impl Store {
         block_on(self.inner.write_entries(batch))
     }
 
-    /// How far an import of this session has come that took more than one batch. As [`AsyncStore::import_mark`].
+    /// How far an import of this session has come that took more than one batch. As [`crate::Store::import_mark`].
     ///
     /// # Errors
     /// As there.
@@ -317,7 +304,7 @@ impl Store {
         block_on(self.inner.import_mark(session))
     }
 
-    /// Whether a new session or instance may have this id. As [`AsyncStore::is_id_free`].
+    /// Whether a new session or instance may have this id. As [`crate::Store::is_id_free`].
     ///
     /// # Errors
     /// As there.
@@ -326,8 +313,8 @@ impl Store {
     }
 
     /// All contexts of the store, by instance id.
-    pub fn contexts(&self) -> ContextRepository {
-        ContextRepository::new(self.inner.contexts())
+    pub fn contexts(&self) -> Contexts {
+        Contexts::new(self.inner.contexts())
     }
 
     /// The definitions of the agents of each project.
@@ -344,12 +331,12 @@ impl Store {
     /// has done it.
     ///
     /// # Errors
-    /// As [`AsyncRuns::recover`](crate::AsyncRuns::recover).
+    /// As [`crate::runs::Runs::recover`](crate::runs::Runs::recover).
     pub fn recover_runs(&self) -> Result<Vec<RunId>> {
         block_on(self.inner.recover_runs())
     }
 
-    /// The runs that opening the store has paused. As [`AsyncStore::recovered_runs`].
+    /// The runs that opening the store has paused. As [`crate::Store::recovered_runs`].
     pub fn recovered_runs(&self) -> &[RunId] {
         self.inner.recovered_runs()
     }
@@ -358,12 +345,12 @@ impl Store {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub fn context(&self, instance: InstanceId) -> Result<ContextService> {
-        ContextService::new(&self.contexts(), instance)
+    pub fn context(&self, instance: InstanceId) -> Result<Context> {
+        Context::new(&self.contexts(), instance)
     }
 }
 
-impl AsyncStore {
+impl crate::Store {
     /// The same open store, for callers that wait.
     pub fn to_blocking(&self) -> Store {
         Store {

@@ -8,7 +8,7 @@ use std::{
 use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
 use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched};
 
-use crate::{AsyncStore, Error, Result};
+use crate::{Error, Result, Store};
 
 /// The most chats whose folds are kept.
 const FOLDS_MAX: usize = 256;
@@ -85,7 +85,7 @@ impl ChatCache {
     }
 }
 
-impl AsyncStore {
+impl Store {
     /// The chat's fold, caught up.
     pub(crate) async fn chat_fold(&self, session: SessionId) -> Result<Arc<ChatFold>> {
         let stream = stream_of(session);
@@ -240,7 +240,7 @@ impl AsyncStore {
     }
 }
 
-impl AsyncStore {
+impl Store {
     fn live_chats_with(&self, of: IdOf, id: &str) -> Vec<SessionId> {
         let found = self.chat_cache().ids().find(of, id);
         self.shared

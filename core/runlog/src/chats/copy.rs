@@ -4,7 +4,7 @@ use runlog_log::{Direction, Expected, Kind, NewRecord, Op, ReadOptions, Record, 
 use runlog_model::{ChatEvent, ChatRole, EncodedChatEvent, SessionId, Timestamp};
 
 use super::cache::stream_of;
-use crate::{AsyncStore, Result};
+use crate::{Result, Store};
 
 /// How many records are read at a time around the point of a copy.
 const FEW: u64 = 32;
@@ -29,7 +29,7 @@ pub(crate) struct CopiedChat {
     pub(crate) last_message_at: Option<Timestamp>,
 }
 
-impl AsyncStore {
+impl Store {
     /// What to copy of a session's chat, `None` where it has no messages and no steps. Nothing is written.
     ///
     /// Up to a point that is what had been saved before the first event that isn't copied, without the requests that

@@ -57,7 +57,7 @@ impl RequestEnd {
     /// How the work of a request ended: completed, or failed with its error.
     ///
     /// ```
-    /// use runlog::RequestEnd;
+    /// use runlog::chats::RequestEnd;
     /// assert_eq!(RequestEnd::of(&Err::<(), _>("timeout")), RequestEnd::Failed("timeout".into()));
     /// ```
     pub fn of<T, E: std::fmt::Display>(work: &std::result::Result<T, E>) -> Self {

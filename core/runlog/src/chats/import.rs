@@ -8,11 +8,13 @@ use runlog_model::{
 };
 use serde_json::{Map, Value};
 
-use super::AsyncChatStore;
+use super::Chats;
 use crate::{
     Error, ErrorKind, Result,
-    catalog::{Change, Guard},
-    lookup::check_free,
+    sessions::{
+        catalog::{Change, Guard},
+        lookup::check_free,
+    },
 };
 use serde::Serialize;
 
@@ -52,7 +54,7 @@ pub struct ImportIssue {
 
 type Row = Map<String, Value>;
 
-impl AsyncChatStore {
+impl Chats {
     /// Imports the old table `agent_chat`, one JSON object a line. A chat that is there already is left as it is, so
     /// that an import can be repeated; a line that can't be read is reported, and the others go on. Columns that
     /// a chat doesn't have are kept with it.

@@ -13,13 +13,15 @@ use runlog_model::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    AsyncChatStore, ImportOptions, ImportReport,
+    Chats, ImportOptions, ImportReport,
     import::{BATCH_RECORDS, is_no_time, object_lines},
 };
 use crate::{
     Error, ErrorKind, Result,
-    catalog::{Change, Guard},
-    lookup::check_free,
+    sessions::{
+        catalog::{Change, Guard},
+        lookup::check_free,
+    },
 };
 
 /// Rows of about so many bytes are written in one batch.
@@ -57,7 +59,7 @@ trait Record: DeserializeOwned + Clone {
     fn created_at(&self) -> Timestamp;
     fn extra(&mut self) -> &mut serde_json::Map<String, serde_json::Value>;
     /// As it is saved in a chat.
-    fn completed(self, chats: &AsyncChatStore, chat_id: &str) -> Result<Self>;
+    fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self>;
     /// Its event; `None` where the chat has it, or had it.
     ///
     /// # Errors
@@ -86,7 +88,7 @@ impl Record for ChatMessage {
         &mut self.extra
     }
 
-    fn completed(self, chats: &AsyncChatStore, chat_id: &str) -> Result<Self> {
+    fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
         chats.complete_message(self, chat_id)
     }
 
@@ -123,7 +125,7 @@ impl Record for Step {
         &mut self.extra
     }
 
-    fn completed(self, chats: &AsyncChatStore, chat_id: &str) -> Result<Self> {
+    fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
         chats.complete_step(self, chat_id)
     }
 
@@ -213,7 +215,7 @@ impl Chosen {
     }
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// Imports the table `agent_message`, one JSON object a line with the columns of a [`ChatMessage`]: ids, sequences and
     /// times stay, the row's own `id` is kept as `old_id`, and columns that aren't known are kept. A chat that isn't there
     /// is made, with the assistant of its first row that has one, and its first time: import `agent_chat` first where

@@ -22,7 +22,11 @@ pub(crate) use claims::Claims;
 pub(crate) use copy::{CopiedChat, Point};
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
 pub use import::{ImportIssue, ImportOptions, ImportReport};
-pub use request::AsyncRequestBuffer;
+pub use request::RequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
+pub use runlog_model::{
+    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space,
+    Step, StepStatus, StepType, Timestamp, Updates,
+};
 pub use steps::ListSteps;
-pub use store::AsyncChatStore;
+pub use store::Chats;

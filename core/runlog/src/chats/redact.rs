@@ -6,7 +6,7 @@ use runlog_log::{Batch, Expected, Op, Position};
 use runlog_model::{ChatEvent, KeptMessage, SessionId, Timestamp, id_in_copy};
 
 use super::{
-    AsyncChatStore,
+    Chats,
     cache::IdOf,
     store::{Prepared, not_found},
 };
@@ -21,7 +21,7 @@ struct Shared {
     saved_at: u64,
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// Takes the content of a message out of every read, with all that it was changed to. The message is gone then, and no
     /// import brings it back; its sequence stays its own, and its bytes stay on the disk. Durable when it returns; the
     /// reason is kept.
@@ -34,7 +34,11 @@ impl AsyncChatStore {
     /// [`delete_messages`](Self::delete_messages).
     ///
     /// ```
-    /// use runlog::{Chat, ChatMessage, ChatRole, CopySession, MessageFilter, Store};
+    /// use runlog::{
+    ///     blocking::Store,
+    ///     chats::{Chat, ChatMessage, ChatRole, MessageFilter},
+    ///     sessions::CopySession,
+    /// };
     ///
     /// let store = Store::in_memory();
     /// let chats = store.chats();

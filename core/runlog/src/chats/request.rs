@@ -1,5 +1,6 @@
-//! [`AsyncRequestBuffer`]: a request that is written twice, at its entry and at its exit.
+//! [`RequestBuffer`]: a request that is written twice, at its entry and at its exit.
 
+use runlog_engine::Wait;
 use std::{
     fmt,
     ops::{Deref, DerefMut},
@@ -12,13 +13,13 @@ use runlog_log::{Batch, Expected};
 use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Timestamp};
 
 use super::{
-    AsyncChatStore, NewRequest, RequestDraft, RequestEnd, Resumption,
+    Chats, NewRequest, RequestDraft, RequestEnd, Resumption,
     claims::Claim,
     draft::{StackNode, check_free_in},
     resume::{check_resumable, ended_with_request},
     store::{Prepared, already_exists},
 };
-use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_session};
+use crate::{Error, Result, Store, backend::Backend, sessions::lookup::live_session};
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
 /// exit. In between all is in memory, and lost if the process crashes.
@@ -32,10 +33,13 @@ use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_sess
 /// `finish`.
 ///
 /// ```
-/// use runlog::{AsyncStore, Chat, ChatMessage, ChatRole, NewRequest, RawJson, RequestEnd, StepType};
+/// use runlog::{
+///     RawJson, Store,
+///     chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType},
+/// };
 ///
 /// # pollster::block_on(async {
-/// let chats = AsyncStore::in_memory().chats();
+/// let chats = Store::in_memory().chats();
 /// let chat = chats.create_chat(Chat::new("travel")).await?;
 /// let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
 /// let mut request = chats.begin_request(&chat.chat_id, NewRequest::new("travel"), asked).await?;
@@ -47,8 +51,8 @@ use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_sess
 /// assert_eq!(chats.get_messages(&chat.chat_id, &Default::default()).await?.len(), 2);
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
-pub struct AsyncRequestBuffer {
-    store: AsyncStore,
+pub struct RequestBuffer {
+    store: Store,
     session: SessionId,
     draft: RequestDraft,
     /// Names the exit's batch, so that it is written once, however often it is tried.
@@ -60,7 +64,7 @@ pub struct AsyncRequestBuffer {
     claim: Option<Claim>,
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// Begins a request: the user's message is durable when it returns. The message may have any type.
     ///
     /// An id names one request of a chat, so that it is begun once: what was interrupted is [resumed](Self::resume), and
@@ -76,7 +80,7 @@ impl AsyncChatStore {
         chat_id: &str,
         new: NewRequest,
         mut message: ChatMessage,
-    ) -> Result<AsyncRequestBuffer> {
+    ) -> Result<RequestBuffer> {
         if message.role != ChatRole::User {
             return Err(Error::invalid(
                 "a request begins with a message of role \"user\"",
@@ -118,7 +122,7 @@ impl AsyncChatStore {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else is at work on the request, or has gone on with it since it was
     /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
-    pub async fn go_on(&self, resumption: &Resumption) -> Result<AsyncRequestBuffer> {
+    pub async fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer> {
         let session = self.session_id(&resumption.step.chat_id).await?;
         let claim = self
             .store
@@ -149,12 +153,12 @@ impl AsyncChatStore {
         space: Space,
         resumed: Option<Step>,
         claim: Claim,
-    ) -> AsyncRequestBuffer {
+    ) -> RequestBuffer {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
         let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
         let claim = Some(claim);
-        AsyncRequestBuffer {
+        RequestBuffer {
             store: self.store.clone(),
             session,
             draft,
@@ -166,7 +170,7 @@ impl AsyncChatStore {
     }
 }
 
-impl AsyncRequestBuffer {
+impl RequestBuffer {
     /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
     ///
     /// # Errors
@@ -185,7 +189,7 @@ impl AsyncRequestBuffer {
     /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
     /// request ended, except that a delegate step that waits for one under way stays `running`. Of a request that was
     /// gone on with, the step that had been cut off is completed with it, and its earlier tries; its output is that of
-    /// [`complete_resumed`](AsyncChatStore::complete_resumed), before or after. Durable when it
+    /// [`complete_resumed`](Chats::complete_resumed), before or after. Durable when it
     /// returns. After an error it can be called again; whatever happens, it is written once.
     ///
     /// # Errors
@@ -233,7 +237,7 @@ impl AsyncRequestBuffer {
     }
 }
 
-impl Deref for AsyncRequestBuffer {
+impl Deref for RequestBuffer {
     type Target = RequestDraft;
 
     fn deref(&self) -> &RequestDraft {
@@ -241,13 +245,13 @@ impl Deref for AsyncRequestBuffer {
     }
 }
 
-impl DerefMut for AsyncRequestBuffer {
+impl DerefMut for RequestBuffer {
     fn deref_mut(&mut self) -> &mut RequestDraft {
         &mut self.draft
     }
 }
 
-impl Drop for AsyncRequestBuffer {
+impl Drop for RequestBuffer {
     fn drop(&mut self) {
         if self.written {
             return;
@@ -262,16 +266,15 @@ impl Drop for AsyncRequestBuffer {
         };
         let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
         // Nobody is left to be told of an error.
-        let _ = match self.store.embedded() {
-            Some(embedded) => wait_for(&embedded.with_wait(Wait::Block), batch),
-            None => wait_for(&**self.store.backend(), batch),
-        };
+        let backend = self.store.backend();
+        let blocking = backend.waiting(Wait::Block);
+        let _ = wait_for(&**blocking.as_ref().unwrap_or(backend), batch);
     }
 }
 
-impl fmt::Debug for AsyncRequestBuffer {
+impl fmt::Debug for RequestBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncRequestBuffer")
+        f.debug_struct("RequestBuffer")
             .field("request_id", &self.draft.request_id())
             .finish_non_exhaustive()
     }

@@ -4,7 +4,7 @@ use runlog_model::{
     ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates,
 };
 
-use super::{AsyncChatStore, cache::IdOf, store::not_found};
+use super::{Chats, cache::IdOf, store::not_found};
 use crate::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ impl Resumption {
     }
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't completed, and
     /// that wasn't tried again with success. `None` when there is nothing to resume. Nothing is written: who resumes a
     /// request with [`go_on`](Self::go_on) has it to himself.
@@ -120,7 +120,11 @@ impl AsyncChatStore {
     /// completed. Durable when it returns.
     ///
     /// ```
-    /// use runlog::{Chat, ChatMessage, ChatRole, NewRequest, RawJson, RequestEnd, StepType, Store};
+    /// use runlog::{
+    ///     RawJson,
+    ///     blocking::Store,
+    ///     chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType},
+    /// };
     ///
     /// let chats = Store::in_memory().chats();
     /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;

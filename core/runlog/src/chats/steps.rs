@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
-    AsyncChatStore,
+    Chats,
     cache::IdOf,
     store::{already_exists, check_chat, not_found},
 };
 use crate::{
     Error, Page, Result,
-    cursor::{Cursor, Kind as CursorKind},
+    journal::cursor::{Cursor, Kind as CursorKind},
     runs::check_limit,
 };
 use serde::Deserialize;
@@ -19,7 +19,10 @@ use serde::Deserialize;
 /// Which steps of a chat to list, and how many.
 ///
 /// ```
-/// use runlog::{Chat, ListSteps, Step, StepStatus, StepType, Store};
+/// use runlog::{
+///     blocking::Store,
+///     chats::{Chat, ListSteps, Step, StepStatus, StepType},
+/// };
 ///
 /// let chats = Store::in_memory().chats();
 /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
@@ -78,7 +81,7 @@ impl ListSteps {
     }
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
     ///
     /// # Errors

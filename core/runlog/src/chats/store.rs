@@ -1,4 +1,4 @@
-//! [`AsyncChatStore`]: chats and their messages.
+//! [`Chats`]: chats and their messages.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,25 @@ use runlog_model::{
 
 use super::cache::{IdOf, stream_of};
 use crate::{
-    AsyncStore, CATALOG_STREAM, Error, ErrorKind, NewSession, Result,
-    catalog::{Change, Guard},
-    cursor::{Cursor, Kind as CursorKind},
-    lookup::{check_free, check_unused},
+    Error, ErrorKind, Result, Store,
+    journal::cursor::{Cursor, Kind as CursorKind},
+    sessions::{
+        CATALOG_STREAM, NewSession,
+        catalog::{Change, Guard},
+        lookup::{check_free, check_unused},
+    },
 };
 
-/// The chats of a store, for callers that await. [`ChatStore`](crate::ChatStore) is the same for callers that wait.
+/// The chats of a store. [`blocking::Chats`](crate::blocking::Chats) is the same for callers that wait.
 ///
 /// ```
-/// use runlog::{AsyncStore, Chat, ChatMessage, ChatRole, MessageFilter};
+/// use runlog::{
+///     Store,
+///     chats::{Chat, ChatMessage, ChatRole, MessageFilter},
+/// };
 ///
 /// # pollster::block_on(async {
-/// let chats = AsyncStore::in_memory().chats();
+/// let chats = Store::in_memory().chats();
 /// let chat = chats.create_chat(Chat { title: Some("Trip".into()), ..Chat::new("travel") }).await?;
 /// chats.save_messages(&chat.chat_id, vec![ChatMessage::text(ChatRole::User, "Oslo, please.")]).await?;
 /// let messages = chats.get_messages(&chat.chat_id, &MessageFilter::default()).await?;
@@ -31,20 +37,20 @@ use crate::{
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct AsyncChatStore {
-    pub(crate) store: AsyncStore,
+pub struct Chats {
+    pub(crate) store: Store,
 }
 
-impl AsyncStore {
+impl Store {
     /// The chats of this store: its sessions as their users see them.
-    pub fn chats(&self) -> AsyncChatStore {
-        AsyncChatStore {
+    pub fn chats(&self) -> Chats {
+        Chats {
             store: self.clone(),
         }
     }
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
     ///
     /// A chat id that is a UUID as they are mostly written (lower case, with hyphens) becomes the session's id, which
@@ -385,11 +391,10 @@ impl AsyncChatStore {
             .attempts(&**self.store.backend(), stream_of(session))
             .await;
         loop {
-            let live = self
-                .store
-                .shared
-                .catalog
-                .read(|catalog| crate::lookup::live_session(catalog, session).map(drop));
+            let live =
+                self.store.shared.catalog.read(|catalog| {
+                    crate::sessions::lookup::live_session(catalog, session).map(drop)
+                });
             live.await??;
             let fold = self.store.chat_fold(session).await?;
             let events = decide(&fold)?;
@@ -442,7 +447,7 @@ impl Prepared {
     }
 
     /// Has the catalog take in what it was told.
-    pub(super) async fn notify_catalog(&self, store: &AsyncStore) {
+    pub(super) async fn notify_catalog(&self, store: &Store) {
         if self.touch.is_some() {
             store.shared.catalog.after_commit().await;
         }

@@ -7,7 +7,7 @@ use super::{
     list::listing,
     run::{load_snapshot, receive_since, stream_of},
 };
-use crate::{AsyncStore, Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Store};
 
 /// The flow of a paused run as it goes on in the run that is resumed from it.
 pub(crate) struct CarriedFlow {
@@ -40,7 +40,7 @@ impl CarriedFlow {
     }
 }
 
-impl AsyncStore {
+impl Store {
     /// The flow of a paused run, if it has one, for the run that goes on from it: its state, with the commands that
     /// wait. Those for the paused run are the new one's.
     pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<CarriedFlow>> {

@@ -1,4 +1,4 @@
-//! [`AsyncFlows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
+//! [`Flows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
 //! process has a handle of.
 
 use std::{
@@ -14,10 +14,12 @@ use runlog_model::{
 };
 
 use crate::{
-    AsyncStore, Embedded, Error, Page, Result,
+    Error, Page, Result, Store,
     backend::Backend,
-    cursor::{Cursor, Kind},
-    projection::{Folded, Projection, Streams},
+    journal::{
+        cursor::{Cursor, Kind},
+        projection::{Folded, Projection, Streams},
+    },
     runs::{check_limit, run_record},
 };
 
@@ -26,20 +28,23 @@ pub const FLOWS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowlist1");
 /// The parts of the catalog's checkpoints; a snapshot of [`FLOWS_STREAM`] says which of them count.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowpart1");
 
-/// The flows of a store, for callers that await. [`Flows`](crate::Flows) is the same for callers that wait.
+/// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is the same for callers that wait.
 ///
-/// A flow is either that of a [run](crate::AsyncRuns), made with the run's id, or has an id of its own. The flow of a run
+/// A flow is either that of a [run](crate::runs::Runs), made with the run's id, or has an id of its own. The flow of a run
 /// lives and ends with it: it is recorded while the run is `running`, is resumed by
-/// [resuming the run](crate::AsyncRuns::resume), which carries its state over to the run that goes on, and takes
+/// [resuming the run](crate::runs::Runs::resume), which carries its state over to the run that goes on, and takes
 /// nothing any more once the run is over. A flow with an id of its own is resumed by
-/// [`AsyncFlowRun::resume`](crate::AsyncFlowRun::resume).
+/// [`FlowRun::resume`](crate::flows::FlowRun::resume).
 ///
 /// ```
-/// use runlog::{AsyncFlowRun, AsyncStore, ListFlows};
+/// use runlog::{
+///     Store,
+///     flows::{FlowRun, ListFlows},
+/// };
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
-/// let flow = AsyncFlowRun::create(&store, None).await?;
+/// let store = Store::in_memory();
+/// let flow = FlowRun::create(&store, None).await?;
 /// let (id, resumable) = (flow.run_id(), ListFlows { resumable: true, ..ListFlows::default() });
 /// assert!(store.flows().list(&resumable).await?.items.is_empty(), "this handle is at work on it");
 /// drop(flow);
@@ -47,8 +52,8 @@ pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowpar
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncFlows {
-    store: AsyncStore,
+pub struct Flows {
+    store: Store,
 }
 
 /// Which flows there are.
@@ -127,10 +132,10 @@ impl FlowsReader {
     }
 }
 
-impl AsyncStore {
+impl Store {
     /// The flows of this store.
-    pub fn flows(&self) -> AsyncFlows {
-        AsyncFlows {
+    pub fn flows(&self) -> Flows {
+        Flows {
             store: self.clone(),
         }
     }
@@ -178,7 +183,7 @@ pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
     }
 }
 
-impl AsyncFlows {
+impl Flows {
     /// One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however many
     /// flows there are.
     ///
@@ -239,7 +244,7 @@ impl AsyncFlows {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
-            let is_known = !self.store.embedded().is_some_and(Embedded::is_read_only);
+            let is_known = !self.store.backend().is_read_only();
             let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
             is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
         };
@@ -257,8 +262,8 @@ impl AsyncFlows {
     }
 }
 
-impl fmt::Debug for AsyncFlows {
+impl fmt::Debug for Flows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncFlows").finish_non_exhaustive()
+        f.debug_struct("Flows").finish_non_exhaustive()
     }
 }

@@ -9,8 +9,12 @@ mod run;
 mod waiting;
 
 pub(crate) use carry::CarriedFlow;
-pub use list::{AsyncFlows, FLOWS_STREAM};
+pub use list::{FLOWS_STREAM, Flows};
 pub(crate) use list::{FlowsReader, FlowsShared, PARTS_STREAM, listing};
-pub use playback::{AsyncPlayback, PlaybackOptions, RecordedEvent, Speed};
-pub use run::{AsyncFlowRun, Resumed, RunningNode};
+pub use playback::{Playback, PlaybackOptions, RecordedEvent, Speed};
+pub use run::{FlowRun, Resumed, RunningNode};
 pub(crate) use run::{command_received, load_snapshot, receive_since};
+pub use runlog_model::{
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,
+    ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
+};

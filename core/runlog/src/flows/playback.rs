@@ -1,4 +1,4 @@
-//! [`AsyncPlayback`]: what a flow told, told again. Nothing is run.
+//! [`Playback`]: what a flow told, told again. Nothing is run.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,8 +6,9 @@ use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
 use super::run::{state_at, stream_of};
-use crate::{AsyncStore, Error, Result};
 use serde::{Deserialize, Deserializer};
+
+use crate::{Error, Result, Store};
 
 /// How many events are read at a time.
 const PAGE_EVENTS: u64 = 256;
@@ -15,7 +16,7 @@ const PAGE_EVENTS: u64 = 256;
 /// What to play back, and how fast.
 ///
 /// ```
-/// use runlog::{PlaybackOptions, Speed};
+/// use runlog::flows::{PlaybackOptions, Speed};
 ///
 /// let twice_as_fast = PlaybackOptions { speed: Speed::Multiple(2.0), ..PlaybackOptions::default() };
 /// let tools_only = PlaybackOptions { types: vec!["agent:tool".into(), "node:*".into()], ..twice_as_fast };
@@ -71,11 +72,11 @@ pub struct RecordedEvent {
     pub event: RuntimeEvent,
 }
 
-/// A flow played back, for callers that await: events in order, each with the time to let pass before it. There is
+/// A flow played back: events in order, each with the time to let pass before it. There is
 /// no clock here; whoever plays waits.
 #[derive(Clone, Debug)]
-pub struct AsyncPlayback {
-    store: AsyncStore,
+pub struct Playback {
+    store: Store,
     run: RunId,
     options: PlaybackOptions,
     snapshot: Option<RunSnapshot>,
@@ -96,13 +97,13 @@ impl Default for PlaybackOptions {
     }
 }
 
-impl AsyncPlayback {
+impl Playback {
     /// Plays a run's flow back. What is recorded meanwhile is played too.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](crate::ErrorKind::InvalidInput) for a
     /// speed that isn't more than 0.
-    pub async fn new(store: &AsyncStore, run: RunId, options: PlaybackOptions) -> Result<Self> {
+    pub async fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self> {
         if let Speed::Multiple(times) = options.speed
             && !(times.is_finite() && times > 0.0)
         {

@@ -1,4 +1,4 @@
-//! [`AsyncFlowRun`]: recording a flow, saving what it is resumed from, and routing its commands.
+//! [`FlowRun`]: recording a flow, saving what it is resumed from, and routing its commands.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,35 +12,39 @@ use serde::{Deserialize, Serialize};
 
 use super::list::{LiveGuard, listing};
 use crate::{
-    AsyncStore, Error, ErrorKind, Result, journal::ATTEMPTS_MAX, lookup::check_id, runs::Gate,
+    Error, ErrorKind, Result, Store, journal::attempts::ATTEMPTS_MAX, runs::Gate,
+    sessions::lookup::check_id,
 };
 
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
 
-/// A flow under way, for callers that await. [`FlowRun`](crate::FlowRun) is the same for callers that wait.
+/// A flow under way. [`blocking::FlowRun`](crate::blocking::FlowRun) is the same for callers that wait.
 ///
 /// Its [state](Self::state) is in memory; [`save_snapshot`](Self::save_snapshot) makes it durable. One handle at a
 /// time should drive a run. Others, of other tasks, may record events and receive commands, as a
-/// [recorder](crate::AsyncRunRecorder) of the same run may go on: their commands are taken in with the next event that
+/// [recorder](crate::runs::RunRecorder) of the same run may go on: their commands are taken in with the next event that
 /// this one records, or by [`refresh`](Self::refresh).
 ///
 /// ```
-/// use runlog::{AsyncFlowRun, AsyncStore, RuntimeEvent};
+/// use runlog::{
+///     Store,
+///     flows::{FlowRun, RuntimeEvent},
+/// };
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
-/// let mut flow = AsyncFlowRun::create(&store, None).await?;
+/// let store = Store::in_memory();
+/// let mut flow = FlowRun::create(&store, None).await?;
 /// flow.record(&RuntimeEvent::parse(r#"{"type":"node:started","nodeId":"plan"}"#)?).await?;
 /// flow.start_agent("plan", "sess-123").await?; // Durable: the agent may be called now.
 ///
-/// let (_, resumed) = AsyncFlowRun::resume(&store, flow.run_id(), None).await?;
+/// let (_, resumed) = FlowRun::resume(&store, flow.run_id(), None).await?;
 /// assert_eq!(resumed.running[0].session_id.as_deref(), Some("sess-123"));
 /// assert_eq!(resumed.running[0].prompt, "continue");
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
-pub struct AsyncFlowRun {
-    store: AsyncStore,
+pub struct FlowRun {
+    store: Store,
     run: RunId,
     state: RunSnapshot,
     last_sequence: u64,
@@ -85,16 +89,16 @@ struct CommandReceived {
     error: Option<String>,
 }
 
-impl AsyncFlowRun {
+impl FlowRun {
     /// Begins a flow, with an empty state of status `running`: that of a run, where `run` is the id of one, in the run's
     /// own stream; else a flow by itself, with this id or a fresh one. What the two have to do with each other, and how
-    /// each is resumed, is told by [`AsyncFlows`](crate::AsyncFlows), which lists both. Durable when it returns.
+    /// each is resumed, is told by [`Flows`](crate::flows::Flows), which lists both. Durable when it returns.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
     /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses;
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a run that isn't running.
-    pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
+    pub async fn create(store: &Store, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
         let state = RunSnapshot {
             run_id: Some(run.to_string()),
@@ -153,12 +157,7 @@ impl AsyncFlowRun {
         }
     }
 
-    pub(super) fn of(
-        store: &AsyncStore,
-        run: RunId,
-        state: RunSnapshot,
-        last_sequence: u64,
-    ) -> Self {
+    pub(super) fn of(store: &Store, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
         let live = store.shared.flows.shared().live(run);
         let gate = store.runs().index().shared().gate(run);
         Self {
@@ -177,7 +176,7 @@ impl AsyncFlowRun {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
     /// read.
-    pub async fn inspect(store: &AsyncStore, run: RunId) -> Result<RunSnapshot> {
+    pub async fn inspect(store: &Store, run: RunId) -> Result<RunSnapshot> {
         let state = state_at(store, run, Sequence::MAX).await?;
         state.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))
     }
@@ -186,14 +185,14 @@ impl AsyncFlowRun {
     /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
     /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
     ///
-    /// The flow of a run that was paused is resumed by [resuming the run](crate::AsyncRuns::resume), which carries the
+    /// The flow of a run that was paused is resumed by [resuming the run](crate::runs::Runs::resume), which carries the
     /// state over to the run that goes on; this then resumes the flow of that one.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
     /// read, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
     pub async fn resume(
-        store: &AsyncStore,
+        store: &Store,
         run: RunId,
         message: Option<&str>,
     ) -> Result<(Self, Resumed)> {
@@ -433,7 +432,7 @@ impl AsyncFlowRun {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
-    /// [run](crate::AsyncRuns) under way that isn't this flow's: it is recorded all the same, with its payload as it is
+    /// [run](crate::runs::Runs) under way that isn't this flow's: it is recorded all the same, with its payload as it is
     /// and the error, and doesn't wait anywhere.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: Result<RuntimeCommand> = command.to_value();
@@ -534,7 +533,7 @@ pub(crate) fn command_received(
 /// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
 /// the same stream are passed over.
 pub(crate) async fn load_snapshot(
-    store: &AsyncStore,
+    store: &Store,
     run: RunId,
     at_or_before: Sequence,
 ) -> Result<Option<(u64, RunSnapshot)>> {
@@ -559,7 +558,7 @@ pub(crate) async fn load_snapshot(
 
 /// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
 pub(crate) async fn receive_since(
-    store: &AsyncStore,
+    store: &Store,
     run: RunId,
     covered: u64,
     state: &mut RunSnapshot,
@@ -575,7 +574,7 @@ pub(crate) async fn receive_since(
 
 /// The state of a flow at a sequence: the latest snapshot, and the commands received since. `None` without a snapshot.
 pub(super) async fn state_at(
-    store: &AsyncStore,
+    store: &Store,
     run: RunId,
     last: Sequence,
 ) -> Result<Option<RunSnapshot>> {
@@ -593,7 +592,7 @@ pub(super) async fn state_at(
 
 /// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
 async fn receive(
-    store: &AsyncStore,
+    store: &Store,
     run: RunId,
     covered: u64,
     last: u64,
@@ -625,10 +624,10 @@ async fn receive(
     Ok(())
 }
 
-impl fmt::Debug for AsyncFlowRun {
+impl fmt::Debug for FlowRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sessions: &BTreeMap<String, String> = &self.state.agent_sessions;
-        f.debug_struct("AsyncFlowRun")
+        f.debug_struct("FlowRun")
             .field("run", &self.run)
             .field("sessions", sessions)
             .finish_non_exhaustive()

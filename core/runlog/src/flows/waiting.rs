@@ -4,19 +4,19 @@ use runlog_log::Sequence;
 use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
 
 use super::{
-    AsyncFlowRun,
+    FlowRun,
     run::{load_snapshot, receive_since},
 };
-use crate::{AsyncStore, Error, Result};
+use crate::{Error, Result, Store};
 
-impl AsyncFlowRun {
+impl FlowRun {
     /// Another handle of a flow, for a task or a program that doesn't drive it but has something to tell: nothing is
     /// recorded, and no node is resumed. What it receives by [`command`](Self::command) waits for who drives the flow.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
     /// read.
-    pub async fn attach(store: &AsyncStore, run: RunId) -> Result<Self> {
+    pub async fn attach(store: &Store, run: RunId) -> Result<Self> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) = loaded
             .ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
@@ -29,7 +29,7 @@ impl AsyncFlowRun {
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the snapshot can't be read; else those of the storage.
-    pub async fn waiting(store: &AsyncStore, run: RunId) -> Result<Vec<RuntimeCommand>> {
+    pub async fn waiting(store: &Store, run: RunId) -> Result<Vec<RuntimeCommand>> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) = loaded.unwrap_or_else(|| (0, RunSnapshot::new("running")));
         receive_since(store, run, covered, &mut state).await?;

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
-use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
+use super::{RunRecorder, Runs, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
 
 /// What is written in the same batch as a run's messages.
@@ -32,7 +32,7 @@ pub(crate) struct PlannedChange {
 
 /// A run that is to change its status.
 pub(crate) struct NewStatus {
-    pub(crate) recorder: AsyncRunRecorder,
+    pub(crate) recorder: RunRecorder,
     pub(crate) status: RunStatus,
     pub(crate) summary: Option<String>,
     pub(crate) error_message: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct NewStatus {
 
 impl NewStatus {
     /// A status with nothing to say about it.
-    pub(crate) fn new(recorder: AsyncRunRecorder, status: RunStatus) -> Self {
+    pub(crate) fn new(recorder: RunRecorder, status: RunStatus) -> Self {
         Self {
             recorder,
             status,
@@ -89,7 +89,7 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
     ops
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Takes in what was just written.
     pub(crate) async fn caught_up(&self) {
         self.index().after_commit().await;

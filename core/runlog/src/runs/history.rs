@@ -6,11 +6,11 @@ use runlog_model::{
     RunSummary, ToolCall, ToolCallFold, ToolCallStatus,
 };
 
-use super::{AsyncRuns, load::LoadedRun};
+use super::{Runs, load::LoadedRun};
 use crate::{
     Error, Result,
-    cursor::{Cursor, Kind},
-    repository,
+    contexts::events,
+    journal::cursor::{Cursor, Kind},
 };
 use serde::Deserialize;
 
@@ -40,7 +40,11 @@ impl Default for ListRunMessages {
 /// Which tool calls of a run to list, and how many.
 ///
 /// ```
-/// use runlog::{ListToolCalls, NewRun, NewSession, Store, ToolCallStatus};
+/// use runlog::{
+///     NewRun, NewSession,
+///     blocking::Store,
+///     runs::{ListToolCalls, ToolCallStatus},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
@@ -74,7 +78,7 @@ impl Default for ListToolCalls {
     }
 }
 
-impl AsyncRuns {
+impl Runs {
     /// One page of runs, newest first. It costs the page, however many runs there are.
     ///
     /// # Errors
@@ -403,7 +407,7 @@ impl AsyncRuns {
             .records
             .first()
             .filter(|record| record.position.0 == position);
-        let Some(record) = record.filter(|record| record.stream == repository::stream_of(instance))
+        let Some(record) = record.filter(|record| record.stream == events::stream_of(instance))
         else {
             return Ok(None);
         };

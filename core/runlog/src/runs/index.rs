@@ -10,13 +10,13 @@ use runlog_model::{InstanceId, RunCatalog, RunId, SessionId};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{
-    AsyncRuns,
+    Runs,
     gate::{Gate, Gates},
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::Backend,
-    projection::{Folded, Projection, Streams},
+    journal::projection::{Folded, Projection, Streams},
 };
 
 /// The stream of every store that says which runs there are, and how they ended.
@@ -189,7 +189,7 @@ impl Drop for Entering {
     }
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Sees to it that no run is at work in a context, and that none is started in it until what this gives is dropped.
     /// One process writes a store, so that its own memory knows.
     pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {

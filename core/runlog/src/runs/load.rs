@@ -3,7 +3,7 @@
 use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
 
-use super::AsyncRuns;
+use super::Runs;
 use crate::{Error, ErrorKind, Result};
 
 /// The kind byte of a run's creation.
@@ -30,7 +30,7 @@ pub(crate) fn stream_of(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
     /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many

@@ -28,21 +28,24 @@ pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
 pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
-pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
-pub use resume::{AsyncResumedRun, Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
+pub use recorder::{Recorded, RunEntry, RunRecorder};
+pub use resume::{Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions, ResumedRun};
 pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
+pub use runlog_model::{
+    ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall, ToolCallStatus, pause_reason,
+};
 pub use start::{NewRun, RunPlace};
 pub(crate) use start::{context_records as stored_events, record as run_record};
 
-use crate::AsyncStore;
+use crate::Store;
 
-/// The runs of a store, for callers that await. [`Runs`](crate::Runs) is the same for callers that wait.
+/// The runs of a store. [`blocking::Runs`](crate::blocking::Runs) is the same for callers that wait.
 ///
 /// ```
-/// use runlog::{AsyncStore, ListRuns, NewMessage, NewRun, NewSession};
+/// use runlog::{NewMessage, NewRun, NewSession, Store, runs::ListRuns};
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
+/// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::titled("Fix it"), "coder")).await?;
 /// run.record_message(NewMessage::user("The parser drops the last line.")).await?;
 /// run.next_step().await?;
@@ -52,17 +55,17 @@ use crate::AsyncStore;
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncRuns {
-    pub(crate) store: AsyncStore,
+pub struct Runs {
+    pub(crate) store: Store,
 }
 
-impl AsyncRuns {
-    pub(crate) fn new(store: AsyncStore) -> Self {
+impl Runs {
+    pub(crate) fn new(store: Store) -> Self {
         Self { store }
     }
 
     /// The store these runs are in.
-    pub fn store(&self) -> &AsyncStore {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 
@@ -71,8 +74,8 @@ impl AsyncRuns {
     }
 }
 
-impl fmt::Debug for AsyncRuns {
+impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncRuns").finish_non_exhaustive()
+        f.debug_struct("Runs").finish_non_exhaustive()
     }
 }

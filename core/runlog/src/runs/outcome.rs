@@ -2,11 +2,12 @@
 
 use runlog_model::{EventOptions, RawJson, ToolCallRequest, ToolCallStatus, ToolStyle};
 
-use crate::{Error, RawMessage, Result};
 use serde::{
     Deserialize, Deserializer,
     de::{self, Unexpected},
 };
+
+use crate::{Error, Result, contexts::RawMessage};
 
 /// The call that an outcome answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +33,10 @@ const MS_MAX: f64 = 9_007_199_254_740_991.0;
 /// What a tool gave for one call.
 ///
 /// ```
-/// use runlog::{RawJson, ToolCallStatus, ToolOutcome};
+/// use runlog::{
+///     RawJson,
+///     runs::{ToolCallStatus, ToolOutcome},
+/// };
 ///
 /// let outcome = ToolOutcome::error("c1", RawJson::string("no such file")).took_ms(12);
 /// assert_eq!((outcome.status, outcome.duration_ms), (ToolCallStatus::Error, Some(12)));

@@ -1,4 +1,4 @@
-//! [`AsyncRunRecorder`]: writes a run while it happens.
+//! [`RunRecorder`]: writes a run while it happens.
 
 mod calls;
 mod entries;
@@ -24,7 +24,7 @@ use repeat::expected_of;
 use status::running;
 
 use super::{
-    AsyncRuns, ToolOutcome,
+    Runs, ToolOutcome,
     extras::BatchExtras,
     gate::Gate,
     index::{ContextOrder, LiveGuard},
@@ -33,24 +33,26 @@ use super::{
     start::{context_records, record},
 };
 use crate::{
-    AppendOptions, Error, ErrorKind, RawMessage, Result, journal::ATTEMPTS_MAX, repository,
+    Error, ErrorKind, Result,
+    contexts::{AppendOptions, RawMessage, events},
+    journal::attempts::ATTEMPTS_MAX,
 };
 
-/// Writes one run while it happens, for callers that await. [`RunRecorder`](crate::RunRecorder) is the same for
+/// Writes one run while it happens. [`blocking::RunRecorder`](crate::blocking::RunRecorder) is the same for
 /// callers that wait.
 ///
 /// Cheap to clone, and usable from many tasks. Every write is refused with
 /// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
-/// is dropped leaves its run `running`, to be found by [`AsyncRuns::recover`].
+/// is dropped leaves its run `running`, to be found by [`Runs::recover`].
 ///
 /// The recorders of a context write in turn. Await the future of a write, or drop it: one that was polled once and is kept,
 /// as a branch of `select!` is that is polled by reference, may hold its turn, and the others wait for it.
 ///
 /// ```
-/// use runlog::{AsyncStore, ErrorKind, NewMessage, NewRun, NewSession};
+/// use runlog::{ErrorKind, NewMessage, NewRun, NewSession, Store};
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
+/// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
 /// run.next_step().await?;
 /// let recorded = run.record_message(NewMessage::assistant("Done.")).await?;
@@ -61,12 +63,12 @@ use crate::{
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncRunRecorder {
+pub struct RunRecorder {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    runs: AsyncRuns,
+    runs: Runs,
     _live: LiveGuard,
     gate: Gate,
     id: RunId,
@@ -106,19 +108,19 @@ pub struct Recorded {
     pub truncated: bool,
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Writes on with a run, from where it is. It may have ended: the run is then told, and writes are refused.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
-    pub async fn recorder(&self, id: RunId) -> Result<AsyncRunRecorder> {
+    pub async fn recorder(&self, id: RunId) -> Result<RunRecorder> {
         let live = self.index().shared().live(id);
         let loaded = self.load(id).await?;
         Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
     }
 
     /// Writes a run whose creation is about to be written, or just was, as the first event of its stream.
-    pub(crate) fn recorder_of_new(&self, run: &Run) -> Result<AsyncRunRecorder> {
+    pub(crate) fn recorder_of_new(&self, run: &Run) -> Result<RunRecorder> {
         let mut fold = RunFold::new();
         fold.push(RunEvent::Created(Box::new(run.clone())))?;
         // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
@@ -132,7 +134,7 @@ impl AsyncRuns {
         run: Run,
         fold: RunFold,
         last_sequence: Sequence,
-    ) -> AsyncRunRecorder {
+    ) -> RunRecorder {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
@@ -149,13 +151,13 @@ impl AsyncRuns {
                 calls: Calls::default(),
             }),
         };
-        AsyncRunRecorder {
+        RunRecorder {
             inner: Arc::new(inner),
         }
     }
 }
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     /// The id of the run.
     pub fn id(&self) -> RunId {
         self.inner.id
@@ -393,7 +395,7 @@ impl AsyncRunRecorder {
                 .map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
             let mut ops = Vec::with_capacity(2 + extras.ops.len());
             if !events.is_empty() {
-                let stream = repository::stream_of(instance);
+                let stream = events::stream_of(instance);
                 ops.push(Op::Append {
                     stream,
                     expected,
@@ -530,9 +532,9 @@ impl AsyncRunRecorder {
     }
 }
 
-impl fmt::Debug for AsyncRunRecorder {
+impl fmt::Debug for RunRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncRunRecorder")
+        f.debug_struct("RunRecorder")
             .field("id", &self.id())
             .finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ use runlog_model::{
     EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
 };
 
-use super::{AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
+use super::{Runs, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
 
 /// How many runs are paused by one batch.
@@ -19,7 +19,7 @@ struct Orphan {
     listed: EncodedRunEvent,
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Pauses the runs that are `running` though nobody in this process records them, with the reason
     /// [`ORPHANED`](pause_reason::ORPHANED), and says which they were. What they recorded stays. Opening a store
     /// for writing does it already; doing it again changes nothing. Durable when it returns.

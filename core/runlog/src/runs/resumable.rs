@@ -2,10 +2,10 @@
 
 use runlog_model::{Run, RunId};
 
-use super::{AsyncRuns, load::LoadedRun, resume::check};
+use super::{Runs, load::LoadedRun, resume::check};
 use crate::Result;
 
-impl AsyncRuns {
+impl Runs {
     /// The run, where it can be resumed: it is paused, no other goes on from it, and fewer than `max_total_steps` are
     /// taken. [`resume`](Self::resume) checks the same; this is for whoever has to prepare something first. Nothing is
     /// written.

@@ -8,14 +8,17 @@ use runlog_model::{
 };
 
 use super::{
-    AsyncRunRecorder, AsyncRuns, ToolOutcome,
+    RunRecorder, Runs, ToolOutcome,
     load::{LoadedRun, stream_of},
     outcome::AnsweredCall,
     start::{context_records, creation, record},
 };
 use crate::{
-    Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX,
-    lookup::check_id, repository,
+    Error, ErrorKind, Result,
+    contexts::{RawMessage, events},
+    flows::CarriedFlow,
+    journal::attempts::ATTEMPTS_MAX,
+    sessions::lookup::check_id,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -31,7 +34,11 @@ const INTERRUPTED: &str =
 /// How to resume a run.
 ///
 /// ```
-/// use runlog::{Continuation, Dangling, NewMessage, NewRun, NewSession, ResumeOptions, Store};
+/// use runlog::{
+///     NewMessage, NewRun, NewSession,
+///     blocking::Store,
+///     runs::{Continuation, Dangling, ResumeOptions},
+/// };
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
@@ -136,7 +143,7 @@ pub enum Dangling {
     /// Each gets an error result with this text.
     CloseWith(String),
     /// Each gets its outcome: the caller has found the calls with
-    /// [`dangling_tool_calls`](crate::AsyncContextService::dangling_tool_calls) and run the tools, or asked them. Those
+    /// [`dangling_tool_calls`](crate::contexts::Context::dangling_tool_calls) and run the tools, or asked them. Those
     /// without one are closed. The results stand before the message that tells the agent to go on, where providers
     /// want them.
     Answer(Vec<ToolOutcome>),
@@ -144,11 +151,11 @@ pub enum Dangling {
     Report,
 }
 
-/// A run that goes on from a paused one, as [`AsyncRuns::resume`] gives it.
+/// A run that goes on from a paused one, as [`Runs::resume`] gives it.
 #[derive(Clone, Debug)]
-pub struct AsyncResumedRun {
+pub struct ResumedRun {
     /// Writes the new run.
-    pub recorder: AsyncRunRecorder,
+    pub recorder: RunRecorder,
     /// The new run.
     pub run: Run,
     /// What to send to the model: the context as it was, byte for byte, closed calls and the message included.
@@ -166,7 +173,7 @@ pub(crate) struct ResumeExtras<'a> {
 
 /// The run that spawns one that is resumed.
 pub(crate) struct ResumedBy<'a> {
-    pub(crate) recorder: &'a AsyncRunRecorder,
+    pub(crate) recorder: &'a RunRecorder,
     /// What its stream is told.
     pub(crate) record: &'a EncodedRunEvent,
     /// The status it may have.
@@ -180,10 +187,10 @@ struct Rebuilt {
     last_sequence: u64,
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells
     /// the agent to continue, and a new run goes on in the same context, counting steps from where the old one
-    /// was, with a fresh budget. A [flow](crate::AsyncFlows) of the run goes on as the new run's: its state, with the
+    /// was, with a fresh budget. A [flow](crate::flows::Flows) of the run goes on as the new run's: its state, with the
     /// commands that wait, is the new run's snapshot. All of it is one batch. Durable when it returns.
     ///
     /// # Errors
@@ -193,7 +200,7 @@ impl AsyncRuns {
     /// written to the context since, or is at work in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
-    pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
+    pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
         self.resume_with_extras(id, options, &ResumeExtras::default())
             .await
     }
@@ -204,7 +211,7 @@ impl AsyncRuns {
         id: RunId,
         options: &ResumeOptions,
         extras: &ResumeExtras<'_>,
-    ) -> Result<AsyncResumedRun> {
+    ) -> Result<ResumedRun> {
         max_steps::check(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
@@ -267,7 +274,7 @@ impl AsyncRuns {
         (last_sequence, flow): (u64, Option<&CarriedFlow>),
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
-        let context = repository::stream_of(run.instance_id);
+        let context = events::stream_of(run.instance_id);
         let metas = |events: &[NewContextEvent]| {
             events
                 .iter()
@@ -341,7 +348,7 @@ impl AsyncRuns {
         Ok(())
     }
 
-    async fn resumed(&self, run: &Run, rebuilt: Rebuilt) -> Result<AsyncResumedRun> {
+    async fn resumed(&self, run: &Run, rebuilt: Rebuilt) -> Result<ResumedRun> {
         self.index().after_commit().await;
         let recorder = self.recorder(run.id).await?;
         let context = self.store.context(run.instance_id).await?;
@@ -351,7 +358,7 @@ impl AsyncRuns {
                 .replay_from_sequence(rebuilt.last_sequence + 1)
                 .await?,
         );
-        Ok(AsyncResumedRun {
+        Ok(ResumedRun {
             run: recorder.run(),
             recorder,
             messages,

@@ -10,24 +10,27 @@ use runlog_model::{
 };
 
 use super::{
-    AsyncRunRecorder, AsyncRuns, Dangling,
+    Dangling, RunRecorder, Runs,
     index::{Entering, RUNS_STREAM},
     load::stream_of,
     recorder::open::OpenCalls,
     resume::{between, closing_events},
 };
 use crate::{
-    Error, ErrorKind, NewInstance, NewSession, Result,
-    catalog::{Change, Guard},
-    lookup::{check_free, check_id, check_instance, check_unused, live_session},
-    repository,
+    Error, ErrorKind, Result,
+    contexts::events,
+    sessions::{
+        NewInstance, NewSession,
+        catalog::{Change, Guard},
+        lookup::{check_free, check_id, check_instance, check_unused, live_session},
+    },
 };
 use serde::Deserialize;
 
 /// A run to start.
 ///
 /// ```
-/// use runlog::{NewRun, NewSession, RunStatus, Store};
+/// use runlog::{NewRun, NewSession, RunStatus, blocking::Store};
 ///
 /// let store = Store::in_memory();
 /// let new = NewRun { max_steps: Some(50), ..NewRun::in_new_session(NewSession::titled("Fix it"), "coder") };
@@ -121,7 +124,7 @@ struct Made {
     guard: Guard,
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Starts a run, and what it is to be started in, as one batch. Durable when it returns.
     ///
     /// # Errors
@@ -130,7 +133,7 @@ impl AsyncRuns {
     /// when another run is at work in the context and [`concurrent`](NewRun::concurrent) isn't set,
     /// [`Conflict`](ErrorKind::Conflict) when somebody else wrote to the context while its tool calls were closed,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
-    pub async fn start(&self, new: NewRun) -> Result<AsyncRunRecorder> {
+    pub async fn start(&self, new: NewRun) -> Result<RunRecorder> {
         max_steps::check(new.max_steps)?;
         if let Some(parent) = new.parent_run_id {
             let found = self.index().read(|runs| runs.run(parent).is_some()).await?;
@@ -157,7 +160,7 @@ impl AsyncRuns {
         // The creation comes first: the run's messages are those after it.
         let mut ops = creation(&run, &own, &listed);
         if !context.is_empty() {
-            let stream = repository::stream_of(made.instance.id);
+            let stream = events::stream_of(made.instance.id);
             ops.push(Op::Append {
                 stream,
                 expected,

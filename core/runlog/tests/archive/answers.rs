@@ -6,11 +6,15 @@ use std::fmt::Debug;
 
 use pollster::block_on;
 use runlog::{
-    ChatFilter, ChatOrder, Deleted, FlowRun, ListAgents, ListRunMessages, ListRuns, ListSessions,
-    ListSteps, ListToolCalls, MessageFilter, Playback, PlaybackOptions, RunStatus, SessionId,
-    Store,
+    RunStatus, SessionId,
+    agents::ListAgents,
+    blocking::{FlowRun, Playback, Store},
+    chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
     engine::{ReadOptions, Record, Sequence, StreamId},
-    transcript::keep::{aside_stream, envelope_matches},
+    flows::PlaybackOptions,
+    runs::{ListRunMessages, ListRuns, ListToolCalls},
+    sessions::{Deleted, ListSessions},
+    transcripts::keep::{aside_stream, envelope_matches},
 };
 
 #[derive(Default)]
@@ -24,7 +28,7 @@ impl Answers {
             limit: 1000,
             ..ListSessions::default()
         };
-        let sessions = store.list_sessions(&shown).unwrap().sessions;
+        let sessions = store.list_sessions(&shown).unwrap().items;
         answers.add("sessions", &sessions);
         answers.add(
             "live",
@@ -164,7 +168,7 @@ impl Answers {
                 })
                 .unwrap();
             self.add("chats", &list);
-            for chat in &list.data {
+            for chat in &list.items {
                 let id = &chat.chat_id;
                 let mut messages = chats.get_messages(id, &MessageFilter::default()).unwrap();
                 messages.iter_mut().for_each(|message| message.id = None);

@@ -9,16 +9,17 @@ use std::sync::{
 
 use pollster::block_on;
 use runlog::{
-    AgentDefinition, Chat, ChatMessage, ChatRole, CopySession, Error, ErrorKind, FlowRun, Host,
-    NewInstance, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson, RequestEnd,
-    ResumeOptions, RuntimeEvent, SessionId, StepType, Store, StoreOptions, SystemHost, ToolOutcome,
-    Updates,
-    backend::{Backend, BackendFuture, Page},
-    engine::{
-        Appended, Batch, Expected, Kind, NewRecord, Op, Position, ReadOptions, Sequence, Snapshot,
-        StreamId, StreamInfo,
-    },
-    transcript::{Options, keep::EntryBatch, parse},
+    AgentDefinition, Error, ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall,
+    RawJson, SessionId, StoreOptions,
+    backend::{Backend, BackendFuture, Decorator},
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType, Updates},
+    engine::{Host, SystemHost},
+    flows::RuntimeEvent,
+    log::{Appended, Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId},
+    runs::{ResumeOptions, ToolOutcome},
+    sessions::CopySession,
+    transcripts::{Options, keep::EntryBatch, parse},
 };
 use uuid::Uuid;
 
@@ -271,12 +272,12 @@ fn copies(store: &Store) {
 
 fn chat_session(store: &Store, chat: &str) -> String {
     let sessions = store
-        .list_sessions(&runlog::ListSessions {
+        .list_sessions(&runlog::sessions::ListSessions {
             limit: 100,
             ..Default::default()
         })
         .unwrap()
-        .sessions;
+        .items;
     let found = sessions
         .iter()
         .find(|it| it.id.to_string() == chat || it.name.as_deref() == Some(chat));
@@ -358,7 +359,11 @@ impl Failing {
     }
 }
 
-impl Backend for Failing {
+impl Decorator for Failing {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         match self.left.load(Ordering::Relaxed) {
             0 => Box::pin(std::future::ready(Err(Error::new(
@@ -370,49 +375,5 @@ impl Backend for Failing {
                 self.inner.commit(batch)
             }
         }
-    }
-
-    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
-        self.inner.read(stream, options)
-    }
-
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.inner.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.inner.stream(stream)
-    }
-
-    fn latest_snapshot(
-        &self,
-        stream: StreamId,
-        at_or_before: Sequence,
-    ) -> BackendFuture<'_, Option<Snapshot>> {
-        self.inner.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<runlog::Result<Position>> {
-        self.inner.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.inner.wait_past(seen)
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.inner.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.inner.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
     }
 }

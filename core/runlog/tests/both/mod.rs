@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub, reason = "a module of test binaries")]
 
-use runlog::{Durability, Store, StoreOptions};
+use runlog::{Durability, StoreOptions, blocking::Store};
 
 pub fn in_memory(claim: impl Fn(&Store)) {
     claim(&Store::in_memory());

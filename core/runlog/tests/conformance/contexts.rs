@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use runlog::{
-    AppendOptions, AsyncContextService, AsyncStore, ContextEvent, ContextEventKind as Kind,
-    ErrorKind, EventOptions, InstanceId, Message, NewMessage, NewSession, NewToolCall, RawJson,
-    RawMessage, RunId, backend::Backend,
+    ErrorKind, InstanceId, Message, NewMessage, NewSession, NewToolCall, RawJson, RunId, Store,
+    backend::Backend,
+    contexts::{
+        AppendOptions, Context, ContextEvent, ContextEventKind as Kind, EventOptions, RawMessage,
+    },
 };
 use runlog_engine::{Batch, Op, Position};
 use uuid::Uuid;
@@ -23,8 +25,8 @@ pub fn texts(messages: &[Message]) -> Vec<&str> {
         .collect()
 }
 
-async fn new_context(backend: Shared) -> (AsyncStore, AsyncContextService) {
-    let store = AsyncStore::with_backend(backend);
+async fn new_context(backend: Shared) -> (Store, Context) {
+    let store = Store::with_backend(backend);
     let (_, agent) = store
         .start_session(NewSession::default(), "planner")
         .await
@@ -33,7 +35,7 @@ async fn new_context(backend: Shared) -> (AsyncStore, AsyncContextService) {
     (store, context)
 }
 
-async fn another(store: &AsyncStore, context: &AsyncContextService) -> InstanceId {
+async fn another(store: &Store, context: &Context) -> InstanceId {
     let first = store
         .get_instance(context.instance_id())
         .await
@@ -46,7 +48,7 @@ async fn another(store: &AsyncStore, context: &AsyncContextService) -> InstanceI
         .id
 }
 
-async fn say(context: &AsyncContextService, words: &[&str]) {
+async fn say(context: &Context, words: &[&str]) {
     for word in words {
         context
             .append_message(NewMessage::user(word))
@@ -658,7 +660,7 @@ pub async fn an_agent_run_is_persisted_as_it_happens(backend: Shared) {
             .await
             .unwrap();
         // After every write, a store that was just opened sees the same context.
-        let fresh = AsyncStore::with_backend(Arc::clone(&backend))
+        let fresh = Store::with_backend(Arc::clone(&backend))
             .context(context.instance_id())
             .await
             .unwrap();

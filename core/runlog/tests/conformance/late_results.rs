@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use runlog::{
-    AppendOptions, AsyncRunRecorder, AsyncStore, Dangling, ErrorKind, EventOptions, ListToolCalls,
-    NewMessage, NewRun, NewSession, NewToolCall, RawJson, ResumeOptions, RunId, ToolCall,
-    ToolCallStatus, ToolOutcome, backend::Backend,
+    ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder, Store,
+    backend::Backend,
+    contexts::{AppendOptions, EventOptions},
+    runs::{Dangling, ListToolCalls, ResumeOptions, ToolCall, ToolCallStatus, ToolOutcome},
 };
 
 use super::contexts::raw;
@@ -16,7 +17,7 @@ const ANTHROPIC: &str =
     r#"{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"cat","input":{}}]}"#;
 
 /// A run that was paused with calls `a` and `b` open.
-async fn cut_off(store: &AsyncStore) -> AsyncRunRecorder {
+async fn cut_off(store: &Store) -> RunRecorder {
     let run = store
         .runs()
         .start(NewRun::in_new_session(NewSession::default(), "coder"))
@@ -44,7 +45,7 @@ fn reporting() -> ResumeOptions {
     }
 }
 
-async fn calls(store: &AsyncStore, run: RunId) -> Vec<ToolCall> {
+async fn calls(store: &Store, run: RunId) -> Vec<ToolCall> {
     store
         .runs()
         .tool_calls(run, &ListToolCalls::default())
@@ -62,7 +63,7 @@ fn told(calls: &[ToolCall]) -> Vec<(ToolCallStatus, Option<u64>)> {
 
 pub async fn a_result_recorded_after_a_resume_ends_the_call(backend: Shared) {
     use ToolCallStatus::{Completed, Error, Pending};
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = cut_off(&store).await;
     assert_eq!(
         told(&calls(&store, run.id()).await),
@@ -118,7 +119,7 @@ pub async fn a_result_recorded_after_a_resume_ends_the_call(backend: Shared) {
 }
 
 pub async fn a_result_after_two_resumes_ends_the_call(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = cut_off(&store).await;
     let second = store.runs().resume(run.id(), &reporting()).await.unwrap();
     assert_eq!(second.dangling.len(), 2);
@@ -150,7 +151,7 @@ pub async fn a_result_after_two_resumes_ends_the_call(backend: Shared) {
 }
 
 pub async fn a_result_of_a_newer_call_of_the_same_id_is_not_a_late_one(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = cut_off(&store).await;
     let resumed = store
         .runs()
@@ -194,7 +195,7 @@ pub async fn a_result_of_a_newer_call_of_the_same_id_is_not_a_late_one(backend: 
 }
 
 pub async fn calls_closed_by_no_run_are_ended(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = cut_off(&store).await;
     let context = store.context(run.run().instance_id).await.unwrap();
     context
@@ -217,7 +218,7 @@ pub async fn calls_closed_by_no_run_are_ended(backend: Shared) {
 }
 
 pub async fn a_late_result_is_written_in_the_providers_form(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = store
         .runs()
         .start(NewRun::in_new_session(NewSession::default(), "coder"))
@@ -249,7 +250,7 @@ pub async fn a_late_result_is_written_in_the_providers_form(backend: Shared) {
 }
 
 pub async fn dangling_calls_are_answered_before_the_agent_is_told_to_go_on(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let run = cut_off(&store).await;
     let answering = |outcomes| ResumeOptions {
         dangling: Dangling::Answer(outcomes),

@@ -3,13 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog::{
-    AppendOptions, AsyncRunRecorder, AsyncStore, ContextEventKind, Dangling, ErrorKind,
-    EventOptions, ListRunMessages, ListRuns, ListToolCalls, NewInstance, NewMessage, NewRun,
-    NewSession, NewToolCall, Page, RawJson, ResumeOptions, Role, RunId, RunStatus, ToolCallStatus,
-    ToolOutcome,
+    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Role, RunId,
+    Page, RunRecorder, RunStatus, Store,
     backend::Backend,
+    contexts::{AppendOptions, ContextEventKind, EventOptions},
     engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
-    pause_reason,
+    runs::{
+        Dangling, ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus,
+        ToolOutcome, pause_reason,
+    },
 };
 use uuid::Uuid;
 
@@ -17,11 +19,11 @@ use super::contexts::{raw, texts};
 
 type Shared = Arc<dyn Backend>;
 
-fn store(backend: Shared) -> AsyncStore {
-    AsyncStore::with_backend(backend)
+fn store(backend: Shared) -> Store {
+    Store::with_backend(backend)
 }
 
-async fn start(store: &AsyncStore) -> AsyncRunRecorder {
+async fn start(store: &Store) -> RunRecorder {
     store
         .runs()
         .start(NewRun::in_new_session(NewSession::default(), "coder"))
@@ -63,7 +65,7 @@ pub async fn scenario_message_persistence_during_execution(backend: Shared) {
         .await
         .unwrap();
     // Another handle reads it while the run goes on: nothing waits for its end.
-    let other = AsyncStore::with_backend(backend);
+    let other = Store::with_backend(backend);
     let page = other
         .runs()
         .messages(run.id(), &ListRunMessages::default())
@@ -277,7 +279,7 @@ pub async fn scenario_resume_a_paused_run(backend: Shared) {
     );
 
     resumed.recorder.pause("again").await.unwrap();
-    let message = runlog::Continuation::Message(NewMessage::user("Now the tests."));
+    let message = runlog::runs::Continuation::Message(NewMessage::user("Now the tests."));
     let options = ResumeOptions {
         message,
         ..ResumeOptions::default()
@@ -1064,7 +1066,7 @@ pub async fn orphaned_runs_are_paused_once(backend: Shared) {
     );
     drop((kept, done));
 
-    let second = AsyncStore::with_backend(backend);
+    let second = Store::with_backend(backend);
     assert_eq!(second.recover_runs().await.unwrap().len(), 1);
     assert!(second.recover_runs().await.unwrap().is_empty());
     let run = second.runs().get(id).await.unwrap().unwrap();

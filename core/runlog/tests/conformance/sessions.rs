@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use runlog::{
-    AgentInstance, AsyncStore, CopySession, Deleted, ErrorKind, EventOptions, InstanceId,
-    ListSessions, NewInstance, NewMessage, NewSession, NewToolCall, Session, SessionChanges,
-    SessionId, SessionStatus,
+    AgentInstance, ErrorKind, InstanceId, NewInstance, NewMessage, NewSession, NewToolCall,
+    Session, SessionId, Store,
     backend::Backend,
+    contexts::EventOptions,
     engine::ReadOptions,
-    transcript::{
+    sessions::{CopySession, Deleted, ListSessions, SessionChanges, SessionStatus},
+    transcripts::{
         ImportMark, NewContextEvent,
         keep::{Aside, EntryBatch, aside_stream},
     },
@@ -19,7 +20,7 @@ use super::contexts::{raw, texts};
 
 type Shared = Arc<dyn Backend>;
 
-async fn say(store: &AsyncStore, instance: InstanceId, words: &[&str]) {
+async fn say(store: &Store, instance: InstanceId, words: &[&str]) {
     let context = store.context(instance).await.unwrap();
     for word in words {
         context
@@ -29,7 +30,7 @@ async fn say(store: &AsyncStore, instance: InstanceId, words: &[&str]) {
     }
 }
 
-async fn heard(store: &AsyncStore, instance: InstanceId) -> Vec<String> {
+async fn heard(store: &Store, instance: InstanceId) -> Vec<String> {
     let messages = store
         .context(instance)
         .await
@@ -47,7 +48,7 @@ async fn heard(store: &AsyncStore, instance: InstanceId) -> Vec<String> {
 }
 
 pub async fn sessions_are_found_by_id_name_and_prefix(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let id = |number| Some(SessionId(Uuid::from_u128(number)));
     let (one, two) = (
         0x0198_c7e0_aaaa_7000_8000_0000_0000_0001,
@@ -88,7 +89,7 @@ pub async fn sessions_are_found_by_id_name_and_prefix(backend: Shared) {
 }
 
 pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     for number in 0..10 {
         let project = (number % 2 == 0).then(|| "even".to_owned());
         store
@@ -112,7 +113,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
     let mut seen = String::new();
     loop {
         let page = store.list_sessions(&options).await.unwrap();
-        seen += &titles(&page.sessions);
+        seen += &titles(&page.items);
         store
             .create_session(NewSession::titled("new"))
             .await
@@ -128,7 +129,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
         ..ListSessions::default()
     };
     assert_eq!(
-        titles(&store.list_sessions(&even).await.unwrap().sessions),
+        titles(&store.list_sessions(&even).await.unwrap().items),
         "86420"
     );
     let none = ListSessions {
@@ -142,7 +143,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
 }
 
 pub async fn a_name_belongs_to_one_session(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let first = store.create_session(NewSession::named("x")).await.unwrap();
     let error = store
         .create_session(NewSession::named("x"))
@@ -183,7 +184,7 @@ pub async fn a_name_belongs_to_one_session(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         1
     );
@@ -201,7 +202,7 @@ pub async fn a_name_belongs_to_one_session(backend: Shared) {
 pub async fn racing_creators_of_one_name_leave_one_session(backend: Shared) {
     let threads: Vec<_> = (0..6)
         .map(|number| {
-            let store = AsyncStore::with_backend(Arc::clone(&backend));
+            let store = Store::with_backend(Arc::clone(&backend));
             std::thread::spawn(move || {
                 pollster::block_on(async {
                     let won = store
@@ -223,20 +224,20 @@ pub async fn racing_creators_of_one_name_leave_one_session(backend: Shared) {
         .filter(|won| *won)
         .count();
     assert_eq!(winners, 1);
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     assert_eq!(
         store
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         7
     );
 }
 
 pub async fn a_session_is_changed_archived_and_deleted(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let metadata = Some(raw(r#"{ "cwd": "/tmp" }"#));
     let new = NewSession {
         metadata: metadata.clone(),
@@ -261,7 +262,7 @@ pub async fn a_session_is_changed_archived_and_deleted(backend: Shared) {
         status: Some(SessionStatus::Active),
         ..ListSessions::default()
     };
-    assert_eq!(store.list_sessions(&active).await.unwrap().sessions, []);
+    assert_eq!(store.list_sessions(&active).await.unwrap().items, []);
     assert_eq!(
         store.unarchive_session(session.id).await.unwrap().status,
         SessionStatus::Active
@@ -302,14 +303,14 @@ pub async fn a_session_is_changed_archived_and_deleted(backend: Shared) {
         ..ListSessions::default()
     };
     assert!(
-        store.list_sessions(&shown).await.unwrap().sessions[0]
+        store.list_sessions(&shown).await.unwrap().items[0]
             .deleted_at_ms
             .is_some()
     );
 }
 
 pub async fn instances_belong_to_their_session(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let session = store.create_session(NewSession::default()).await.unwrap();
     let error = store.root_instance(session.id).await.unwrap_err();
     assert!(
@@ -372,7 +373,7 @@ pub async fn instances_belong_to_their_session(backend: Shared) {
 }
 
 pub async fn a_resumed_session_goes_on_where_it_stopped(backend: Shared) {
-    let store = AsyncStore::with_backend(Arc::clone(&backend));
+    let store = Store::with_backend(Arc::clone(&backend));
     let (session, agent) = store
         .start_session(NewSession::named("job"), "planner")
         .await
@@ -390,7 +391,7 @@ pub async fn a_resumed_session_goes_on_where_it_stopped(backend: Shared) {
     let before = context.get_messages().await.unwrap();
     drop((context, store));
 
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let found = store.find_session("job").await.unwrap();
     assert_eq!(found, session);
     let root = store.root_instance(found.id).await.unwrap();
@@ -413,7 +414,7 @@ pub async fn a_resumed_session_goes_on_where_it_stopped(backend: Shared) {
 }
 
 pub async fn a_copied_session_has_every_context(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let new = NewSession {
         project: Some("p".into()),
         metadata: Some(raw("{ }")),
@@ -471,7 +472,7 @@ pub async fn a_copied_session_has_every_context(backend: Shared) {
 }
 
 pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let new = NewSession {
         created_at_ms: Some(1_000),
         ..NewSession::default()
@@ -483,7 +484,7 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
             created_at_ms: Some(at),
             ..Default::default()
         };
-        let options = runlog::AppendOptions {
+        let options = runlog::contexts::AppendOptions {
             event,
             ..Default::default()
         };
@@ -542,7 +543,7 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
         .list_sessions(&ListSessions::default())
         .await
         .unwrap()
-        .sessions
+        .items
         .len();
     let error = store.copy_session(session.id, &up_to(4)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -557,14 +558,14 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         count
     );
 }
 
 pub async fn an_overwritten_session_goes_on_from_the_point(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let (session, root) = store
         .start_session(NewSession::default(), "planner")
         .await
@@ -593,14 +594,14 @@ pub async fn an_overwritten_session_goes_on_from_the_point(backend: Shared) {
 }
 
 pub async fn a_second_store_sees_what_the_first_one_does(backend: Shared) {
-    let first = AsyncStore::with_backend(Arc::clone(&backend));
-    let second = AsyncStore::with_backend(backend);
+    let first = Store::with_backend(Arc::clone(&backend));
+    let second = Store::with_backend(backend);
     assert_eq!(
         second
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions,
+            .items,
         []
     );
     let (session, root) = first
@@ -621,7 +622,7 @@ pub async fn a_second_store_sees_what_the_first_one_does(backend: Shared) {
 }
 
 pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
-    let first = AsyncStore::with_backend(Arc::clone(&backend));
+    let first = Store::with_backend(Arc::clone(&backend));
     let metadata = Some(raw(&format!("\"{}\"", "x".repeat(400 << 10))));
     for number in 0..8 {
         let new = NewSession {
@@ -630,13 +631,13 @@ pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
         };
         first.create_session(new).await.unwrap();
     }
-    let second = AsyncStore::with_backend(backend);
+    let second = Store::with_backend(backend);
     assert_eq!(
         second
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         8
     );
@@ -644,7 +645,7 @@ pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
 }
 
 /// A batch of a session that it makes, with an instance and its helper.
-fn new_session(store: &AsyncStore, name: &str) -> (SessionId, InstanceId, EntryBatch) {
+fn new_session(store: &Store, name: &str) -> (SessionId, InstanceId, EntryBatch) {
     let session = SessionId(store.backend().new_id());
     let mut batch = EntryBatch::new(session);
     batch.create_session(NewSession::named(name));
@@ -674,7 +675,7 @@ fn said(word: &str) -> Vec<NewContextEvent> {
 }
 
 pub async fn entries_are_written_with_their_session_or_nothing_is(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let (session, root, mut batch) = new_session(&store, "whole");
     batch.push_aside(&Aside::Wrapper(raw(r#"{"task":7}"#)));
     batch.push_events(root, &said("a")).unwrap();
@@ -738,7 +739,7 @@ pub async fn entries_are_written_with_their_session_or_nothing_is(backend: Share
 }
 
 pub async fn what_is_kept_beside_the_contexts_is_copied_and_truncated_with_them(backend: Shared) {
-    let store = AsyncStore::with_backend(backend);
+    let store = Store::with_backend(backend);
     let (session, root, mut batch) = new_session(&store, "kept");
     batch.push_aside(&Aside::Wrapper(raw(r#"{"task":7}"#)));
     for word in ["a", "b", "c"] {

@@ -9,9 +9,9 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions,
-    RawJson, ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, StartAgent,
-    ToolOutcome, pause_reason,
+    AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunId, RunStatus,
+    agents::{AgentEnd, OrchestratorOptions, RunContext, SpawnRequest, SpawnResult, StartAgent},
+    runs::{ListRuns, ResumeOptions, ToolOutcome, pause_reason},
 };
 
 use crate::{
@@ -259,7 +259,7 @@ async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
         .unwrap();
     assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
     let options = ResumeOptions {
-        message: runlog::Continuation::Message(NewMessage::user("Go on.")),
+        message: runlog::runs::Continuation::Message(NewMessage::user("Go on.")),
         ..ResumeOptions::default()
     };
     let second = world
@@ -288,7 +288,7 @@ async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
                 .space()
                 .get("key")
                 .map_or_else(String::new, |value| value.to_string());
-            let mut snapshot = runlog::RunSnapshot::new("halfway");
+            let mut snapshot = runlog::flows::RunSnapshot::new("halfway");
             snapshot.state.insert("part".into(), 1.into());
             run.save_snapshot(&snapshot).await?;
             run.space().set("key", RawJson::string("value"));

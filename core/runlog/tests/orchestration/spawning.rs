@@ -9,8 +9,9 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, AgentVisibility, ErrorKind, ListRuns, NewMessage, NewToolCall,
-    OrchestratorOptions, RawJson, RunContext, RunStatus, SpawnRequest, pause_reason,
+    AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunStatus,
+    agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnRequest},
+    runs::{ListRuns, pause_reason},
 };
 use tokio::sync::{Barrier, Notify};
 
@@ -745,7 +746,7 @@ async fn results_stand_in_the_parents_context(world: World) {
     let calls = world
         .store
         .runs()
-        .tool_calls(parent, &runlog::ListToolCalls::default())
+        .tool_calls(parent, &runlog::runs::ListToolCalls::default())
         .await
         .unwrap()
         .items;
@@ -753,7 +754,7 @@ async fn results_stand_in_the_parents_context(world: World) {
         (calls.len(), calls[0].tool_name.as_str()),
         (1, "spawn_agents")
     );
-    assert_eq!(calls[0].status, runlog::ToolCallStatus::Completed);
+    assert_eq!(calls[0].status, runlog::runs::ToolCallStatus::Completed);
     assert!(calls[0].duration_ms.is_some());
 }
 
@@ -850,7 +851,7 @@ async fn bounds_are_refused_with_what_they_are(world: World) {
     for name in ["worker", "deep"] {
         bounded.orchestrator.register(
             name,
-            runlog::executor_fn(|run: RunContext| async move {
+            runlog::agents::executor_fn(|run: RunContext| async move {
                 let below = run.spawn_agents(vec![SpawnRequest::new("deep", "t")]).await;
                 Ok::<_, runlog::Error>(match below {
                     Ok(results) => results[0].summary.clone().unwrap(),
@@ -885,7 +886,7 @@ async fn bounds_are_refused_with_what_they_are(world: World) {
     });
     crowded.orchestrator.register(
         "worker",
-        runlog::executor_fn(|_| async { Ok::<_, runlog::Error>(()) }),
+        runlog::agents::executor_fn(|_| async { Ok::<_, runlog::Error>(()) }),
     );
     let error = crowded
         .orchestrator
@@ -1119,8 +1120,8 @@ async fn commands_reach_the_run_they_are_for(world: World) {
     let late = one.send(&command(one.run_id(), "late")).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::WrongStatus);
     // Each is in the stream of its run, for those who look on.
-    let options = runlog::PlaybackOptions::default();
-    let mut playback = runlog::AsyncPlayback::new(&world.store, one.run_id(), options)
+    let options = runlog::flows::PlaybackOptions::default();
+    let mut playback = runlog::flows::Playback::new(&world.store, one.run_id(), options)
         .await
         .unwrap();
     let (_, event) = playback.next_event().await.unwrap().unwrap();

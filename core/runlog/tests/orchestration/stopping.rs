@@ -11,8 +11,10 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext,
-    RunId, RunStatus, SpawnRequest, StartAgent, engine::Position, pause_reason,
+    AgentDefinition, ErrorKind, NewMessage, NewRun, NewSession, RunId, RunStatus,
+    agents::{AgentEnd, RunContext, SpawnRequest, StartAgent},
+    engine::Position,
+    runs::{ListRuns, pause_reason},
 };
 
 use crate::{
@@ -76,7 +78,7 @@ async fn last_position(world: &World) -> u64 {
     last
 }
 
-async fn all_below(world: &World, root: RunId) -> Vec<runlog::RunSummary> {
+async fn all_below(world: &World, root: RunId) -> Vec<runlog::runs::RunSummary> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
@@ -94,7 +96,7 @@ async fn all_below(world: &World, root: RunId) -> Vec<runlog::RunSummary> {
 }
 
 async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
-    let world = world.bounded(runlog::OrchestratorOptions {
+    let world = world.bounded(runlog::agents::OrchestratorOptions {
         concurrent_max: 10_000,
         ..options()
     });
@@ -203,14 +205,14 @@ async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
     let resumed = world
         .store
         .runs()
-        .resume(lead.run_id(), &runlog::ResumeOptions::default())
+        .resume(lead.run_id(), &runlog::runs::ResumeOptions::default())
         .await
         .unwrap();
     assert!(resumed.dangling.is_empty());
     world
         .store
         .runs()
-        .resume(slow.id, &runlog::ResumeOptions::default())
+        .resume(slow.id, &runlog::runs::ResumeOptions::default())
         .await
         .unwrap();
 }
@@ -396,7 +398,7 @@ async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) 
         let lead = world.orchestrator.start(start).await.unwrap();
         assert_eq!(lead.wait().await.unwrap().status, RunStatus::Paused);
         is_again.store(1, Ordering::SeqCst);
-        let options = runlog::ResumeOptions::default();
+        let options = runlog::runs::ResumeOptions::default();
         let resume = world.orchestrator.resume(lead.run_id(), &options, None);
         let (resumed, cancelled) = tokio::join!(resume, world.orchestrator.cancel(lead.run_id()));
         let expected = match resumed {
@@ -412,7 +414,7 @@ async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) 
 }
 
 async fn cancelling_before_their_turn_ends_them_all(world: World) {
-    let world = world.bounded(runlog::OrchestratorOptions {
+    let world = world.bounded(runlog::agents::OrchestratorOptions {
         concurrent_max: 1,
         ..options()
     });

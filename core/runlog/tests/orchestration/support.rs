@@ -5,9 +5,13 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, ListRunMessages, NewMessage, NewRun, NewSession,
-    Orchestrator, OrchestratorOptions, ResumeReport, Role, Run, RunContext, RunId, RunMessage,
-    SpawnResult, StartAgent, StoreOptions, TokioRuntime, executor_fn,
+    AgentDefinition, NewMessage, NewRun, NewSession, Orchestrator, Role, Run, RunId, Store,
+    StoreOptions,
+    agents::{
+        AgentEnd, OrchestratorOptions, ResumeReport, RunContext, SpawnResult, StartAgent,
+        TokioRuntime, executor_fn,
+    },
+    runs::{ListRunMessages, RunMessage},
 };
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -16,7 +20,7 @@ pub const PROJECT: &str = "papers";
 
 #[derive(Clone)]
 pub struct World {
-    pub store: AsyncStore,
+    pub store: Store,
     pub orchestrator: Orchestrator,
     _folder: Option<Arc<TempDir>>,
 }
@@ -35,7 +39,7 @@ pub fn in_memory<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
         .enable_time()
         .build()
         .unwrap();
-    tokio.block_on(async { claim(World::new(AsyncStore::in_memory(), options())).await });
+    tokio.block_on(async { claim(World::new(Store::in_memory(), options())).await });
 }
 
 pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
@@ -46,8 +50,7 @@ pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
         .unwrap();
     tokio.block_on(async {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let store =
-            AsyncStore::open_with(folder.path().join("store"), StoreOptions::default()).unwrap();
+        let store = Store::open_with(folder.path().join("store"), StoreOptions::default()).unwrap();
         let world = World {
             _folder: Some(folder),
             ..World::new(store, options())
@@ -64,7 +67,7 @@ pub fn options() -> OrchestratorOptions {
 }
 
 impl World {
-    pub fn new(store: AsyncStore, options: OrchestratorOptions) -> Self {
+    pub fn new(store: Store, options: OrchestratorOptions) -> Self {
         let orchestrator =
             Orchestrator::new(store.clone(), TokioRuntime::current().unwrap(), options);
         Self {
@@ -84,7 +87,7 @@ impl World {
 
     /// The world as another process finds it: the same log, of which nobody knows anything yet.
     pub fn reopened(&self, options: OrchestratorOptions) -> Self {
-        let store = AsyncStore::with_backend(Arc::clone(self.store.backend()));
+        let store = Store::with_backend(Arc::clone(self.store.backend()));
         Self {
             _folder: self._folder.clone(),
             ..Self::new(store, options)
@@ -139,7 +142,7 @@ impl World {
             project: Some(PROJECT.into()),
             ..NewSession::default()
         };
-        StartAgent::new(agent, "Do it.").at(runlog::StartPlace::NewSession(session))
+        StartAgent::new(agent, "Do it.").at(runlog::agents::StartPlace::NewSession(session))
     }
 
     pub async fn run(&self, id: RunId) -> Run {

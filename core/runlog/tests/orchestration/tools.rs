@@ -1,8 +1,8 @@
 //! The tools that models call: JSON in, JSON out, recorded as the results of the calls.
 
 use runlog::{
-    AgentEnd, LIST_AVAILABLE_AGENTS, NewMessage, NewToolCall, RawJson, Role, RunContext, RunStatus,
-    SPAWN_AGENTS, ToolReply,
+    NewMessage, NewToolCall, RawJson, Role, RunStatus,
+    agents::{AgentEnd, LIST_AVAILABLE_AGENTS, RunContext, SPAWN_AGENTS, ToolReply},
 };
 use serde_json::Value;
 

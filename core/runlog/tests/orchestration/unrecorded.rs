@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use runlog::{
-    AsyncStore, ErrorKind, ListRuns, ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest,
-    backend::Backend, engine::StreamId,
+    ErrorKind, RunId, RunStatus, Store,
+    agents::{RunContext, SpawnRequest},
+    backend::Backend,
+    engine::StreamId,
+    runs::{ListRuns, ResumeOptions},
 };
 
 use crate::{
@@ -50,7 +53,7 @@ async fn a_sub_agent_that_somebody_else_went_on_with_has_no_end_that_could_be_wr
     // The next process.
     let watched = Watched::new(Arc::clone(world.store.backend()));
     let next = World::new(
-        AsyncStore::with_backend(Arc::clone(&watched) as Arc<dyn Backend>),
+        Store::with_backend(Arc::clone(&watched) as Arc<dyn Backend>),
         options(),
     );
     let go_on = leaf_that_waits(&next).await;

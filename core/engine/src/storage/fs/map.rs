@@ -188,12 +188,14 @@ impl Map for Mapped {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn prefetch(&self, offset: u64) {
+    fn prefetch(&self, offset: u64, bytes: u64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let Ok(start) = usize::try_from(offset) else {
             return;
         };
-        let end = start.saturating_add(PREFETCH_BYTES).min(self.length);
+        let bytes =
+            usize::try_from(bytes).map_or(PREFETCH_BYTES, |bytes| bytes.min(PREFETCH_BYTES));
+        let end = start.saturating_add(bytes).min(self.length);
         for at in (start..end).step_by(LINE_BYTES) {
             // SAFETY: the address lies inside of the map. A prefetch never faults, also where the page can't be read.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).cast()) };

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
 
-use super::{AsyncRunRecorder, open::OpenCalls};
-use crate::{Error, ErrorKind, Result, repository, runs::outcome::AnsweredCall};
+use super::{RunRecorder, open::OpenCalls};
+use crate::{Error, ErrorKind, Result, contexts::events, runs::outcome::AnsweredCall};
 
 /// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
 /// its call, so that one further away than this is no result of the run's work.
@@ -42,14 +42,14 @@ struct Call {
 /// Calls and results that are about to be written. Dropped before they were, they are forgotten: whether they were
 /// written after all, the context knows.
 pub(super) struct Taken<'a> {
-    recorder: &'a AsyncRunRecorder,
+    recorder: &'a RunRecorder,
     ids: Vec<String>,
     events: u64,
     /// Whether it is told to the recorder what is open once they are written.
     is_open_told: bool,
 }
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     /// The call that a result answers.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl AsyncRunRecorder {
             .runs
             .store
             .backend()
-            .stream(repository::stream_of(instance))
+            .stream(events::stream_of(instance))
             .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {

@@ -3,22 +3,25 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{AsyncRunRecorder, Recorded, State, repeat::expected_of, status::running};
+use super::{Recorded, RunRecorder, State, repeat::expected_of, status::running};
 use crate::{
     Error, ErrorKind, Result,
-    journal::ATTEMPTS_MAX,
-    repository,
+    contexts::events,
+    journal::attempts::ATTEMPTS_MAX,
     runs::{
         load::stream_of,
         start::{context_records, record},
     },
 };
 
-/// One of the things that [`record_entries`](AsyncRunRecorder::record_entries) records: a message with its tool calls,
+/// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
 /// or an event.
 ///
 /// ```
-/// use runlog::{EventOptions, NewMessage, NewRun, NewSession, RunEntry, Store, transcript::NewContextEvent};
+/// use runlog::{
+///     NewMessage, NewRun, NewSession, blocking::Store, contexts::EventOptions, runs::RunEntry,
+///     transcripts::NewContextEvent,
+/// };
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
@@ -47,7 +50,7 @@ struct Plan {
     refused: Option<Error>,
 }
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     /// Records entries in their order and the steps that they begin, as one batch: all of it or nothing. Says for
     /// each where it is. An idempotency key of 1 to 255 bytes, unique in the context, makes it be recorded once: a
     /// repeat is told what the first one was. Durable when it returns.
@@ -81,7 +84,7 @@ impl AsyncRunRecorder {
                 .entries
                 .iter()
                 .map(|(events, metas, _)| Op::Append {
-                    stream: repository::stream_of(instance),
+                    stream: events::stream_of(instance),
                     expected: Expected::Any,
                     records: context_records(events, metas),
                 })

@@ -8,8 +8,8 @@ use runlog_model::{
 };
 use serde::Deserialize;
 
-use super::AsyncRunRecorder;
-use crate::{Error, Result, repository, runs::index::Turn};
+use super::RunRecorder;
+use crate::{Error, Result, contexts::events, runs::index::Turn};
 
 /// The most calls that an error names.
 const NAMED_MAX: usize = 5;
@@ -25,7 +25,7 @@ struct Open {
     tool: String,
 }
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     /// Waits for its turn to write to the context.
     pub(super) async fn turn<'e>(
         &self,
@@ -49,7 +49,7 @@ impl AsyncRunRecorder {
             .runs
             .store
             .backend()
-            .stream(repository::stream_of(instance))
+            .stream(events::stream_of(instance))
             .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {

@@ -3,10 +3,10 @@
 use runlog_log::Sequence;
 use runlog_model::ContextEvent;
 
-use super::{AsyncRunRecorder, Recorded, State};
-use crate::{Error, Result, repository};
+use super::{Recorded, RunRecorder, State};
+use crate::{Error, Result, contexts::events};
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     /// What a repeat is told: the step is that of the first time.
     pub(super) async fn as_it_was(&self, recorded: Recorded) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
@@ -19,7 +19,7 @@ impl AsyncRunRecorder {
         if event.is_none() {
             // It had another number of events the first time, or a truncation has taken it.
             let (stream, last) = (
-                repository::stream_of(instance),
+                events::stream_of(instance),
                 Sequence(recorded.last_sequence),
             );
             let before = self

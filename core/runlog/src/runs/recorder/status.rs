@@ -3,17 +3,17 @@
 use runlog_log::Batch;
 use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
 
-use super::AsyncRunRecorder;
+use super::RunRecorder;
 use crate::{
     Error, ErrorKind, Result,
-    journal::ATTEMPTS_MAX,
+    journal::attempts::ATTEMPTS_MAX,
     runs::{
         extras::{PlannedChange, ops_of_changes},
         gate::Gate,
     },
 };
 
-impl AsyncRunRecorder {
+impl RunRecorder {
     pub(super) async fn change(
         &self,
         status: RunStatus,

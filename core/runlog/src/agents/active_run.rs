@@ -1,0 +1,313 @@
+//! [`ActiveRun`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
+//!
+//! What it owns: whoever writes in the name of the run holds a pass of its gate, and whoever spawns in its name one of
+//! its nursery. Whoever ends the run closes both first, parents before their children, so that nothing is under way
+//! when the end is written, and no child is made that the end doesn't know of.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use runlog_model::{AgentDefinition, RunId, RunStatus, pause_reason};
+use tokio::sync::{
+    OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{SpawnResult, inbox::Inbox, space::SharedSpace};
+use crate::{Error, runs::RunRecorder};
+
+pub(super) struct ActiveRun {
+    pub(super) recorder: RunRecorder,
+    /// What the agent is; `None` for a run that somebody else works on.
+    pub(super) definition: Option<Arc<AgentDefinition>>,
+    /// What it was asked to do.
+    pub(super) task: String,
+    /// How many runs are above it.
+    pub(super) depth: u32,
+    /// Whether somebody else works on it, or nobody does.
+    pub(super) is_external: bool,
+    /// Tells it and all below it to stop.
+    pub(super) token: CancellationToken,
+    /// Tells that its steps are spent: the run is paused, whatever its executor makes of it.
+    pub(super) spent: CancellationToken,
+    /// Tells that its executor is over, or was never begun.
+    pub(super) over: CancellationToken,
+    /// Tells that its executor has had its time to stop.
+    pub(super) abandoned: CancellationToken,
+    /// Tells that its end is written, or can't be.
+    pub(super) ended: CancellationToken,
+    pub(super) space: SharedSpace,
+    pub(super) inbox: Inbox,
+    parent: Weak<ActiveRun>,
+    gate: Arc<RwLock<()>>,
+    nursery: Arc<RwLock<()>>,
+    children: Mutex<BTreeMap<RunId, Arc<ActiveRun>>>,
+    slot: Mutex<Slot>,
+    /// Held by the one that waits for the run's turn to work again.
+    returning: tokio::sync::Mutex<()>,
+    failure: Mutex<Option<Error>>,
+    /// Whether it is about to be paused, and with it what is below it.
+    is_pausing: AtomicBool,
+    /// Who writes its end.
+    ender: Mutex<Ender>,
+}
+
+/// Who writes the end of a run: decided once, so that what is told of a run that is about to end is what it becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Ender {
+    /// Nobody yet: it is at work.
+    #[default]
+    Undecided,
+    /// It does itself, as its agent said.
+    Itself,
+    /// Whoever stops it: with the run that spawned it, mostly.
+    Another,
+}
+
+/// The leave to work, given back while it waits for its sub-agents.
+#[derive(Default)]
+struct Slot {
+    permit: Option<OwnedSemaphorePermit>,
+    waits: u32,
+    /// Whether it had leave before it began to wait.
+    lent: bool,
+    /// Whether its work is over, so that leave which comes now is of no use.
+    is_over: bool,
+}
+
+/// What a run begins with.
+pub(super) struct Beginning {
+    pub(super) recorder: RunRecorder,
+    pub(super) definition: Option<Arc<AgentDefinition>>,
+    pub(super) task: String,
+    pub(super) depth: u32,
+    pub(super) space: SharedSpace,
+    pub(super) inbox: Inbox,
+}
+
+impl ActiveRun {
+    pub(super) fn new(beginning: Beginning, parent: Option<&Arc<Self>>) -> Arc<Self> {
+        let live = Arc::new(Self::made(beginning, parent, false));
+        if let Some(parent) = parent {
+            locked(&parent.children).insert(live.id(), Arc::clone(&live));
+        }
+        live
+    }
+
+    /// A run that somebody else works on, or nobody does.
+    pub(super) fn outside(beginning: Beginning) -> Arc<Self> {
+        let live = Self::made(beginning, None, true);
+        live.over.cancel();
+        Arc::new(live)
+    }
+
+    fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_external: bool) -> Self {
+        let Beginning {
+            recorder,
+            definition,
+            task,
+            depth,
+            space,
+            inbox,
+        } = beginning;
+        let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
+        Self {
+            recorder,
+            definition,
+            task,
+            depth,
+            is_external,
+            token,
+            spent: CancellationToken::new(),
+            over: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            space,
+            inbox,
+            parent: parent.map_or_else(Weak::new, Arc::downgrade),
+            gate: Arc::default(),
+            nursery: Arc::default(),
+            children: Mutex::default(),
+            slot: Mutex::default(),
+            returning: tokio::sync::Mutex::default(),
+            failure: Mutex::default(),
+            is_pausing: AtomicBool::new(false),
+            ender: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> RunId {
+        self.recorder.id()
+    }
+
+    /// Leave to write in the run's name. An agent may keep it by never going on, so that the run's end waits for it
+    /// for a while only; what it then writes is refused.
+    pub(super) async fn write_guard(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().await
+    }
+
+    /// Leave to make children. Only tasks that go on by themselves have it: the run's end waits for it.
+    pub(super) async fn spawn_guard(&self) -> RwLockReadGuard<'_, ()> {
+        self.nursery.read().await
+    }
+
+    /// Keeps everybody from writing in the run's name until what it gives is dropped.
+    pub(super) async fn block_writes(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
+    }
+
+    /// Keeps everybody from making children until what it gives is dropped.
+    pub(super) async fn block_spawns(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.nursery).write_owned().await
+    }
+
+    /// The runs it spawned that haven't ended.
+    pub(super) fn children(&self) -> Vec<Arc<Self>> {
+        locked(&self.children).values().cloned().collect()
+    }
+
+    /// Takes it out of the tree.
+    pub(super) fn leave(&self) {
+        if let Some(parent) = self.parent.upgrade() {
+            locked(&parent.children).remove(&self.id());
+        }
+    }
+
+    pub(super) fn work_with(&self, permit: OwnedSemaphorePermit) {
+        let mut slot = locked(&self.slot);
+        slot.permit = Some(permit).filter(|_| !slot.is_over);
+    }
+
+    /// Lets another agent work while this one waits, until what it gives is [over](Waiting::over).
+    pub(super) fn wait_for_others(self: &Arc<Self>) -> Waiting {
+        let mut slot = locked(&self.slot);
+        slot.waits += 1;
+        slot.lent |= slot.permit.take().is_some();
+        Waiting {
+            live: Arc::clone(self),
+        }
+    }
+
+    /// Whether it has to wait for its turn before it works again.
+    fn is_out_of_turn(&self) -> bool {
+        let slot = locked(&self.slot);
+        slot.waits == 0 && slot.lent
+    }
+
+    /// Goes on working with the leave that it had given back; without it, where it has begun to wait for others again:
+    /// these may need the leave that it would keep, and it comes back when they are done.
+    fn work_again(&self, permit: OwnedSemaphorePermit) {
+        let mut slot = locked(&self.slot);
+        if slot.waits > 0 {
+            return;
+        }
+        slot.lent = false;
+        slot.permit = Some(permit).filter(|_| !slot.is_over);
+    }
+
+    /// Gives the leave to work back for good.
+    pub(super) fn stop_working(&self) {
+        let mut slot = locked(&self.slot);
+        slot.is_over = true;
+        slot.permit = None;
+    }
+
+    /// Says that it is about to be paused.
+    pub(super) fn pausing(&self) {
+        self.is_pausing.store(true, Ordering::Release);
+    }
+
+    /// Whether it is about to be paused, by itself or with a run above it.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.is_pausing.load(Ordering::Acquire)
+            || self
+                .parent
+                .upgrade()
+                .is_some_and(|parent| parent.is_pausing())
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        locked(&self.failure).get_or_insert(error);
+    }
+
+    /// Why its end couldn't be written.
+    pub(super) fn failure(&self) -> Option<Error> {
+        locked(&self.failure).clone()
+    }
+
+    /// Has the run write its own end; `false` when somebody else does.
+    pub(super) fn ends_itself(&self) -> bool {
+        let mut ender = locked(&self.ender);
+        if *ender == Ender::Undecided {
+            *ender = Ender::Itself;
+        }
+        *ender == Ender::Itself
+    }
+
+    /// Has somebody else write its end; `false` when it does itself.
+    pub(super) fn ends_by_another(&self) -> bool {
+        let mut ender = locked(&self.ender);
+        if *ender == Ender::Undecided {
+            *ender = Ender::Another;
+        }
+        *ender == Ender::Another
+    }
+
+    /// The result that the model of the run that spawned it is given when that is about to be paused: it is paused too,
+    /// unless it has come to an end by itself.
+    pub(super) async fn result_of_pausing(&self) -> SpawnResult {
+        if !self.ends_by_another() || self.ended.is_cancelled() {
+            self.ended.cancelled().await;
+            return self.result();
+        }
+        let pause_reason = Some(pause_reason::PARENT.to_owned());
+        SpawnResult {
+            status: RunStatus::Paused,
+            pause_reason,
+            ..SpawnResult::of(self.recorder.run())
+        }
+    }
+
+    /// What became of it, as far as that is written.
+    pub(super) fn result(&self) -> SpawnResult {
+        SpawnResult::ended(self.recorder.run(), self.failure().as_ref())
+    }
+}
+
+/// That a run waits for others, and lets another agent work meanwhile.
+pub(super) struct Waiting {
+    live: Arc<ActiveRun>,
+}
+
+impl Waiting {
+    /// Goes on working, once there is room, or the run is to stop. A run that waits for others beside has no turn.
+    pub(super) async fn over(self, slots: &Arc<Semaphore>) {
+        let live = Arc::clone(&self.live);
+        drop(self);
+        let turn = async {
+            let _returning = live.returning.lock().await;
+            if live.is_out_of_turn()
+                && let Ok(permit) = Arc::clone(slots).acquire_owned().await
+            {
+                live.work_again(permit);
+            }
+        };
+        live.token.run_until_cancelled(turn).await;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        locked(&self.live.slot).waits -= 1;
+    }
+}
+
+/// None of these locks is held across a wait.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("a live run was left broken by a panic")
+}

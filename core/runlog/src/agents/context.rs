@@ -1,0 +1,490 @@
+//! [`RunContext`]: what an executor holds of the run that it works on.
+
+use std::{fmt, sync::Arc};
+
+use runlog_log::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
+use runlog_model::{
+    AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId,
+    RunSnapshot, RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    SharedSpace, SpawnRequest, SpawnResult, ToolReply,
+    active_run::ActiveRun,
+    defect::Defect,
+    orchestrator::{Inner, Orchestrator, not_here},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    contexts::{AppendOptions, RawMessage},
+    flows::{command_received, listing, load_snapshot, receive_since},
+    runs::{BatchExtras, Recorded, ToolOutcome, run_stream},
+};
+
+/// The run that an [`Executor`](super::Executor) works on: its context, its record, and what it shares with others.
+///
+/// Cheap to clone, and usable from many tasks. Everything that records is durable when it returns, and refused with
+/// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it.
+#[derive(Clone)]
+pub struct RunContext {
+    inner: Arc<Inner>,
+    live: Arc<ActiveRun>,
+}
+
+/// What a paused run left for the one that goes on from it.
+#[derive(Default)]
+pub(super) struct Left {
+    commands: Vec<RuntimeCommand>,
+    space: Option<(u64, SpaceRecord)>,
+}
+
+impl Left {
+    /// Takes the space in, and gives the commands that wait.
+    pub(super) fn take_over(self, space: &SharedSpace) -> Result<Vec<RuntimeCommand>> {
+        if let Some((position, record)) = &self.space {
+            space.take_in(*position, record)?;
+        }
+        Ok(self.commands)
+    }
+}
+
+impl RunContext {
+    pub(super) fn new(inner: Arc<Inner>, live: Arc<ActiveRun>) -> Self {
+        Self { inner, live }
+    }
+
+    /// The run's id.
+    pub fn run_id(&self) -> RunId {
+        self.live.id()
+    }
+
+    /// The run as far as is known here.
+    pub fn run(&self) -> Run {
+        self.live.recorder.run()
+    }
+
+    /// What the agent is: its prompt, its tools, its bounds.
+    pub fn definition(&self) -> &AgentDefinition {
+        self.live
+            .definition
+            .as_deref()
+            .expect("a run that an executor works on has a definition")
+    }
+
+    /// What it was asked to do. For a run that was resumed, what it was told beside to continue.
+    pub fn task(&self) -> &str {
+        &self.live.task
+    }
+
+    /// How many runs are above it: 0 for one that nobody spawned.
+    pub fn depth(&self) -> u32 {
+        self.live.depth
+    }
+
+    /// The orchestrator that runs it.
+    pub fn orchestrator(&self) -> Orchestrator {
+        Orchestrator::of(Arc::clone(&self.inner))
+    }
+
+    /// The messages of its context: exactly what to send to the model, in order, byte for byte. Those of the runs it
+    /// goes on from are among them.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn messages(&self) -> Result<Vec<Message>> {
+        let context = self
+            .inner
+            .store
+            .context(self.live.recorder.run().instance_id)
+            .await?;
+        context.get_messages().await
+    }
+
+    /// Begins the next step, and says its number, counted over all resumes.
+    ///
+    /// # Errors
+    /// [`LimitReached`](ErrorKind::LimitReached) when the budget of steps is spent: the run is then paused, durably, and
+    /// the executor should return; it is dropped after [a while](super::OrchestratorOptions::stop_grace). [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
+    pub async fn next_step(&self) -> Result<u32> {
+        let _pass = self.live.write_guard().await;
+        let step = self.live.recorder.next_step().await;
+        if step
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::LimitReached)
+        {
+            self.live.spent.cancel();
+        }
+        step
+    }
+
+    /// Records a message given in parts, with the tool calls it asks for.
+    ///
+    /// # Errors
+    /// As [`RunRecorder::record_message`](crate::runs::RunRecorder::record_message).
+    pub async fn record_message(&self, message: NewMessage) -> Result<Recorded> {
+        self.record_raw_message(message.to_json()?).await
+    }
+
+    /// Records a message in the provider's own JSON, kept byte for byte.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
+        let durability = self
+            .inner
+            .is_broken(Defect::AcknowledgesEarly)
+            .then_some(Durability::Os);
+        self.record_raw_message_with(
+            json,
+            &AppendOptions {
+                durability,
+                ..AppendOptions::default()
+            },
+        )
+        .await
+    }
+
+    /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the run's own.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
+    /// sequence isn't the expected one.
+    pub async fn record_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<Recorded> {
+        let message = RawMessage {
+            json: json.clone(),
+            event: options.event.clone(),
+        };
+        let _pass = self.live.write_guard().await;
+        let events = self.unsaved_space()?;
+        let extras = BatchExtras {
+            run_events: &events.records,
+            ops: &[],
+            durability: None,
+        };
+        let recorded = self
+            .live
+            .recorder
+            .record_with(&[message], options, &extras)
+            .await;
+        if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
+            self.inner.write_late(&self.live, json).await?;
+        }
+        let recorded = recorded?;
+        events.are_saved(&self.live.space);
+        Ok(recorded)
+    }
+
+    /// Records what a tool gave for a call that was recorded before.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
+        let _pass = self.live.write_guard().await;
+        let events = self.unsaved_space()?;
+        let extras = BatchExtras {
+            run_events: &events.records,
+            ops: &[],
+            durability: None,
+        };
+        let recorded = self
+            .live
+            .recorder
+            .record_tool_result_with(outcome, &extras)
+            .await?;
+        events.are_saved(&self.live.space);
+        Ok(recorded)
+    }
+
+    /// Records the assistant message that asked for tool calls together with what the tools gave, as one batch.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome answers no
+    /// call of the message.
+    pub async fn record_tool_call(
+        &self,
+        message: RawJson,
+        outcomes: &[ToolOutcome],
+    ) -> Result<Recorded> {
+        let _pass = self.live.write_guard().await;
+        self.live.recorder.record_tool_call(message, outcomes).await
+    }
+
+    /// Records an event for those who look on, such as one of the eight `agent:*` ones.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_event(&self, event: &RuntimeEvent) -> Result<()> {
+        self.record_events(std::slice::from_ref(event)).await
+    }
+
+    /// Records events, all of them or none, with one flush.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_events(&self, events: &[RuntimeEvent]) -> Result<()> {
+        let events: Vec<EncodedRunEvent> = events.iter().map(encoded).collect();
+        let _pass = self.live.write_guard().await;
+        let extras = BatchExtras {
+            run_events: &events,
+            ops: &[],
+            durability: None,
+        };
+        self.live
+            .recorder
+            .record_with(&[], &AppendOptions::default(), &extras)
+            .await
+            .map(|_| ())
+    }
+
+    /// Saves a state, from which whoever goes on with the run can begin. The commands that wait are kept in it,
+    /// whatever it says of them.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else as [`record_message`](Self::record_message).
+    pub async fn save_snapshot(&self, snapshot: &RunSnapshot) -> Result<()> {
+        let _pass = self.live.write_guard().await;
+        let state = RunSnapshot {
+            run_id: Some(self.run_id().to_string()),
+            inbox: self.live.inbox.waiting(),
+            ..snapshot.clone()
+        };
+        let (meta, payload) = state.encode()?;
+        let (run, sequence) = self.live.recorder.run_at();
+        if run.status != runlog_model::RunStatus::Running {
+            return Err(Error::new(
+                ErrorKind::WrongStatus,
+                format!("run {} is {}", run.id, run.status),
+            ));
+        }
+        let (meta, payload) = (&meta[..], payload.as_bytes());
+        let (stream, expected) = (run_stream(run.id), Expected::Any);
+        let store = &self.inner.store;
+        let listed = store.listed_flow(run.id, &state.status).await?;
+        let mut ops = vec![Op::Snapshot {
+            stream,
+            expected,
+            sequence,
+            meta,
+            payload,
+        }];
+        ops.extend(listed.as_ref().map(listing));
+        // What a run goes on from is on the device, whatever the store's setting.
+        store
+            .backend()
+            .commit(Batch::new(ops).with_durability(Durability::Sync))
+            .await?;
+        if listed.is_some() {
+            store.shared.flows.after_commit().await;
+        }
+        Ok(())
+    }
+
+    /// The state that was saved last, by this run or by the one it goes on from.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn snapshot(&self) -> Result<Option<RunSnapshot>> {
+        let mut next = Some(self.run_id());
+        while let Some(id) = next {
+            if let Some((_, snapshot)) = load_snapshot(&self.inner.store, id, Sequence::MAX).await?
+            {
+                return Ok(Some(snapshot));
+            }
+            next = self
+                .inner
+                .store
+                .runs()
+                .get(id)
+                .await?
+                .and_then(|run| run.resumed_from);
+        }
+        Ok(None)
+    }
+
+    /// What it shares with the run that spawned it, and with those it spawns.
+    pub fn space(&self) -> SharedSpace {
+        self.live.space.clone()
+    }
+
+    /// The next command that was sent to it, once there is one.
+    pub async fn next_command(&self) -> RuntimeCommand {
+        self.live.inbox.next().await
+    }
+
+    /// The next command that waits, if there is one.
+    pub fn take_command(&self) -> Option<RuntimeCommand> {
+        self.live.inbox.take()
+    }
+
+    /// Spawns sub-agents, all at once, and waits for all of them, as [`Orchestrator::spawn_agents`].
+    ///
+    /// # Errors
+    /// As [`Orchestrator::spawn_agents`].
+    pub async fn spawn_agents(&self, requests: Vec<SpawnRequest>) -> Result<Vec<SpawnResult>> {
+        self.inner.spawn_agents(&self.live, None, requests).await
+    }
+
+    /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the context already, and gets its result there.
+    ///
+    /// # Errors
+    /// As [`Orchestrator::spawn_agents`].
+    pub async fn spawn_agents_for(
+        &self,
+        tool_call_id: impl Into<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
+        self.inner
+            .spawn_agents(&self.live, Some(tool_call_id.into()), requests)
+            .await
+    }
+
+    /// What there is to spawn.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn list_available_agents(&self) -> Result<Vec<AgentSummary>> {
+        let project = self.live.recorder.run().project;
+        self.inner
+            .store
+            .agents()
+            .list_available_agents(project.as_deref())
+            .await
+    }
+
+    /// Does what a model's call of one of the [tools](super::tool_definitions) asks for, and records the result in the
+    /// context, as that of the call. `None` when the tool is another one: then nothing is done.
+    ///
+    /// What is wrong with the arguments, and what refuses them, is told to the model.
+    ///
+    /// # Errors
+    /// Those of the storage, and that the run is being stopped.
+    pub async fn answer_tool_call(
+        &self,
+        tool_call_id: &str,
+        name: &str,
+        arguments: &RawJson,
+    ) -> Result<Option<ToolReply>> {
+        self.inner
+            .answer_tool_call(&self.live, tool_call_id, name, arguments)
+            .await
+    }
+
+    /// Whether it is to stop: it was cancelled, its time is up, or the run above it ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.live.token.is_cancelled()
+    }
+
+    /// Ready once it is to stop. It may then record what it has, for [a while](super::OrchestratorOptions::stop_grace).
+    pub async fn cancelled(&self) {
+        self.live.token.cancelled().await;
+    }
+
+    /// Tells when it is to stop. Cancelling it stops nothing: that is asked of the [`Orchestrator`].
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.live.token.child_token()
+    }
+
+    fn unsaved_space(&self) -> Result<UnsavedSpace> {
+        let unsaved = self.live.space.unsaved(self.inner.now_ms())?;
+        let records = unsaved
+            .iter()
+            .map(|unsaved| unsaved.record.clone())
+            .collect();
+        Ok(UnsavedSpace { records, unsaved })
+    }
+}
+
+/// The space, where it changed since it was written down.
+struct UnsavedSpace {
+    records: Vec<EncodedRunEvent>,
+    unsaved: Option<super::space::Unsaved>,
+}
+
+impl UnsavedSpace {
+    fn are_saved(&self, space: &SharedSpace) {
+        if let Some(unsaved) = &self.unsaved {
+            space.saved(unsaved);
+        }
+    }
+}
+
+impl Inner {
+    /// Records a command, and puts it into the run's inbox. One that names another run is refused.
+    pub(super) async fn send(&self, live: &ActiveRun, command: &RawJson) -> Result<()> {
+        let id = live.id();
+        let read: RuntimeCommand = command.to_value()?;
+        if let Some(named) = read.run_id.as_deref()
+            && named.parse() != Ok(id)
+        {
+            return Err(Error::invalid(format!(
+                "the command's runId is {named:?}, but it is sent to run {id}; send it to the run it names, or leave \
+                 its runId out"
+            )));
+        }
+        live.inbox.check_room()?;
+        let _pass = live.write_guard().await;
+        if live.ended.is_cancelled() {
+            return Err(not_here(id));
+        }
+        let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
+        let extras = BatchExtras {
+            run_events: &[encoded(&event)],
+            ops: &[],
+            durability: None,
+        };
+        live.recorder
+            .record_with(&[], &AppendOptions::default(), &extras)
+            .await?;
+        live.inbox.push(RuntimeCommand {
+            run_id: Some(id.to_string()),
+            ..read
+        });
+        Ok(())
+    }
+
+    /// What a paused run left for the one that goes on from it: the commands that nobody took since its snapshot, and
+    /// the space as it wrote it down last.
+    pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
+        let (covered, mut state) = load_snapshot(&self.store, id, Sequence::MAX)
+            .await?
+            .unwrap_or_default();
+        receive_since(&self.store, id, covered, &mut state).await?;
+        let newest = ReadOptions {
+            direction: runlog_log::Direction::Backward,
+            kinds: vec![runlog_log::Kind(SPACE_SAVED)],
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = self.store.backend().read(run_stream(id), newest).await?;
+        let space = page.records.first().map(|record| {
+            let decoded = SpaceRecord::decode(record.kind.0, &record.meta, &record.payload);
+            decoded.map(|space| (record.position.0, space))
+        });
+        Ok(Left {
+            commands: state.inbox,
+            space: space.transpose()?,
+        })
+    }
+}
+
+/// A flow's event as a record of the run's stream.
+fn encoded(event: &RuntimeEvent) -> EncodedRunEvent {
+    EncodedRunEvent {
+        kind: event.kind.byte(),
+        meta: event.encode_meta(),
+        payload: event.json.as_bytes().to_vec(),
+    }
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("run_id", &self.run_id())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! [`NewChild`]: a sub-agent to make, with all that is written of it; many of them are one batch.
+
+use runlog_log::{Expected, Op};
+use runlog_model::{
+    AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent, EventOptions, InstanceId,
+    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+};
+
+use super::SpawnRequest;
+use crate::{
+    Result,
+    backend::Backend,
+    contexts::events,
+    runs::{RUNS_STREAM, run_record, run_stream, stored_events},
+    sessions::catalog::{CATALOG_STREAM, catalog_record},
+};
+use runlog_model::AgentDefinition;
+
+/// What the records of one child take beside its messages, about.
+const OWN_BYTES: usize = 2 << 10;
+
+/// A sub-agent to make: its instance, its run, and the messages that it begins with.
+pub(super) struct NewChild {
+    pub(super) run: Run,
+    instance: EncodedCatalogEvent,
+    own: EncodedRunEvent,
+    listed: EncodedRunEvent,
+    messages: Vec<NewContextEvent>,
+    metas: Vec<Vec<u8>>,
+}
+
+impl NewChild {
+    /// A child of a run, of its own definition, which is to do what is asked.
+    pub(super) fn new(
+        backend: &dyn Backend,
+        parent: &Run,
+        definition: &AgentDefinition,
+        request: &SpawnRequest,
+    ) -> Result<Self> {
+        let now_ms = backend.now_ms();
+        let instance = AgentInstance {
+            id: InstanceId(backend.new_id()),
+            session_id: parent.session_id,
+            agent_name: definition.name.clone(),
+            parent_instance_id: Some(parent.instance_id),
+            created_at_ms: now_ms,
+        };
+        let run = Run {
+            id: RunId(backend.new_id()),
+            project: definition.project.clone(),
+            session_id: parent.session_id,
+            instance_id: instance.id,
+            agent_id: definition.name.clone(),
+            status: RunStatus::Running,
+            step_count: 0,
+            max_steps: request.steps_of(definition),
+            parent_run_id: Some(parent.id),
+            resumed_from: None,
+            resumed_by: None,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+            node_id: None,
+            created_at_ms: now_ms,
+            completed_at_ms: None,
+            duration_ms: None,
+            extra: serde_json::Map::new(),
+        };
+        let options = EventOptions {
+            run_id: Some(run.id),
+            step_number: Some(0),
+            ..EventOptions::default()
+        };
+        let mut messages = Vec::new();
+        for message in first_messages(definition, &request.task) {
+            messages.extend(NewContextEvent::of_message(message.to_json()?, &options)?);
+        }
+        let metas = messages
+            .iter()
+            .map(NewContextEvent::encode_meta)
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            instance: CatalogEvent::InstanceCreated(instance).encode()?,
+            own: RunEvent::Created(Box::new(run.clone())).encode()?,
+            listed: RunCatalogEvent::Created(run.to_summary()).encode()?,
+            run,
+            messages,
+            metas,
+        })
+    }
+
+    /// What its records take, about.
+    pub(super) fn bytes(&self) -> usize {
+        let messages: usize = self
+            .messages
+            .iter()
+            .map(|message| message.content.as_bytes().len())
+            .sum();
+        OWN_BYTES + messages
+    }
+}
+
+/// What an agent is told first.
+pub(super) fn first_messages(definition: &AgentDefinition, task: &str) -> Vec<NewMessage> {
+    let prompt = definition.system_prompt.as_deref().map(NewMessage::system);
+    prompt.into_iter().chain([NewMessage::user(task)]).collect()
+}
+
+/// The steps of a batch that makes children.
+pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
+    let instances = children
+        .iter()
+        .map(|child| catalog_record(&child.instance))
+        .collect();
+    let mut ops = vec![Op::Append {
+        stream: CATALOG_STREAM,
+        expected: Expected::Any,
+        records: instances,
+    }];
+    for child in children {
+        // The creation comes first: the run's messages are those after it.
+        let (stream, expected) = (run_stream(child.run.id), Expected::Absent);
+        ops.push(Op::Append {
+            stream,
+            expected,
+            records: vec![run_record(&child.own)],
+        });
+        let (stream, expected) = (events::stream_of(child.run.instance_id), Expected::Absent);
+        ops.push(Op::Append {
+            stream,
+            expected,
+            records: stored_events(&child.messages, &child.metas),
+        });
+    }
+    let listed = children
+        .iter()
+        .map(|child| run_record(&child.listed))
+        .collect();
+    ops.push(Op::Append {
+        stream: RUNS_STREAM,
+        expected: Expected::Any,
+        records: listed,
+    });
+    ops
+}

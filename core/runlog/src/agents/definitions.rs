@@ -1,0 +1,307 @@
+//! [`Agents`]: the definitions of the agents of each project.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard},
+};
+
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_model::{
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, DeletedAgent, ListAgents, Page,
+    Updates,
+};
+
+use crate::{Error, ErrorKind, Result, Store};
+
+/// The stream of every store that says which agents are defined.
+pub const AGENTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:agents:01");
+
+/// The definitions of agents. [`blocking::Agents`](crate::blocking::Agents) is the same for callers that wait.
+///
+/// A definition belongs to a project, or to none, and has a name that is unique there. Every change is an event of
+/// its own; a run that has begun goes on with the definition it began with.
+///
+/// ```
+/// use runlog::{AgentDefinition, RawJson, Store, chats::Updates};
+///
+/// # pollster::block_on(async {
+/// let agents = Store::in_memory().agents();
+/// let coder = AgentDefinition { max_steps: Some(50), ..AgentDefinition::new("coder", "Writes code.") };
+/// agents.define(coder).await?;
+/// agents.update(None, "coder", &Updates::new().with("description", RawJson::string("Writes Rust."))).await?;
+/// assert_eq!(agents.list_available_agents(None).await?[0].description, "Writes Rust.");
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Agents {
+    store: Store,
+}
+
+/// Owns the fold, and that it is never ahead of what is durable.
+#[derive(Default)]
+pub(crate) struct AgentsFold {
+    catalog: Mutex<AgentCatalog>,
+}
+
+impl AgentsFold {
+    /// The lock is never held across a wait.
+    fn locked(&self) -> MutexGuard<'_, AgentCatalog> {
+        self.catalog
+            .lock()
+            .expect("the catalog of agents was left broken by a panic")
+    }
+}
+
+impl Agents {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Defines an agent; its times are now, whatever they say. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when its project has an agent of this name,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn define(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
+        self.change(|catalog, now_ms| {
+            let project = definition.project.as_deref();
+            if catalog.agent(project, &definition.name).is_some() {
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!(
+                        "agent {:?} is defined already; update it, or choose another name",
+                        definition.name
+                    ),
+                ));
+            }
+            definition.check_known(None)?;
+            let definition = AgentDefinition {
+                created_at_ms: now_ms,
+                updated_at_ms: now_ms,
+                ..definition.clone()
+            };
+            Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))))
+        })
+        .await?;
+        self.expect(definition.project.as_deref(), &definition.name)
+            .await
+    }
+
+    /// Changes some fields of a definition; runs that have begun are not concerned. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such agent, [`InvalidInput`](ErrorKind::InvalidInput) or
+    /// [`TooLarge`](ErrorKind::TooLarge) for a field that is refused or can't be changed.
+    pub async fn update(
+        &self,
+        project: Option<&str>,
+        name: &str,
+        updates: &Updates,
+    ) -> Result<AgentDefinition> {
+        self.change(|catalog, now_ms| {
+            let agent = catalog
+                .agent(project, name)
+                .ok_or_else(|| missing(project, name))?;
+            let updated = AgentDefinition {
+                updated_at_ms: now_ms,
+                ..agent.with_updates(updates)?
+            };
+            Ok(Some(AgentCatalogEvent::Updated(Box::new(updated))))
+        })
+        .await?;
+        self.expect(project, name).await
+    }
+
+    /// Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. Durable when it
+    /// returns.
+    ///
+    /// # Errors
+    /// As [`define`](Self::define), without [`AlreadyExists`](ErrorKind::AlreadyExists).
+    pub async fn put(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
+        self.change(|catalog, now_ms| {
+            let (created_at_ms, updated_at_ms) = (now_ms, now_ms);
+            let found = catalog.agent(definition.project.as_deref(), &definition.name);
+            definition.check_known(found)?;
+            let Some(found) = found else {
+                let definition = AgentDefinition {
+                    created_at_ms,
+                    updated_at_ms,
+                    ..definition.clone()
+                };
+                return Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))));
+            };
+            let (created_at_ms, updated_before) = (found.created_at_ms, found.updated_at_ms);
+            let unchanged = AgentDefinition {
+                created_at_ms,
+                updated_at_ms: updated_before,
+                ..definition.clone()
+            } == *found;
+            let updated = AgentDefinition {
+                created_at_ms,
+                updated_at_ms,
+                ..definition.clone()
+            };
+            Ok((!unchanged).then(|| AgentCatalogEvent::Updated(Box::new(updated))))
+        })
+        .await?;
+        self.expect(definition.project.as_deref(), &definition.name)
+            .await
+    }
+
+    /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it is
+    /// defined again. Runs that are at work go on, and what the agent has done stays. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such agent.
+    pub async fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
+        self.change(|catalog, at_ms| {
+            catalog
+                .agent(project, name)
+                .ok_or_else(|| missing(project, name))?;
+            let deleted = DeletedAgent {
+                project: project.map(str::to_owned),
+                name: name.to_owned(),
+                at_ms,
+            };
+            Ok(Some(AgentCatalogEvent::Deleted(deleted)))
+        })
+        .await
+    }
+
+    /// The agent of this name in a project, or in none.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn get(&self, project: Option<&str>, name: &str) -> Result<Option<AgentDefinition>> {
+        self.catch_up().await?;
+        Ok(self.fold().locked().agent(project, name).cloned())
+    }
+
+    /// One page of a project's definitions, in the order of their names.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    pub async fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
+        if options.limit == 0 {
+            return Err(Error::invalid(
+                "a page of 0 agents lists nothing; give a limit of at least 1",
+            ));
+        }
+        self.catch_up().await?;
+        Ok(self.fold().locked().list(options))
+    }
+
+    /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
+    /// visibility, without their prompts.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>> {
+        self.catch_up().await?;
+        Ok(self
+            .fold()
+            .locked()
+            .agents(project)
+            .map(AgentDefinition::to_summary)
+            .collect())
+    }
+
+    fn fold(&self) -> &AgentsFold {
+        self.store.agents_fold()
+    }
+
+    /// The agent that a change was just made for.
+    async fn expect(&self, project: Option<&str>, name: &str) -> Result<AgentDefinition> {
+        self.get(project, name)
+            .await?
+            .ok_or_else(|| missing(project, name))
+    }
+
+    /// Catches up, decides what to write, and writes it if nobody changed a definition in between; else decides
+    /// anew.
+    async fn change(
+        &self,
+        decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>,
+    ) -> Result<()> {
+        let backend = self.store.backend();
+        let mut attempts = self
+            .store
+            .shared
+            .folds
+            .queues
+            .attempts(&**backend, AGENTS_STREAM)
+            .await;
+        loop {
+            self.catch_up().await?;
+            let (last, event) = {
+                let catalog = self.fold().locked();
+                (catalog.last_sequence(), decide(&catalog, backend.now_ms())?)
+            };
+            let Some(event) = event else { return Ok(()) };
+            let encoded = event.encode()?;
+            let record = NewRecord {
+                kind: Kind(encoded.kind),
+                meta: &encoded.meta,
+                payload: &encoded.payload,
+            };
+            let expected = Expected::Last(Sequence(last));
+            let append = Op::Append {
+                stream: AGENTS_STREAM,
+                expected,
+                records: vec![record],
+            };
+            match backend.commit(Batch::new(vec![append])).await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempts.again(error).await?,
+            }
+        }
+    }
+
+    async fn catch_up(&self) -> Result<()> {
+        let backend = self.store.backend();
+        let Some(info) = backend.stream(AGENTS_STREAM).await? else {
+            return Ok(());
+        };
+        let mut next = Some(Sequence(self.fold().locked().last_sequence()).next());
+        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
+            let page = backend
+                .read(
+                    AGENTS_STREAM,
+                    ReadOptions {
+                        first,
+                        ..ReadOptions::default()
+                    },
+                )
+                .await?;
+            next = page.next;
+            let mut catalog = self.fold().locked();
+            for record in &page.records {
+                let event = AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload);
+                // What another task applied meanwhile changes nothing.
+                event
+                    .and_then(|event| catalog.apply(record.sequence.0, event))
+                    .map_err(|error| {
+                        let error = error;
+                        Error::new(
+                            error.kind(),
+                            format!("agent event {}: {error}", record.sequence),
+                        )
+                    })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn missing(project: Option<&str>, name: &str) -> Error {
+    let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+    Error::not_found(format!(
+        "no agent {name:?} is defined{place}; define it, or ask list_available_agents"
+    ))
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agents").finish_non_exhaustive()
+    }
+}

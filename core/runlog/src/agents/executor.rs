@@ -1,0 +1,122 @@
+//! [`Executor`]: what does an agent's work.
+
+use std::future::Future;
+
+use super::{MaybeSend, MaybeSync, RunContext, runtime::Boxed};
+
+/// Whatever went wrong in an agent: the run fails with its text.
+pub type AgentError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An agent at work.
+pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
+
+/// Does the work of agents: calls the model and the tools, and records what happens.
+///
+/// It reads what to do from [`RunContext::messages`], which is the same for a run that begins and for one that goes
+/// on after a pause or a crash. When it is cancelled, [`RunContext::cancelled`] is ready; an executor that doesn't
+/// stop by itself soon is dropped. An error fails the run, and so does a panic (in WebAssembly a panic ends the
+/// module).
+///
+/// ```
+/// use runlog::{
+///     NewMessage,
+///     agents::{AgentEnd, Execution, Executor, RunContext},
+/// };
+///
+/// struct Echo;
+///
+/// impl Executor for Echo {
+///     fn execute(&self, run: RunContext) -> Execution {
+///         Box::pin(async move {
+///             run.next_step().await?;
+///             let answer = format!("You said: {}", run.task());
+///             run.record_message(NewMessage::assistant(&answer)).await?;
+///             Ok(AgentEnd::completed(answer))
+///         })
+///     }
+/// }
+/// ```
+pub trait Executor: MaybeSend + MaybeSync + 'static {
+    /// Begins the work of one run.
+    fn execute(&self, run: RunContext) -> Execution;
+}
+
+/// How an agent ended by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AgentEnd {
+    /// It is done; with its final text.
+    Completed(Option<String>),
+    /// It stopped on the way, for this reason, and can be resumed.
+    Paused(String),
+}
+
+impl AgentEnd {
+    /// It is done, with this final text.
+    pub fn completed(summary: impl Into<String>) -> Self {
+        Self::Completed(Some(summary.into()))
+    }
+
+    /// It stopped on the way, and can be resumed.
+    pub fn paused(reason: impl Into<String>) -> Self {
+        Self::Paused(reason.into())
+    }
+}
+
+impl From<()> for AgentEnd {
+    fn from((): ()) -> Self {
+        Self::Completed(None)
+    }
+}
+
+impl From<String> for AgentEnd {
+    fn from(summary: String) -> Self {
+        Self::completed(summary)
+    }
+}
+
+impl From<&str> for AgentEnd {
+    fn from(summary: &str) -> Self {
+        Self::completed(summary)
+    }
+}
+
+/// An executor of an async function. What it returns is the final text of the run, or `()`, or an [`AgentEnd`].
+///
+/// ```
+/// use runlog::{
+///     NewMessage,
+///     agents::{RunContext, executor_fn},
+/// };
+///
+/// let echo = executor_fn(|run: RunContext| async move {
+///     run.record_message(NewMessage::assistant("Done.")).await?;
+///     Ok::<_, runlog::Error>("Done.")
+/// });
+/// # let _: &dyn runlog::agents::Executor = &echo;
+/// ```
+pub fn executor_fn<F, Work, End, Error>(work: F) -> impl Executor
+where
+    F: Fn(RunContext) -> Work + MaybeSend + MaybeSync + 'static,
+    Work: Future<Output = Result<End, Error>> + MaybeSend + 'static,
+    End: Into<AgentEnd>,
+    Error: Into<AgentError>,
+{
+    Function { work }
+}
+
+struct Function<F> {
+    work: F,
+}
+
+impl<F, Work, End, Error> Executor for Function<F>
+where
+    F: Fn(RunContext) -> Work + MaybeSend + MaybeSync + 'static,
+    Work: Future<Output = Result<End, Error>> + MaybeSend + 'static,
+    End: Into<AgentEnd>,
+    Error: Into<AgentError>,
+{
+    fn execute(&self, run: RunContext) -> Execution {
+        let work = (self.work)(run);
+        Box::pin(async move { work.await.map(Into::into).map_err(Into::into) })
+    }
+}

@@ -1,0 +1,114 @@
+//! What sub-agents came to, as the result of the call in the context of the run that spawned them.
+
+use runlog_log::Durability;
+use runlog_model::{EncodedRunEvent, NewMessage, RawJson};
+
+use super::{
+    SpawnResult, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
+    report::recorded_results, spawn::Place,
+};
+use crate::{
+    ErrorKind, Result,
+    runs::{BatchExtras, ToolOutcome},
+};
+
+impl Inner {
+    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused, so that its
+    /// agent's last words don't stand between the call and its result, and its model learns which runs there are. Not when it
+    /// is cancelled: what would be said of those below is true only once they are cancelled with it.
+    pub(super) async fn record_pausing(
+        &self,
+        parent: &ActiveRun,
+        call_id: &str,
+        places: &[Option<Place>],
+        began_ms: u64,
+    ) -> Result<()> {
+        let mut results = Vec::with_capacity(places.len());
+        for place in places.iter().flatten() {
+            results.push(match place {
+                Place::Refused(result) => result.clone(),
+                Place::Spawned(live) => live.result_of_pausing().await,
+            });
+        }
+        // The end of the run is written behind it and waited for, and this with that: a tree is stopped with one flush.
+        self.record_results(parent, call_id, &results, began_ms, Some(Durability::Os))
+            .await
+    }
+
+    /// Waits for every sub-agent of a call, and records what became of them in the parent's context.
+    pub(super) async fn gather(
+        &self,
+        parent: &ActiveRun,
+        call_id: &str,
+        places: Vec<Option<Place>>,
+        began_ms: u64,
+    ) -> Result<Vec<SpawnResult>> {
+        let mut results = Vec::with_capacity(places.len());
+        for place in places.into_iter().flatten() {
+            results.push(match place {
+                Place::Refused(result) => result,
+                Place::Spawned(live) => {
+                    live.ended.cancelled().await;
+                    live.result()
+                }
+            });
+        }
+        self.record_results(parent, call_id, &results, began_ms, None)
+            .await?;
+        Ok(results)
+    }
+
+    async fn record_results(
+        &self,
+        parent: &ActiveRun,
+        call_id: &str,
+        results: &[SpawnResult],
+        began_ms: u64,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        let took_ms = self.now_ms().saturating_sub(began_ms);
+        let output = RawJson::string(&recorded_results(results)?);
+        let outcome = ToolOutcome::completed(call_id, output).took_ms(took_ms);
+        let _pass = parent.write_guard().await;
+        let unsaved = parent.space.unsaved(self.now_ms())?;
+        let events: Vec<EncodedRunEvent> = unsaved
+            .iter()
+            .map(|unsaved| unsaved.record.clone())
+            .collect();
+        let extras = BatchExtras {
+            run_events: &events,
+            ops: &[],
+            durability,
+        };
+        match parent
+            .recorder
+            .record_tool_result_with(&outcome, &extras)
+            .await
+        {
+            Ok(_) => {
+                if let Some(unsaved) = &unsaved {
+                    parent.space.saved(unsaved);
+                }
+                if self.is_broken(Defect::RecordsTwice) {
+                    self.record_again(parent, call_id).await?;
+                }
+                Ok(())
+            }
+            // It was stopped meanwhile; what became of the sub-agents stands in their own runs.
+            Err(error) if error.kind() == ErrorKind::WrongStatus => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A second result, which a recorder would refuse.
+    async fn record_again(&self, parent: &ActiveRun, call_id: &str) -> Result<()> {
+        let context = self
+            .store
+            .context(parent.recorder.run().instance_id)
+            .await?;
+        context
+            .append_message(NewMessage::tool(call_id, "again"))
+            .await
+            .map(drop)
+    }
+}

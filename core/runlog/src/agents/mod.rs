@@ -1,0 +1,53 @@
+//! Orchestration: agents that are defined, started, spawned by other agents, stopped and gone on with, each of them
+//! recorded as a run.
+//!
+//! An [`Orchestrator`] holds a store, a [`Runtime`] and the [`Executor`]s of agents. Everything it knows is in the
+//! log, so that a crash loses nothing of it: a spawn is one batch (what the parent's stream says of it, the
+//! children's instances and runs), an end is one batch for a whole tree, and [`Orchestrator::resume_all`] goes on
+//! with what a crash cut off. In memory are only the runs that are under way, as a tree.
+
+mod active_run;
+mod context;
+mod create;
+mod defect;
+mod definitions;
+mod executor;
+mod gather;
+mod inbox;
+#[cfg(all(target_family = "wasm", feature = "js"))]
+mod js;
+mod orchestrator;
+mod report;
+mod request;
+mod runtime;
+mod space;
+mod spawn;
+mod start;
+mod starting;
+mod stop;
+mod supervise;
+mod tools;
+mod work;
+
+pub use context::RunContext;
+#[cfg(feature = "broken-orchestrator")]
+pub use defect::Defect;
+pub(crate) use definitions::AgentsFold;
+pub use definitions::{AGENTS_STREAM, Agents};
+pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
+#[cfg(all(target_family = "wasm", feature = "js"))]
+pub use js::JsRuntime;
+pub use orchestrator::{Orchestrator, RunHandle};
+pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
+pub use runlog_model::{
+    AgentDefinition, AgentSummary, AgentVisibility, ListAgents, Page, max_steps,
+};
+#[cfg(not(target_family = "wasm"))]
+pub use runtime::TokioRuntime;
+pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
+pub use space::SharedSpace;
+pub use supervise::ResumeReport;
+pub use tools::{
+    LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, spawn_requests,
+    tool_definitions,
+};

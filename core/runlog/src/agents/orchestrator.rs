@@ -1,0 +1,547 @@
+//! [`Orchestrator`]: the handle that everything is asked of.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent,
+    Task,
+    active_run::{ActiveRun, Beginning},
+    inbox::Inbox,
+    space::SharedSpace,
+};
+use crate::{Error, ErrorKind, Result, Store, runs::ResumeOptions};
+
+/// Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of a store.
+///
+/// Cheap to clone; all clones are the same. Runs that are under way go on while the runtime does, whether or not
+/// anybody holds a handle.
+///
+/// ```
+/// use runlog::{
+///     AgentDefinition, NewMessage, Orchestrator, Store,
+///     agents::{
+///         OrchestratorOptions, RunContext, SpawnRequest, StartAgent, TokioRuntime, executor_fn,
+///     },
+/// };
+///
+/// # let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # tokio.block_on(async {
+/// let store = Store::in_memory();
+/// store.agents().define(AgentDefinition::new("lead", "Splits the work.")).await?;
+/// store.agents().define(AgentDefinition::new("worker", "Does a part.")).await?;
+///
+/// let runtime = TokioRuntime::current().expect("this is a task of tokio");
+/// let orchestrator = Orchestrator::new(store, runtime, OrchestratorOptions::default());
+/// orchestrator.register("lead", executor_fn(|run: RunContext| async move {
+///     run.next_step().await?;
+///     let results = run.spawn_agents(vec![SpawnRequest::new("worker", "a"), SpawnRequest::new("worker", "b")]).await?;
+///     Ok::<_, runlog::Error>(format!("{} parts are done", results.len()))
+/// }));
+/// orchestrator.register("worker", executor_fn(|run: RunContext| async move {
+///     run.record_message(NewMessage::assistant("Done.")).await?;
+///     Ok::<_, runlog::Error>("done")
+/// }));
+///
+/// let lead = orchestrator.start(StartAgent::new("lead", "Build it.")).await?;
+/// assert_eq!(lead.wait().await?.summary.as_deref(), Some("2 parts are done"));
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Orchestrator {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) store: Store,
+    pub(super) options: OrchestratorOptions,
+    /// The leave to work, for so many agents at a time.
+    pub(super) slots: Arc<Semaphore>,
+    runtime: Box<dyn Runtime>,
+    executors: Mutex<Executors>,
+    live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
+    arrivals: Mutex<HashMap<RunId, CancellationToken>>,
+    /// Held by whoever goes on with what a crash cut off.
+    pub(super) reviving: tokio::sync::Mutex<()>,
+    /// What a test has broken.
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) defect: std::sync::OnceLock<super::defect::Defect>,
+}
+
+#[derive(Default)]
+struct Executors {
+    by_agent: HashMap<String, Arc<dyn Executor>>,
+    of_others: Option<Arc<dyn Executor>>,
+}
+
+/// A run that was started.
+#[derive(Clone)]
+pub struct RunHandle {
+    inner: Arc<Inner>,
+    live: Arc<ActiveRun>,
+}
+
+impl Orchestrator {
+    /// An orchestrator of a store, whose tasks a runtime runs.
+    #[cfg_attr(
+        target_family = "wasm",
+        expect(
+            clippy::arc_with_non_send_sync,
+            reason = "there it isn't sent; elsewhere it is Send and Sync"
+        )
+    )]
+    pub fn new(store: Store, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
+        let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
+        let inner = Inner {
+            store,
+            slots: Arc::new(Semaphore::new(slots)),
+            options,
+            runtime: Box::new(runtime),
+            executors: Mutex::default(),
+            live: Mutex::default(),
+            arrivals: Mutex::default(),
+            reviving: tokio::sync::Mutex::default(),
+            #[cfg(feature = "broken-orchestrator")]
+            defect: std::sync::OnceLock::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    pub(super) fn of(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The bounds.
+    pub fn options(&self) -> &OrchestratorOptions {
+        &self.inner.options
+    }
+
+    /// Has an executor do the work of the agents of a name, in every project. It takes the place of the one before;
+    /// runs that are under way go on with theirs.
+    pub fn register(&self, agent_name: impl Into<String>, executor: impl Executor) {
+        self.inner
+            .executors()
+            .by_agent
+            .insert(agent_name.into(), Arc::new(executor));
+    }
+
+    /// Has an executor do the work of every agent that has none of its own.
+    pub fn register_default(&self, executor: impl Executor) {
+        self.inner.executors().of_others = Some(Arc::new(executor));
+    }
+
+    /// Starts an agent that nobody spawns. Its run is durable when it returns, and about to begin.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when the agent isn't defined, has no executor, or its place isn't there;
+    /// [`LimitReached`](ErrorKind::LimitReached) when too many runs are under way.
+    pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
+        let live = self.inner.start(start).await?;
+        Ok(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
+    }
+
+    /// Goes on with a paused run, as its agent. The new run is durable when it returns, and about to begin.
+    ///
+    /// # Errors
+    /// As [`Runs::resume`](crate::runs::Runs::resume); [`NotFound`](ErrorKind::NotFound) when the agent isn't
+    /// defined, or has no executor.
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        options: &ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<RunHandle> {
+        let live = self.inner.resume(run_id, options, timeout).await?;
+        Ok(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
+    }
+
+    /// Goes on with every run that a crash cut off, once, and waits until all of them have ended; to be called once
+    /// the executors are registered. Runs whose agent has none are left as they are.
+    ///
+    /// A run that was waiting for sub-agents goes on when those have: their results are then in its context, as those
+    /// of the call that it had made. Others are told to continue, from the last thing that they had recorded. No more
+    /// of them work at a time than [`concurrent_max`](OrchestratorOptions::concurrent_max).
+    ///
+    /// # Errors
+    /// Those of reading the store. What hinders one run is told in the report.
+    pub async fn resume_all(&self) -> Result<ResumeReport> {
+        let inner = Arc::clone(&self.inner);
+        self.inner
+            .to_the_end(async move { inner.resume_all().await })
+            .await?
+    }
+
+    /// Spawns sub-agents of a run that is running, all at once, and waits for all of them; what became of each comes
+    /// in the order of the requests. A request that is refused doesn't disturb the others.
+    ///
+    /// What the run spawned, and the results, are recorded in its context as a tool call that it made. When what
+    /// this returns is dropped, the sub-agents are cancelled.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
+    /// spawn by code among them, since providers refuse a call that stands there: spawn all of it at once.
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run, [`WrongStatus`](ErrorKind::WrongStatus) when it
+    /// isn't running or is being stopped, [`TooLarge`](ErrorKind::TooLarge) for too many requests,
+    /// [`LimitReached`](ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are
+    /// under way. Nothing is spawned then.
+    pub async fn spawn_agents(
+        &self,
+        parent: RunId,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
+        let parent = self.inner.live_or_outside(parent).await?;
+        self.inner.spawn_agents(parent.live(), None, requests).await
+    }
+
+    /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already, and gets its result
+    /// there.
+    ///
+    /// # Errors
+    /// As [`spawn_agents`](Self::spawn_agents).
+    pub async fn spawn_agents_for(
+        &self,
+        parent: RunId,
+        tool_call_id: impl Into<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
+        let parent = self.inner.live_or_outside(parent).await?;
+        self.inner
+            .spawn_agents(parent.live(), Some(tool_call_id.into()), requests)
+            .await
+    }
+
+    /// Whether there is an executor that does the work of an agent of this name.
+    pub fn has_executor(&self, agent_name: &str) -> bool {
+        let executors = self.inner.executors();
+        executors.of_others.is_some() || executors.by_agent.contains_key(agent_name)
+    }
+
+    /// What an agent of a project is told of the agents there are.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>> {
+        self.inner
+            .store
+            .agents()
+            .list_available_agents(project)
+            .await
+    }
+
+    /// Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it
+    /// returns, in one batch. Agents that are at work are told, and have
+    /// [a while](OrchestratorOptions::stop_grace) to record what they have. A run that has ended stays as it is.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
+    pub async fn cancel(&self, run_id: RunId) -> Result<()> {
+        let run = self.inner.live_or_outside(run_id).await?;
+        self.inner.clone().cancel(Arc::clone(run.live())).await
+    }
+
+    /// Pauses a run and all below it that is at work: they can be resumed, each by itself. Durable for all of them when it
+    /// returns, in one batch. Agents that are at work are told, and have [a while](OrchestratorOptions::stop_grace) to
+    /// record what they have. A run that has paused or ended stays as it is.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
+    pub async fn pause(&self, run_id: RunId, reason: &str) -> Result<()> {
+        let run = self.inner.live_or_outside(run_id).await?;
+        let (inner, live, reason) = (
+            Arc::clone(&self.inner),
+            Arc::clone(run.live()),
+            reason.to_owned(),
+        );
+        self.inner
+            .to_the_end(async move { inner.pause(live, reason).await })
+            .await?
+    }
+
+    /// Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't under way here,
+    /// [`LimitReached`](ErrorKind::LimitReached) when too many commands wait for it;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, or names another run.
+    pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
+        let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
+        self.inner.send(&live, command).await
+    }
+
+    /// The run, when it is under way here.
+    pub fn handle(&self, run_id: RunId) -> Option<RunHandle> {
+        let live = self.inner.live(run_id)?;
+        Some(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
+    }
+
+    /// How many runs are under way here, those that wait for their turn included.
+    pub fn live_count(&self) -> usize {
+        self.inner.live_runs().len()
+    }
+}
+
+/// A run in the tree, for as long as something is asked of it.
+pub(super) struct Entered {
+    inner: Arc<Inner>,
+    live: Arc<ActiveRun>,
+}
+
+impl Entered {
+    pub(super) fn live(&self) -> &Arc<ActiveRun> {
+        &self.live
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.inner.leave(&self.live);
+    }
+}
+
+impl RunHandle {
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.live.id()
+    }
+
+    /// What became of the run, once it has ended or paused.
+    ///
+    /// # Errors
+    /// Those of the storage, when its end couldn't be recorded; [`Closed`](ErrorKind::Closed) when the runtime that
+    /// it ran on is gone. The run is still `running` then, and paused by the next opening of the store.
+    pub async fn wait(&self) -> Result<SpawnResult> {
+        self.live.ended.cancelled().await;
+        self.live
+            .failure()
+            .map_or_else(|| Ok(self.live.result()), Err)
+    }
+
+    /// As [`Orchestrator::cancel`].
+    ///
+    /// # Errors
+    /// As [`Orchestrator::cancel`].
+    pub async fn cancel(&self) -> Result<()> {
+        self.inner.clone().cancel(Arc::clone(&self.live)).await
+    }
+
+    /// As [`Orchestrator::send`].
+    ///
+    /// # Errors
+    /// As [`Orchestrator::send`].
+    pub async fn send(&self, command: &RawJson) -> Result<()> {
+        self.inner.send(&self.live, command).await
+    }
+
+    /// What the run shares with those below it.
+    pub fn space(&self) -> SharedSpace {
+        self.live.space.clone()
+    }
+}
+
+impl Inner {
+    pub(super) fn now_ms(&self) -> u64 {
+        self.store.backend().now_ms()
+    }
+
+    pub(super) fn spawn_task(&self, task: impl Future<Output = ()> + super::MaybeSend + 'static) {
+        let task: Task = Box::pin(task);
+        self.runtime.spawn(task);
+    }
+
+    /// Does something to its end, whatever becomes of the caller.
+    pub(super) async fn to_the_end<T: super::MaybeSend + 'static>(
+        &self,
+        work: impl Future<Output = T> + super::MaybeSend + 'static,
+    ) -> Result<T> {
+        let (done, is_done) = oneshot::channel();
+        self.spawn_task(async move {
+            // Nobody may wait for it any more.
+            let _ = done.send(work.await);
+        });
+        is_done.await.map_err(|_| {
+            Error::new(
+                ErrorKind::Closed,
+                "the runtime that the agents run on was shut down",
+            )
+        })
+    }
+
+    pub(super) fn sleep(&self, duration: Duration) -> Task {
+        self.runtime.sleep(duration)
+    }
+
+    /// The definition and the executor of an agent.
+    pub(super) async fn agent(
+        &self,
+        project: Option<&str>,
+        name: &str,
+    ) -> Result<(Arc<AgentDefinition>, Arc<dyn Executor>)> {
+        let definition = self.store.agents().get(project, name).await?;
+        let definition = definition.ok_or_else(|| {
+            let place =
+                project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+            Error::not_found(format!(
+                "no agent {name:?} is defined{place}; list_available_agents tells which are"
+            ))
+        })?;
+        let executors = self.executors();
+        let executor = executors
+            .by_agent
+            .get(name)
+            .or(executors.of_others.as_ref())
+            .ok_or_else(|| {
+                Error::not_found(format!(
+                    "agent {name:?} is defined, but no executor is registered for it"
+                ))
+            })?;
+        Ok((Arc::new(definition), Arc::clone(executor)))
+    }
+
+    fn executors(&self) -> MutexGuard<'_, Executors> {
+        self.executors
+            .lock()
+            .expect("the list of executors was left broken by a panic")
+    }
+
+    /// The lock is never held across a wait.
+    pub(super) fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
+        self.live
+            .lock()
+            .expect("the list of live runs was left broken by a panic")
+    }
+
+    /// The lock is never held across a wait.
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
+        self.arrivals
+            .lock()
+            .expect("the list of starting runs was left broken by a panic")
+    }
+
+    pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {
+        self.live_runs().get(&id).cloned()
+    }
+
+    /// Puts a run among those that are under way.
+    pub(super) fn enter(&self, live: Arc<ActiveRun>) -> Arc<ActiveRun> {
+        self.live_runs().insert(live.id(), Arc::clone(&live));
+        live
+    }
+
+    /// Refuses `count` runs more when they would be too many.
+    pub(super) fn check_room(&self, count: usize) -> Result<()> {
+        let (live, max) = (self.live_runs().len(), self.options.live_max);
+        if live.saturating_add(count) <= max {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitReached,
+            format!(
+                "{live} runs are under way, and {count} more would be over the limit of {max}; wait for some"
+            ),
+        ))
+    }
+
+    /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
+    pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
+        let (recorder, depth) = loop {
+            if let Some(live) = self.arrived(id).await {
+                return Ok(Entered {
+                    inner: Arc::clone(self),
+                    live,
+                });
+            }
+            let recorder = self.store.runs().recorder(id).await?;
+            let depth = self.depth_of(recorder.run().parent_run_id).await?;
+            if !self.is_arriving(id) {
+                break (recorder, depth);
+            }
+        };
+        let beginning = Beginning {
+            recorder,
+            definition: None,
+            task: String::new(),
+            depth,
+            space: SharedSpace::default(),
+            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+        };
+        let live = ActiveRun::outside(beginning);
+        let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
+        Ok(Entered {
+            inner: Arc::clone(self),
+            live,
+        })
+    }
+
+    /// Takes a run out that somebody else works on, once the caller is the last to care.
+    pub(super) fn leave(&self, live: &Arc<ActiveRun>) {
+        let mut runs = self.live_runs();
+        // The list's and the caller's; others get theirs from the list.
+        if live.is_external && Arc::strong_count(live) <= 2 {
+            runs.remove(&live.id());
+        }
+    }
+
+    /// How many runs are above one that this run spawned.
+    pub(super) async fn depth_of(&self, parent: Option<RunId>) -> Result<u32> {
+        let mut depth = 0;
+        let mut next = parent;
+        while let Some(id) = next {
+            depth += 1;
+            next = self.store.runs().parent_of(id).await?;
+        }
+        Ok(depth)
+    }
+}
+
+pub(super) fn not_here(run_id: RunId) -> Error {
+    Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {run_id} isn't under way here; resume it to go on with it"),
+    )
+}
+
+impl fmt::Debug for Orchestrator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orchestrator")
+            .field("live", &self.live_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle")
+            .field("run_id", &self.run_id())
+            .finish_non_exhaustive()
+    }
+}

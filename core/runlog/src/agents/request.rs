@@ -1,0 +1,384 @@
+//! What is asked of the orchestration, and what it answers: the values of the `spawn_agents` tool among them.
+
+use std::time::Duration;
+
+use runlog_model::{
+    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, ToolStyle, max_steps, read_value,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::{Error, runs::MAX_TOTAL_STEPS_PER_RUN, sessions::NewSession};
+
+/// A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run.
+///
+/// ```
+/// use std::time::Duration;
+/// use runlog::agents::SpawnRequest;
+///
+/// let request = SpawnRequest::new("researcher", "Find three papers.").with_timeout(Duration::from_secs(60));
+/// let of_a_model = r#"{"agent_name":"researcher","task":"Find three papers.","timeout":60}"#;
+/// assert_eq!(serde_json::from_str::<SpawnRequest>(of_a_model)?, request);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnRequest {
+    /// The agent, by its name in the parent's project.
+    pub agent_name: String,
+    /// What it is to do: its first user message. For a run that is resumed, what it is told beside to continue; may
+    /// be empty then.
+    #[serde(default)]
+    pub task: String,
+    /// How long it may work, in place of its definition's default. Seconds in JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    pub timeout: Option<Duration>,
+    /// The steps that this run may take, where that is less than its definition says.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "max_steps::deserialize"
+    )]
+    pub max_steps: Option<u32>,
+    /// The paused run to go on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_run_id: Option<RunId>,
+    /// Why it is refused before it is looked at.
+    #[serde(skip)]
+    pub(super) unreadable: Option<String>,
+}
+
+impl SpawnRequest {
+    /// A new run of an agent.
+    pub fn new(agent_name: impl Into<String>, task: impl Into<String>) -> Self {
+        Self {
+            agent_name: agent_name.into(),
+            task: task.into(),
+            timeout: None,
+            max_steps: None,
+            resume_run_id: None,
+            unreadable: None,
+        }
+    }
+
+    /// A request that can't be read, and why: it alone is refused, and the others of its call are done. For those who
+    /// read requests that models wrote.
+    pub fn unreadable(agent_name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            unreadable: Some(why.into()),
+            ..Self::new(agent_name, "")
+        }
+    }
+
+    /// A request as a model wrote it, [unreadable](Self::unreadable) ones included.
+    pub fn of_json(value: &serde_json::Value) -> Self {
+        read_value(value).unwrap_or_else(|why| {
+            let name = value
+                .get("agent_name")
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default();
+            Self::unreadable(name, why)
+        })
+    }
+
+    /// The same, with something to do.
+    #[must_use]
+    pub fn with_task(mut self, task: impl Into<String>) -> Self {
+        self.task = task.into();
+        self
+    }
+
+    /// A run that goes on from a paused one.
+    pub fn resume(agent_name: impl Into<String>, run_id: RunId) -> Self {
+        Self {
+            resume_run_id: Some(run_id),
+            ..Self::new(agent_name, "")
+        }
+    }
+
+    /// The same, bounded by a time.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// The same, bounded by a number of steps. Where the agent's definition allows fewer, that holds.
+    #[must_use]
+    pub fn with_max_steps(mut self, max_steps: u32) -> Self {
+        self.max_steps = Some(max_steps);
+        self
+    }
+
+    /// The steps that the run may take: the lower of the two bounds, where there are two.
+    pub(super) fn steps_of(&self, definition: &AgentDefinition) -> Option<u32> {
+        self.max_steps.into_iter().chain(definition.max_steps).min()
+    }
+}
+
+mod seconds {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        timeout: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match timeout {
+            Some(timeout) if timeout.subsec_nanos() == 0 => {
+                serializer.serialize_u64(timeout.as_secs())
+            }
+            Some(timeout) => serializer.serialize_f64(timeout.as_secs_f64()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let Some(seconds) = Option::<f64>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
+        let timeout = Duration::try_from_secs_f64(seconds);
+        timeout.map(Some).map_err(|error| {
+            D::Error::custom(format_args!("timeout is no number of seconds: {error}"))
+        })
+    }
+}
+
+/// What became of one sub-agent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SpawnResult {
+    /// Its run, to look into or to resume; `None` where the request was refused.
+    pub run_id: Option<RunId>,
+    /// The agent asked for.
+    pub agent_name: String,
+    /// Completed, paused, failed or cancelled.
+    pub status: RunStatus,
+    /// Its final text.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub summary: Option<String>,
+    /// The steps it took, those of the runs it goes on from included.
+    pub steps: u32,
+    /// Why it failed, or was refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// Why it paused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pause_reason: Option<String>,
+}
+
+impl SpawnResult {
+    /// A request that was refused.
+    pub(super) fn refused(agent_name: &str, error: impl Into<String>) -> Self {
+        Self {
+            run_id: None,
+            agent_name: agent_name.to_owned(),
+            status: RunStatus::Failed,
+            summary: None,
+            steps: 0,
+            error: Some(error.into()),
+            pause_reason: None,
+        }
+    }
+
+    /// What became of a run.
+    pub(super) fn of(run: Run) -> Self {
+        Self {
+            run_id: Some(run.id),
+            agent_name: run.agent_id,
+            status: run.status,
+            summary: run.summary,
+            steps: run.step_count,
+            error: run.error_message,
+            pause_reason: run.pause_reason,
+        }
+    }
+
+    /// What became of a run that nobody is at work on any more. One that is still running by the log has an end that
+    /// couldn't be written, and why if that is known.
+    pub(super) fn ended(run: Run, failure: Option<&Error>) -> Self {
+        let mut result = Self::of(run);
+        if result.status == RunStatus::Running {
+            let why = failure.map_or_else(|| "it was never ended".to_owned(), ToString::to_string);
+            result.status = RunStatus::Failed;
+            result.error = Some(format!("how the run ended could not be recorded: {why}"));
+        }
+        result
+    }
+}
+
+/// An agent to start that no other agent spawns.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartAgent {
+    /// The agent, by its name in the session's project.
+    pub agent_name: String,
+    /// What it is to do: its first user message, or the next one of a context that is there.
+    pub task: String,
+    /// Where it works; in a new session of no project when left out.
+    #[serde(default)]
+    pub place: StartPlace,
+    /// How long it may work, in place of its definition's default. Milliseconds in JSON.
+    #[serde(
+        default,
+        rename = "timeoutMs",
+        deserialize_with = "milliseconds::optional"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub timeout: Option<Duration>,
+}
+
+/// Where an agent starts to work.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum StartPlace {
+    /// In a session made with the run.
+    NewSession(NewSession),
+    /// In a session that is there, with a context of its own.
+    Session(SessionId),
+    /// In a context that is there, going on with it.
+    Instance(InstanceId),
+}
+
+impl Default for StartPlace {
+    fn default() -> Self {
+        Self::NewSession(NewSession::default())
+    }
+}
+
+impl StartAgent {
+    /// An agent in a new session of no project.
+    pub fn new(agent_name: impl Into<String>, task: impl Into<String>) -> Self {
+        let place = StartPlace::NewSession(NewSession::default());
+        Self {
+            agent_name: agent_name.into(),
+            task: task.into(),
+            place,
+            timeout: None,
+        }
+    }
+
+    /// The same, in another place.
+    #[must_use]
+    pub fn at(mut self, place: StartPlace) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// The same, bounded by a time.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+/// Durations as JavaScript tells them.
+mod milliseconds {
+    use super::*;
+
+    pub(super) fn required<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+
+    pub(super) fn optional<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let given = Option::<u64>::deserialize(deserializer)?;
+        Ok(given.map(Duration::from_millis))
+    }
+}
+
+/// How a spawn that no model asked for can be written.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+enum SpawnStyle {
+    Openai,
+    Anthropic,
+    AiSdk,
+}
+
+fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
+    Ok(match SpawnStyle::deserialize(deserializer)? {
+        SpawnStyle::Openai => ToolStyle::OpenAi,
+        SpawnStyle::Anthropic => ToolStyle::Anthropic,
+        SpawnStyle::AiSdk => ToolStyle::AiSdk,
+    })
+}
+
+/// The bounds of an orchestrator.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OrchestratorOptions {
+    /// The most agents that work at one time; others wait for their turn. One that waits for its sub-agents
+    /// doesn't count.
+    pub concurrent_max: usize,
+    /// The most runs that are begun and not ended at one time; a spawn that would exceed it is refused.
+    pub live_max: usize,
+    /// The most sub-agents of one call.
+    pub spawn_max: usize,
+    /// How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1.
+    pub depth_max: u32,
+    /// How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON.
+    #[serde(rename = "stopGraceMs", deserialize_with = "milliseconds::required")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub stop_grace: Duration,
+    /// The cumulative steps from which on no run is resumed.
+    pub max_total_steps: u32,
+    /// The most commands that wait for one run.
+    pub inbox_max: usize,
+    /// How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form,
+    /// or else OpenAI's.
+    #[serde(deserialize_with = "spawn_style")]
+    #[cfg_attr(feature = "schema", schemars(with = "SpawnStyle"))]
+    pub tool_style: ToolStyle,
+}
+
+impl Default for OrchestratorOptions {
+    fn default() -> Self {
+        Self {
+            concurrent_max: 1_024,
+            live_max: 65_536,
+            spawn_max: 16_384,
+            depth_max: 8,
+            stop_grace: Duration::from_millis(250),
+            max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
+            inbox_max: 1_024,
+            tool_style: ToolStyle::OpenAi,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_seconds_in_json() {
+        let parse =
+            |json: &str| serde_json::from_str::<SpawnRequest>(json).map(|request| request.timeout);
+        assert_eq!(parse(r#"{"agent_name":"a","task":"t"}"#).unwrap(), None);
+        assert_eq!(parse(r#"{"agent_name":"a","timeout":null}"#).unwrap(), None);
+        assert_eq!(
+            parse(r#"{"agent_name":"a","timeout":0.25}"#).unwrap(),
+            Some(Duration::from_millis(250))
+        );
+        for wrong in ["-1", "1e300", "\"5\""] {
+            assert!(
+                parse(&format!(r#"{{"agent_name":"a","timeout":{wrong}}}"#)).is_err(),
+                "{wrong}"
+            );
+        }
+        let request = SpawnRequest::new("a", "t").with_timeout(Duration::from_secs(5));
+        assert_eq!(
+            serde_json::to_string(&request).unwrap(),
+            r#"{"agent_name":"a","task":"t","timeout":5}"#
+        );
+    }
+}

@@ -1,0 +1,630 @@
+//! Spawning sub-agents: each request decided, all of them written, their work begun, and their results gathered.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::Either;
+use runlog_model::{
+    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
+    SpawnedAgent, max_steps,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Executor, SpawnRequest, SpawnResult,
+    active_run::{ActiveRun, Beginning},
+    create::{NewChild, creation_ops},
+    defect::Defect,
+    inbox::Inbox,
+    orchestrator::Inner,
+    report::call_message,
+    stop::Ending,
+    work::first,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    contexts::{AppendOptions, RawMessage},
+    runs::{BatchExtras, Continuation, ResumeExtras, ResumeOptions, ResumedBy, RunRecorder},
+    sessions::lookup::live_session,
+};
+
+/// The most children of one batch, and about the most bytes of it.
+const CHILDREN_PER_BATCH: usize = 4_096;
+const BYTES_PER_BATCH: usize = 4 << 20;
+/// The longest task: 16 MiB.
+const TASK_BYTES_MAX: usize = 16 << 20;
+
+/// What those who spawn and those who wait for it tell each other.
+#[derive(Clone)]
+struct Signals {
+    /// Nobody waits for the results any more.
+    unwanted: CancellationToken,
+    /// All is written and begun.
+    begun: CancellationToken,
+}
+
+/// What one request of a call came to.
+pub(super) enum Place {
+    /// It was refused.
+    Refused(SpawnResult),
+    /// It is at work.
+    Spawned(Arc<ActiveRun>),
+}
+
+/// Work to begin: a run, what does it, and how long it may take.
+type Work = (Arc<ActiveRun>, Arc<dyn Executor>, Option<Duration>);
+
+/// A call that is written, and whose work is to begin.
+struct Written {
+    call_id: String,
+    places: Vec<Option<Place>>,
+    works: Vec<Work>,
+}
+
+/// A request whose agent is known.
+struct Planned {
+    index: usize,
+    definition: Arc<AgentDefinition>,
+    executor: Arc<dyn Executor>,
+    timeout: Option<Duration>,
+    what: What,
+}
+
+enum What {
+    New(Box<NewChild>),
+    Resumed(RunId, String),
+}
+
+/// A call of a run, while it is decided and written.
+struct Call<'a> {
+    parent: &'a Arc<ActiveRun>,
+    id: String,
+    requests: &'a [SpawnRequest],
+    /// Whether the call itself is in the parent's context.
+    is_recorded: bool,
+    /// What the next record tells beside.
+    untold: Vec<SpawnedAgent>,
+    places: Vec<Option<Place>>,
+    works: Vec<Work>,
+}
+
+impl Inner {
+    /// Spawns sub-agents of a run and waits for them. Without a `call_id` the call is recorded in the parent's context
+    /// too.
+    pub(super) async fn spawn_agents(
+        self: &Arc<Self>,
+        parent: &Arc<ActiveRun>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (inner, of) = (Arc::clone(self), Arc::clone(parent));
+        let signals = Signals {
+            unwanted: CancellationToken::new(),
+            begun: CancellationToken::new(),
+        };
+        let told = signals.clone();
+        // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
+        let results = self.to_the_end(async move {
+            let results = Arc::clone(&inner)
+                .spawn_and_gather(&of, call_id, requests, told)
+                .await;
+            inner.leave(&of);
+            results
+        });
+        let stop = async {
+            parent.token.cancelled().await;
+            // From then on, it is told by itself, and records the call's result before the agent goes on.
+            if signals.begun.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let wanted = signals.unwanted.clone().drop_guard();
+        let results = first(results, stop).await;
+        drop(wanted.disarm());
+        match results {
+            Either::Left(results) => results?,
+            Either::Right(()) => Err(stopped(parent.id())),
+        }
+    }
+
+    async fn spawn_and_gather(
+        self: Arc<Self>,
+        parent: &Arc<ActiveRun>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+        signals: Signals,
+    ) -> Result<Vec<SpawnResult>> {
+        let began_ms = self.now_ms();
+        // Before any agent works for a result that couldn't be recorded.
+        if let Some(id) = &call_id {
+            parent.recorder.check_unanswered(id).await?;
+        }
+        let Written {
+            call_id,
+            places,
+            works,
+        } = self.write(parent, call_id, requests).await?;
+        let children: Vec<_> = works.iter().map(|(live, ..)| Arc::clone(live)).collect();
+        for (live, executor, timeout) in works {
+            self.begin(live, executor, timeout, None);
+        }
+        let waiting = parent.wait_for_others();
+        signals.begun.cancel();
+        let ended = async {
+            for child in &children {
+                child.ended.cancelled().await;
+            }
+        };
+        match first(
+            signals.unwanted.run_until_cancelled(ended),
+            parent.token.cancelled(),
+        )
+        .await
+        {
+            Either::Left(Some(())) => {}
+            // Whoever stops the parent stops them too.
+            _ if parent.token.is_cancelled() => {
+                if parent.is_pausing() {
+                    self.record_pausing(parent, &call_id, &places, began_ms)
+                        .await?;
+                }
+                return Err(stopped(parent.id()));
+            }
+            // Nobody waits for them any more.
+            _ => {
+                self.end(
+                    children
+                        .into_iter()
+                        .map(|child| (child, Ending::Cancelled))
+                        .collect(),
+                )
+                .await?
+            }
+        }
+        let results = self.gather(parent, &call_id, places, began_ms).await;
+        waiting.over(&self.slots).await;
+        results
+    }
+
+    /// Decides what becomes of each request, and writes all of it.
+    async fn write(
+        self: &Arc<Self>,
+        parent: &Arc<ActiveRun>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Written> {
+        let _pass = parent.spawn_guard().await;
+        self.check(parent, requests.len()).await?;
+        let id = call_id
+            .clone()
+            .unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
+        let mut call = Call {
+            parent,
+            id,
+            requests: &requests,
+            is_recorded: call_id.is_some(),
+            untold: Vec::new(),
+            places: requests.iter().map(|_| None).collect(),
+            works: Vec::new(),
+        };
+        match self.write_call(&mut call).await {
+            Ok(()) => Ok(Written {
+                call_id: call.id,
+                places: call.places,
+                works: call.works,
+            }),
+            Err(error) => {
+                // What was written is not begun. Its end may not be writable either: it is paused by the next opening.
+                let made: Vec<_> = call
+                    .works
+                    .into_iter()
+                    .map(|(live, ..)| (live, Ending::Cancelled))
+                    .collect();
+                made.iter().for_each(|(live, _)| live.over.cancel());
+                let _ = self.end(made).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn check(&self, parent: &ActiveRun, count: usize) -> Result<()> {
+        let (run, options) = (parent.recorder.run(), &self.options);
+        if count > options.spawn_max {
+            let max = options.spawn_max;
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
+                ),
+            ));
+        }
+        if parent.depth >= options.depth_max {
+            let (depth, max) = (parent.depth + 1, options.depth_max);
+            return Err(Error::new(
+                ErrorKind::LimitReached,
+                format!(
+                    "run {} can't spawn sub-agents: they would be at depth {depth}, at most {max} is allowed; let it do the work itself",
+                    run.id
+                ),
+            ));
+        }
+        if parent.token.is_cancelled() {
+            return Err(stopped(run.id));
+        }
+        if run.status != RunStatus::Running {
+            return Err(Error::new(
+                ErrorKind::WrongStatus,
+                format!(
+                    "run {} is {}, and can't spawn sub-agents",
+                    run.id, run.status
+                ),
+            ));
+        }
+        self.check_room(count)?;
+        self.store
+            .shared
+            .catalog
+            .read(|catalog| live_session(catalog, run.session_id).map(|_| ()))
+            .await?
+    }
+
+    async fn write_call(self: &Arc<Self>, call: &mut Call<'_>) -> Result<()> {
+        let run = call.parent.recorder.run();
+        let (mut new, mut resumed, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (index, request) in call.requests.iter().enumerate() {
+            match self.plan(&run, index, request).await {
+                Ok(planned) => match planned.what {
+                    What::Resumed(..) => resumed.push(planned),
+                    What::New(ref child) => {
+                        bytes += child.bytes();
+                        new.push(planned);
+                    }
+                },
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(error) => call.refuse(index, &error),
+            }
+            if new.len() == CHILDREN_PER_BATCH || bytes >= BYTES_PER_BATCH {
+                self.write_new(call, std::mem::take(&mut new)).await?;
+                bytes = 0;
+            }
+        }
+        if !new.is_empty() || !call.is_recorded || !call.untold.is_empty() {
+            self.write_new(call, new).await?;
+        }
+        for planned in resumed {
+            self.write_resumed(call, planned).await?;
+        }
+        Ok(())
+    }
+
+    /// Decides one request.
+    async fn plan(&self, parent: &Run, index: usize, request: &SpawnRequest) -> Result<Planned> {
+        if let Some(why) = &request.unreadable {
+            return Err(Error::invalid(why.clone()));
+        }
+        let (definition, executor) = self
+            .agent(parent.project.as_deref(), &request.agent_name)
+            .await?;
+        if request.timeout == Some(Duration::ZERO) {
+            return Err(Error::invalid(
+                "a timeout of 0 leaves no time to work; give more, or leave it out",
+            ));
+        }
+        max_steps::check(request.max_steps)?;
+        if request.task.len() > TASK_BYTES_MAX {
+            let length = request.task.len();
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
+                ),
+            ));
+        }
+        let timeout = request
+            .timeout
+            .or(definition.default_timeout_ms.map(Duration::from_millis));
+        let what = match request.resume_run_id {
+            Some(id) => {
+                self.check_resumable(parent, &definition, id).await?;
+                What::Resumed(id, request.task.clone())
+            }
+            None if request.task.trim().is_empty() => {
+                return Err(Error::invalid(
+                    "the task is empty; say what the agent is to do",
+                ));
+            }
+            None => {
+                let backend = self.store.backend().as_ref();
+                What::New(Box::new(NewChild::new(
+                    backend,
+                    parent,
+                    &definition,
+                    request,
+                )?))
+            }
+        };
+        Ok(Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what,
+        })
+    }
+
+    /// Refuses early, and so on record, most of what resuming would refuse.
+    async fn check_resumable(
+        &self,
+        parent: &Run,
+        definition: &AgentDefinition,
+        id: RunId,
+    ) -> Result<()> {
+        let run = self.store.runs().get(id).await?;
+        let run = run.ok_or_else(|| Error::not_found(format!("no run {id} to resume")))?;
+        if run.project != parent.project {
+            return Err(Error::invalid(format!(
+                "run {id} belongs to another project, and can't be resumed from here"
+            )));
+        }
+        if run.agent_id != definition.name {
+            return Err(Error::invalid(format!(
+                "run {id} is one of agent {:?}, not of {:?}; resume it as that",
+                run.agent_id, definition.name
+            )));
+        }
+        crate::runs::check_resumable(&run, self.options.max_total_steps)
+    }
+
+    /// Makes new sub-agents, and tells of what was refused before them, as one batch.
+    async fn write_new(self: &Arc<Self>, call: &mut Call<'_>, planned: Vec<Planned>) -> Result<()> {
+        let (mut children, mut rest) = (
+            Vec::with_capacity(planned.len()),
+            Vec::with_capacity(planned.len()),
+        );
+        for Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what,
+        } in planned
+        {
+            if let What::New(child) = what {
+                call.untold.push(call.told(index, child.run.id, timeout));
+                children.push(*child);
+                rest.push((index, definition, executor, timeout));
+            }
+        }
+        let record = call.record(self.now_ms())?;
+        let message = (!call.is_recorded)
+            .then(|| call_message(self.options.tool_style, &call.id, call.requests));
+        let messages: Vec<RawMessage> = message
+            .transpose()?
+            .into_iter()
+            .map(RawMessage::from)
+            .collect();
+        let _arriving = self.starting(children.iter().map(|child| child.run.id).collect());
+        // From before they are there, so that a recovery at the same time doesn't take them for orphans.
+        let runs = self.store.runs();
+        let recorders = children
+            .iter()
+            .map(|child| runs.recorder_of_new(&child.run))
+            .collect::<Result<Vec<_>>>()?;
+        let mut ops = if children.is_empty() {
+            Vec::new()
+        } else {
+            creation_ops(&children)
+        };
+        if self.is_broken(Defect::SplitsSpawn) {
+            self.split_off(&mut ops).await?;
+        }
+        let unsaved = call.parent.space.unsaved(self.now_ms())?;
+        let mut run_events = vec![record];
+        run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
+        let extras = BatchExtras {
+            run_events: &run_events,
+            ops: &ops,
+            durability: None,
+        };
+        let recorded = call
+            .parent
+            .recorder
+            .record_with(&messages, &AppendOptions::default(), &extras)
+            .await;
+        recorded.map_err(|error| {
+            if messages.is_empty() {
+                error
+            } else {
+                of_own_call(error)
+            }
+        })?;
+        if let Some(unsaved) = &unsaved {
+            call.parent.space.saved(unsaved);
+        }
+        call.is_recorded = true;
+        call.untold.clear();
+        for (recorder, (index, definition, executor, timeout)) in recorders.into_iter().zip(rest) {
+            let task = call
+                .requests
+                .get(index)
+                .map(|request| request.task.clone())
+                .unwrap_or_default();
+            let live = self.join(call.parent, (recorder, definition, task), Vec::new());
+            call.begin(index, live, executor, timeout);
+        }
+        self.store.runs().caught_up().await;
+        Ok(())
+    }
+
+    /// Resumes a run as a sub-agent, which is one batch. What refuses it is told to the caller alone.
+    async fn write_resumed(self: &Arc<Self>, call: &mut Call<'_>, planned: Planned) -> Result<()> {
+        let Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what: What::Resumed(id, task),
+        } = planned
+        else {
+            return Ok(());
+        };
+        let new_id = RunId(self.store.backend().new_id());
+        call.untold.push(call.told(index, new_id, timeout));
+        let record = call.record(self.now_ms())?;
+        call.untold.clear();
+        let parent = ResumedBy {
+            recorder: &call.parent.recorder,
+            record: &record,
+            allowed: &[RunStatus::Running],
+        };
+        let extras = ResumeExtras {
+            parent: Some(parent),
+        };
+        let options = ResumeOptions {
+            message: Continuation::Task(task.clone()),
+            max_steps: call
+                .requests
+                .get(index)
+                .and_then(|request| request.steps_of(&definition)),
+            max_total_steps: self.options.max_total_steps,
+            id: Some(new_id),
+            parent_run_id: Some(call.parent.id()),
+            ..ResumeOptions::default()
+        };
+        let left = self.left_by(id).await?;
+        let _arriving = self.starting(vec![new_id]);
+        match self
+            .store
+            .runs()
+            .resume_with_extras(id, &options, &extras)
+            .await
+        {
+            Ok(resumed) => {
+                let waiting = left.take_over(&call.parent.space)?;
+                let live = self.join(call.parent, (resumed.recorder, definition, task), waiting);
+                call.begin(index, live, executor, timeout);
+                Ok(())
+            }
+            Err(error) if is_fatal(&error) => Err(error),
+            Err(error) => {
+                call.places[index] = Some(Place::Refused(call.refused(index, &error)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts a run into the tree, below its parent.
+    pub(super) fn join(
+        &self,
+        parent: &Arc<ActiveRun>,
+        (recorder, definition, task): (RunRecorder, Arc<AgentDefinition>, String),
+        waiting: Vec<RuntimeCommand>,
+    ) -> Arc<ActiveRun> {
+        let beginning = Beginning {
+            recorder,
+            definition: Some(definition),
+            task,
+            depth: parent.depth + 1,
+            space: parent.space.clone(),
+            inbox: Inbox::new(waiting, self.options.inbox_max),
+        };
+        self.enter(ActiveRun::new(beginning, Some(parent)))
+    }
+}
+
+impl Call<'_> {
+    fn agent_name(&self, index: usize) -> &str {
+        self.requests
+            .get(index)
+            .map_or("", |request| &request.agent_name)
+    }
+
+    fn told(&self, index: usize, run_id: RunId, timeout: Option<Duration>) -> SpawnedAgent {
+        let timeout_ms =
+            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        SpawnedAgent {
+            run_id: Some(run_id),
+            timeout_ms,
+            ..self.spawned(index)
+        }
+    }
+
+    fn spawned(&self, index: usize) -> SpawnedAgent {
+        let agent_name = self.agent_name(index).to_owned();
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        SpawnedAgent {
+            index,
+            agent_name,
+            run_id: None,
+            timeout_ms: None,
+            error: None,
+        }
+    }
+
+    fn refuse(&mut self, index: usize, error: &Error) {
+        let told = SpawnedAgent {
+            error: Some(error.to_string()),
+            ..self.spawned(index)
+        };
+        self.untold.push(told);
+        self.places[index] = Some(Place::Refused(self.refused(index, error)));
+    }
+
+    fn refused(&self, index: usize, error: &Error) -> SpawnResult {
+        SpawnResult::refused(self.agent_name(index), error.to_string())
+    }
+
+    fn record(&self, at_ms: u64) -> Result<EncodedRunEvent> {
+        let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
+        let record = SpawnRecord {
+            call_id: self.id.clone(),
+            count,
+            agents: self.untold.clone(),
+            at_ms,
+        };
+        record.encode()
+    }
+
+    fn begin(
+        &mut self,
+        index: usize,
+        live: Arc<ActiveRun>,
+        executor: Arc<dyn Executor>,
+        timeout: Option<Duration>,
+    ) {
+        self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
+        self.works.push((live, executor, timeout));
+    }
+}
+
+/// Whether an error is about more than the one request.
+fn is_fatal(error: &Error) -> bool {
+    use ErrorKind::{Closed, Damaged, Io, OutcomeUnknown, Poisoned, ReadOnly, StorageFull};
+    matches!(
+        error.kind(),
+        Closed | Damaged | Io | OutcomeUnknown | Poisoned | ReadOnly | StorageFull
+    )
+}
+
+/// Code that spawns makes the tool call itself, which stands in the context like a model's.
+fn of_own_call(error: Error) -> Error {
+    if error.kind() != ErrorKind::InvalidInput {
+        return error;
+    }
+    let instead = "what code spawns is recorded as a tool call of its own: spawn all of it at once, or give the calls of \
+                   one message";
+    Error::with_source(
+        ErrorKind::InvalidInput,
+        format!("{error}; {instead}"),
+        error,
+    )
+}
+
+fn stopped(run: RunId) -> Error {
+    Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {run} is being stopped, and its sub-agents with it"),
+    )
+}

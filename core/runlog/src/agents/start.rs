@@ -1,0 +1,143 @@
+//! Starting an agent that nobody spawns, and going on with one that paused.
+
+use std::{sync::Arc, time::Duration};
+
+use runlog_model::{NewMessage, RunId};
+
+use super::{
+    SharedSpace, StartAgent, StartPlace,
+    active_run::{ActiveRun, Beginning},
+    create::first_messages,
+    inbox::Inbox,
+    orchestrator::Inner,
+};
+use crate::{
+    Error, Result,
+    runs::{Continuation, NewRun, ResumeOptions, RunPlace},
+    sessions::NewInstance,
+};
+
+impl Inner {
+    pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
+        let inner = Arc::clone(self);
+        // Not cut off in the middle, so that what is written is also begun.
+        self.to_the_end(async move { inner.start_now(start).await })
+            .await?
+    }
+
+    async fn start_now(self: Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
+        let StartAgent {
+            agent_name,
+            task,
+            place,
+            timeout,
+        } = start;
+        let project = self.project_of(&place).await?;
+        let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
+        self.check_room(1)?;
+        let mut messages = first_messages(&definition, &task);
+        let place = match place {
+            StartPlace::NewSession(new) => RunPlace::NewSession(new, agent_name),
+            StartPlace::Session(id) => RunPlace::NewInstance(NewInstance::new(id, agent_name)),
+            StartPlace::Instance(id) => {
+                if self.store.contexts().last_sequence(id).await? > 0 {
+                    messages = vec![NewMessage::user(&task)];
+                }
+                RunPlace::Instance(id)
+            }
+        };
+        let messages = messages
+            .iter()
+            .map(NewMessage::to_json)
+            .collect::<Result<_>>()?;
+        let id = RunId(self.store.backend().new_id());
+        let _arriving = self.starting(vec![id]);
+        let new = NewRun {
+            id: Some(id),
+            agent_id: Some(definition.name.clone()),
+            project,
+            max_steps: definition.max_steps,
+            messages,
+            ..NewRun::at(place)
+        };
+        let recorder = self.store.runs().start(new).await?;
+        let beginning = Beginning {
+            recorder,
+            definition: Some(Arc::clone(&definition)),
+            task,
+            depth: 0,
+            space: SharedSpace::default(),
+            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+        };
+        let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let live = self.enter(ActiveRun::new(beginning, None));
+        self.begin(Arc::clone(&live), executor, timeout, None);
+        Ok(live)
+    }
+
+    async fn project_of(&self, place: &StartPlace) -> Result<Option<String>> {
+        let session = match place {
+            StartPlace::NewSession(new) => return Ok(new.project.clone()),
+            StartPlace::Session(id) => *id,
+            StartPlace::Instance(id) => self.store.known_instance(*id).await?.session_id,
+        };
+        let found = self.store.get_session(session).await?;
+        found
+            .map(|session| session.project)
+            .ok_or_else(|| Error::not_found(format!("no session {session}")))
+    }
+
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        id: RunId,
+        options: &ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<ActiveRun>> {
+        let (inner, options) = (Arc::clone(self), options.clone());
+        self.to_the_end(async move { inner.resume_now(id, options, timeout).await })
+            .await?
+    }
+
+    async fn resume_now(
+        self: Arc<Self>,
+        id: RunId,
+        mut options: ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<ActiveRun>> {
+        let run = self
+            .store
+            .runs()
+            .get(id)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
+        self.check_room(1)?;
+        options.max_steps = options.max_steps.or(definition.max_steps);
+        options.max_total_steps = options.max_total_steps.min(self.options.max_total_steps);
+        let task = match &options.message {
+            Continuation::Message(message) => message.content.to_value().ok(),
+            Continuation::Task(task) => Some(task.clone()),
+            Continuation::Default | Continuation::Nothing => None,
+        };
+        let left = self.left_by(id).await?;
+        let new_id = *options
+            .id
+            .get_or_insert_with(|| RunId(self.store.backend().new_id()));
+        let _arriving = self.starting(vec![new_id]);
+        let resumed = self.store.runs().resume(id, &options).await?;
+        let space = SharedSpace::default();
+        let waiting = left.take_over(&space)?;
+        let beginning = Beginning {
+            recorder: resumed.recorder,
+            definition: Some(Arc::clone(&definition)),
+            task: task.unwrap_or_default(),
+            depth: self.depth_of(resumed.run.parent_run_id).await?,
+            space,
+            inbox: Inbox::new(waiting, self.options.inbox_max),
+        };
+        let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let live = self.enter(ActiveRun::new(beginning, None));
+        self.begin(Arc::clone(&live), executor, timeout, None);
+        Ok(live)
+    }
+}

@@ -1,0 +1,444 @@
+//! Going on with what a crash cut off: each run once, and those that waited for others with what came of them.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use runlog_log::{Kind, ReadOptions, Sequence};
+use runlog_model::{
+    AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, SpawnRecord, SpawnedAgent,
+    pause_reason,
+};
+
+use super::{
+    Executor, SpawnResult,
+    active_run::{ActiveRun, Beginning},
+    defect::Defect,
+    inbox::Inbox,
+    orchestrator::Inner,
+    report::recorded_results,
+    runtime::Boxed,
+    space::SharedSpace,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome, run_stream},
+};
+
+/// What became of the runs that a crash had cut off.
+#[derive(Debug, Default)]
+pub struct ResumeReport {
+    /// The runs that were gone on with, by the id of the paused one, and what became of each.
+    pub resumed: Vec<(RunId, SpawnResult)>,
+    /// The runs that were left paused, and why.
+    pub left: Vec<(RunId, Error)>,
+}
+
+/// A run that a crash cut off, and the spawns that it was waiting for.
+struct InterruptedRun {
+    run: Run,
+    definition: Arc<AgentDefinition>,
+    executor: Arc<dyn Executor>,
+    calls: Vec<OpenCall>,
+}
+
+/// A spawn whose results the parent's context doesn't have.
+struct OpenCall {
+    id: String,
+    count: u32,
+    /// What came of each request, by its index; the newest run of it.
+    agents: BTreeMap<u32, (SpawnedAgent, Option<Run>)>,
+}
+
+/// The place of a run below another that goes on too.
+struct ParentLink {
+    parent: Arc<ActiveRun>,
+    call_id: String,
+    count: u32,
+    agent: SpawnedAgent,
+}
+
+/// All that is gone on with.
+struct ResumeAll {
+    inner: Arc<Inner>,
+    interrupted: HashMap<RunId, InterruptedRun>,
+    report: Mutex<ResumeReport>,
+}
+
+impl Inner {
+    pub(super) async fn resume_all(self: Arc<Self>) -> Result<ResumeReport> {
+        let _alone = self.reviving.lock().await;
+        // Also what this process left behind, such as by a runtime that was shut down.
+        self.store.recover_runs().await?;
+        let mut report = ResumeReport::default();
+        let mut interrupted = HashMap::new();
+        for id in self.store.runs().with_status(RunStatus::Paused).await? {
+            let Some(run) = self.store.runs().get(id).await? else {
+                continue;
+            };
+            let is_orphan = run.pause_reason.as_deref() == Some(pause_reason::ORPHANED)
+                && run.resumed_by.is_none();
+            if !is_orphan {
+                continue;
+            }
+            match self.agent(run.project.as_deref(), &run.agent_id).await {
+                Ok((definition, executor)) => {
+                    let calls = self.open_calls(&run).await?;
+                    interrupted.insert(
+                        id,
+                        InterruptedRun {
+                            run,
+                            definition,
+                            executor,
+                            calls,
+                        },
+                    );
+                }
+                Err(error) => report.left.push((id, error)),
+            }
+        }
+        let below: HashSet<RunId> = interrupted
+            .values()
+            .flat_map(|interrupted| {
+                interrupted
+                    .calls
+                    .iter()
+                    .flat_map(|call| call.agents.values())
+            })
+            .filter_map(|(_, run)| run.as_ref().map(|run| run.id))
+            .collect();
+        let mut roots: Vec<RunId> = interrupted
+            .keys()
+            .copied()
+            .filter(|id| !below.contains(id))
+            .collect();
+        roots.sort_unstable();
+        let resumption = ResumeAll {
+            inner: Arc::clone(&self),
+            interrupted,
+            report: Mutex::new(report),
+        };
+        join_all(roots.into_iter().map(|id| resumption.resume_one(id, None))).await;
+        let mut report = resumption
+            .report
+            .into_inner()
+            .expect("nobody panics while the report is locked");
+        report.resumed.sort_unstable_by_key(|(id, _)| *id);
+        Ok(report)
+    }
+
+    /// The spawns of a run that have no results in its context, each with the newest run of every request.
+    async fn open_calls(&self, run: &Run) -> Result<Vec<OpenCall>> {
+        let mut records: Vec<SpawnRecord> = Vec::new();
+        let mut next = Some(Sequence::FIRST);
+        while let Some(first) = next {
+            let options = ReadOptions {
+                first,
+                kinds: vec![Kind(SPAWNED)],
+                ..ReadOptions::default()
+            };
+            let page = self
+                .store
+                .backend()
+                .read(run_stream(run.id), options)
+                .await?;
+            next = page.next;
+            for record in &page.records {
+                records.push(SpawnRecord::decode(
+                    record.kind.0,
+                    &record.meta,
+                    &record.payload,
+                )?);
+            }
+        }
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let context = self.store.context(run.instance_id).await?;
+        let open: HashSet<String> = context
+            .dangling_tool_calls()
+            .await?
+            .into_iter()
+            .filter_map(|call| call.id)
+            .collect();
+        let mut calls: Vec<OpenCall> = Vec::new();
+        for record in records
+            .into_iter()
+            .filter(|record| open.contains(&record.call_id))
+        {
+            let place = calls
+                .iter()
+                .position(|call| call.id == record.call_id)
+                .unwrap_or_else(|| {
+                    calls.push(OpenCall {
+                        id: record.call_id.clone(),
+                        count: record.count,
+                        agents: BTreeMap::new(),
+                    });
+                    calls.len() - 1
+                });
+            for agent in record.agents {
+                let newest = match agent.run_id {
+                    Some(id) => self.newest(id).await?,
+                    None => None,
+                };
+                calls[place].agents.insert(agent.index, (agent, newest));
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The last of the runs that went on from one another below the same parent. One that another run has taken over,
+    /// by resuming it as its own sub-agent, is waited for there.
+    async fn newest(&self, id: RunId) -> Result<Option<Run>> {
+        let Some(mut run) = self.store.runs().get(id).await? else {
+            return Ok(None);
+        };
+        while let Some(by) = run.resumed_by {
+            match self.store.runs().get(by).await? {
+                Some(next) if next.parent_run_id == run.parent_run_id => run = next,
+                _ => break,
+            }
+        }
+        Ok(Some(run))
+    }
+}
+
+impl ResumeAll {
+    /// Goes on with a run and those it waits for, and gives what became of it.
+    fn resume_one(&self, id: RunId, below: Option<ParentLink>) -> Boxed<'_, SpawnResult> {
+        Box::pin(async move {
+            let resumed = match self.interrupted.get(&id) {
+                Some(interrupted) => self.go_on(interrupted, below.as_ref()).await,
+                None => Err(Error::not_found(format!("run {id} can't be gone on with"))),
+            };
+            let mut report = self
+                .report
+                .lock()
+                .expect("nobody panics while the report is locked");
+            match resumed {
+                Ok(result) => {
+                    report.resumed.push((id, result.clone()));
+                    result
+                }
+                Err(error) => {
+                    let run = self
+                        .interrupted
+                        .get(&id)
+                        .map(|interrupted| interrupted.run.clone());
+                    let mut result =
+                        run.map_or_else(|| SpawnResult::refused("", ""), SpawnResult::of);
+                    result.error = Some(format!("it could not be gone on with: {error}"));
+                    report.left.push((id, error));
+                    result
+                }
+            }
+        })
+    }
+
+    async fn go_on(
+        &self,
+        interrupted: &InterruptedRun,
+        below: Option<&ParentLink>,
+    ) -> Result<SpawnResult> {
+        let inner = &self.inner;
+        let run = &interrupted.run;
+        let parent = below.map(|below| &below.parent);
+        // It stands in the tree while those it waits for go on, so that it can be cancelled with them.
+        let paused = Beginning {
+            recorder: inner.store.runs().recorder(run.id).await?,
+            definition: None,
+            task: String::new(),
+            depth: match parent {
+                Some(parent) => parent.depth + 1,
+                None => inner.depth_of(run.parent_run_id).await?,
+            },
+            space: parent.map_or_else(SharedSpace::default, |parent| parent.space.clone()),
+            inbox: Inbox::new(Vec::new(), inner.options.inbox_max),
+        };
+        let paused = inner.enter(ActiveRun::new(paused, parent));
+        paused.over.cancel();
+        let gone_on = self.resume_from(&paused, interrupted, below).await;
+        inner.forget(&paused);
+        gone_on
+    }
+
+    async fn resume_from(
+        &self,
+        paused: &Arc<ActiveRun>,
+        InterruptedRun {
+            run,
+            definition,
+            executor,
+            calls,
+        }: &InterruptedRun,
+        below: Option<&ParentLink>,
+    ) -> Result<SpawnResult> {
+        let inner = &self.inner;
+        let mut outcomes = Vec::new();
+        for call in calls {
+            let came = self.finish_call(paused, call).await?;
+            outcomes.push(ToolOutcome::completed(
+                &call.id,
+                RawJson::string(&recorded_results(&came)?),
+            ));
+        }
+        let slots = Arc::clone(&inner.slots);
+        let permit = paused
+            .token
+            .run_until_cancelled(slots.acquire_owned())
+            .await;
+        let Some(Ok(permit)) = permit else {
+            return stopped(paused).await;
+        };
+        let left = inner.left_by(run.id).await?;
+        let id = RunId(inner.store.backend().new_id());
+        let record = below.map(|below| {
+            let agent = SpawnedAgent {
+                run_id: Some(id),
+                error: None,
+                ..below.agent.clone()
+            };
+            let (call_id, count) = (below.call_id.clone(), below.count);
+            SpawnRecord {
+                call_id,
+                count,
+                agents: vec![agent],
+                at_ms: inner.now_ms(),
+            }
+            .encode()
+        });
+        let record = record.transpose()?;
+        let parent = below.zip(record.as_ref()).map(|(below, record)| ResumedBy {
+            recorder: &below.parent.recorder,
+            record,
+            allowed: &[RunStatus::Paused, RunStatus::Running],
+        });
+        let options = ResumeOptions {
+            max_steps: run.max_steps.into_iter().chain(definition.max_steps).min(),
+            max_total_steps: if inner.is_broken(Defect::LosesBudget) {
+                u32::MAX
+            } else {
+                inner.options.max_total_steps
+            },
+            dangling: Dangling::Answer(outcomes),
+            id: Some(id),
+            ..ResumeOptions::default()
+        };
+        let starting = inner.starting(vec![id]);
+        // Whoever cancels the parent either finds the new run below it, or keeps it from being there.
+        let pass = match below {
+            Some(below) => Some(below.parent.spawn_guard().await),
+            None => None,
+        };
+        if paused.token.is_cancelled() {
+            return stopped(paused).await;
+        }
+        let resumed = inner
+            .store
+            .runs()
+            .resume_with_extras(run.id, &options, &ResumeExtras { parent })
+            .await?;
+        let waiting = left.take_over(&paused.space)?;
+        let beginning = Beginning {
+            recorder: resumed.recorder,
+            definition: Some(Arc::clone(definition)),
+            task: String::new(),
+            depth: paused.depth,
+            space: paused.space.clone(),
+            inbox: Inbox::new(waiting, inner.options.inbox_max),
+        };
+        let live = inner.enter(ActiveRun::new(beginning, below.map(|below| &below.parent)));
+        let timeout = below
+            .and_then(|below| below.agent.timeout_ms)
+            .or(definition.default_timeout_ms);
+        if inner.is_broken(Defect::StartsTwice) {
+            inner.begin(Arc::clone(&live), Arc::clone(executor), None, None);
+        }
+        inner.begin(
+            Arc::clone(&live),
+            Arc::clone(executor),
+            timeout.map(Duration::from_millis),
+            Some(permit),
+        );
+        drop((pass, starting));
+        live.ended.cancelled().await;
+        live.failure().map_or_else(|| Ok(live.result()), Err)
+    }
+
+    /// What became of a run, once it is over: somebody else may have gone on with it.
+    async fn over(&self, parent: &ActiveRun, run: &Run) -> Result<SpawnResult> {
+        if run.status != RunStatus::Running {
+            return Ok(SpawnResult::of(run.clone()));
+        }
+        let live = self.inner.arrived(run.id).await;
+        if let Some(live) = &live {
+            parent
+                .token
+                .run_until_cancelled(live.ended.cancelled())
+                .await;
+        }
+        let now = self.inner.store.runs().get(run.id).await?;
+        let failure = live.and_then(|live| live.failure());
+        Ok(SpawnResult::ended(
+            now.unwrap_or_else(|| run.clone()),
+            failure.as_ref(),
+        ))
+    }
+
+    /// What came of each request of a call, once those that were cut off have gone on.
+    async fn finish_call(
+        &self,
+        parent: &Arc<ActiveRun>,
+        call: &OpenCall,
+    ) -> Result<Vec<SpawnResult>> {
+        let came = (0..call.count).map(|index| async move {
+            let Some((agent, run)) = call.agents.get(&index) else {
+                return Ok(SpawnResult::refused(
+                    "",
+                    "it was not spawned: the process ended before",
+                ));
+            };
+            let Some(run) = run else {
+                let error = agent
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| "its run is not there".to_owned());
+                return Ok(SpawnResult::refused(&agent.agent_name, error));
+            };
+            if self.interrupted.contains_key(&run.id) {
+                let (parent, agent) = (Arc::clone(parent), agent.clone());
+                let below = ParentLink {
+                    parent,
+                    call_id: call.id.clone(),
+                    count: call.count,
+                    agent,
+                };
+                return Ok(self.resume_one(run.id, Some(below)).await);
+            }
+            let result = self.over(parent, run).await?;
+            // What it told the others stays told.
+            self.inner.left_by(run.id).await?.take_over(&parent.space)?;
+            Ok(result)
+        });
+        join_all(came).await.into_iter().collect()
+    }
+}
+
+/// What is told of a run that is to stop before it has gone on: what became of it, or that it is paused as it was, such as
+/// when somebody else went on with the run above it.
+async fn stopped(paused: &ActiveRun) -> Result<SpawnResult> {
+    paused.recorder.refresh().await?;
+    let run = paused.recorder.run();
+    if run.status == RunStatus::Paused && run.resumed_by.is_none() {
+        let message = format!(
+            "run {} was told to stop before it went on, and is paused as it was",
+            run.id
+        );
+        return Err(Error::new(ErrorKind::WrongStatus, message));
+    }
+    Ok(paused.result())
+}

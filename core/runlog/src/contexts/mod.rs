@@ -1,0 +1,14 @@
+//! Contexts: the messages, tool calls and tool results of one agent, as immutable events.
+//!
+//! [`Contexts`] works on the events of any instance, [`Context`] on the messages that one agent's model sees.
+
+pub(crate) mod context;
+pub(crate) mod events;
+
+pub use runlog_model::{
+    ContextEvent, ContextEventKind, DanglingToolCall, EventOptions, JsonText, Message, NewMessage,
+    NewToolCall, RawJson, Role, ToolResultMark, ToolStyle, read_json, read_value,
+};
+
+pub use context::{Context, RawMessage};
+pub use events::{AppendOptions, AppendResult, Contexts, EventPages, Followed};

@@ -1,0 +1,494 @@
+//! What is done to a session as a whole: starting it with its first agent, copying it, truncating it.
+
+use std::collections::HashMap;
+
+use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Error, Result, Store,
+    chats::{CopiedChat, Point},
+    contexts::events::stream_of,
+    sessions::{
+        NewSession,
+        catalog::{Change, Guard},
+        lookup::{check_free, check_unused, live_session, root_instance},
+    },
+    transcripts::keep::{Aside, aside_stream, envelope_matches},
+};
+
+/// How much of a session to copy, and what the copy is called.
+///
+/// ```
+/// use runlog::{NewMessage, NewSession, blocking::Store, sessions::CopySession};
+///
+/// let store = Store::in_memory();
+/// let (session, agent) = store.start_session(NewSession::titled("trip"), "planner")?;
+/// let context = store.context(agent.id)?;
+/// context.append_message(NewMessage::user("Oslo, please."))?;
+/// context.append_message(NewMessage::assistant("By train?"))?;
+///
+/// let copy = store.copy_session(session.id, &CopySession { up_to_sequence: Some(1), ..CopySession::default() })?;
+/// let again = store.context(copy.instances[0].instance.id)?;
+/// again.append_message(NewMessage::assistant("By ship?"))?;
+/// assert_eq!(again.get_messages()?[0], context.get_messages()?[0]);
+/// assert_ne!(again.get_messages()?[1], context.get_messages()?[1]);
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CopySession {
+    /// The last sequence to copy of the root instance's context; `None` copies all of it.
+    pub up_to_sequence: Option<u64>,
+    /// The external name of the copy.
+    pub name: Option<String>,
+    /// The title of the copy; `None` takes the source's.
+    pub title: Option<String>,
+}
+
+/// A copy of a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CopiedSession {
+    /// The new session.
+    pub session: Session,
+    /// Its instances, each with the one it is a copy of, the root first.
+    pub instances: Vec<CopiedInstance>,
+}
+
+/// A copy of an agent instance.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CopiedInstance {
+    /// What it is a copy of.
+    pub source: InstanceId,
+    /// The new instance.
+    pub instance: AgentInstance,
+}
+
+impl Store {
+    /// Makes a session and its root instance together. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
+    pub async fn start_session(
+        &self,
+        new: NewSession,
+        agent_name: &str,
+    ) -> Result<(Session, AgentInstance)> {
+        let session = self.session_from(&new);
+        let instance = AgentInstance {
+            id: InstanceId(self.backend().new_id()),
+            session_id: session.id,
+            agent_name: agent_name.to_owned(),
+            parent_instance_id: None,
+            created_at_ms: session.created_at_ms,
+        };
+        session.check()?;
+        instance.check()?;
+        check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
+        let guard = Guard::of_new(&new);
+        self.shared
+            .catalog
+            .change(|catalog| {
+                check_free(catalog, &session)?;
+                let events = vec![
+                    CatalogEvent::SessionCreated(session.clone()),
+                    CatalogEvent::InstanceCreated(instance.clone()),
+                ];
+                Ok((
+                    Change {
+                        events,
+                        guard,
+                        ..Change::default()
+                    },
+                    (session.clone(), instance.clone()),
+                ))
+            })
+            .await
+    }
+
+    /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was
+    /// imported, and of what it has as a chat, all of it or nothing. No content is copied, however long the contexts are. Durable when it returns.
+    ///
+    /// Messages and steps of the copied chat are as they were, with ids of their own (message, step, request and stack
+    /// ids name one thing in the whole store): a request that was interrupted can be resumed in both.
+    ///
+    /// With a point, the root instance's context is copied up to there, and those of the other instances as far as they had
+    /// been written before the first event that isn't copied: by the order of the log, not by the clock. An instance
+    /// whose context was still empty then is copied if its time of creation says that it was there. Of the chat, it is
+    /// what had been saved before the first event that isn't copied, without the requests that began after the last
+    /// one that is; and of what was kept beside the contexts, what stands before that event.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
+    /// instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
+    pub async fn copy_session(
+        &self,
+        source: SessionId,
+        options: &CopySession,
+    ) -> Result<CopiedSession> {
+        let (original, instances) = self
+            .shared
+            .catalog
+            .read(|catalog| {
+                let session = live_session(catalog, source)?.clone();
+                let instances: Vec<AgentInstance> = catalog.instances(source).cloned().collect();
+                Ok::<_, Error>((session, instances))
+            })
+            .await??;
+        let cut = match options.up_to_sequence {
+            Some(up_to) => Some(self.cut_at(source, up_to).await?),
+            None => None,
+        };
+        let mut session = self.copy_of(&original, options);
+        session.check()?;
+        let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
+        let copied = self.copies_of(&instances, &lasts, cut.as_ref(), session.id);
+        let point = cut.as_ref().map(|cut| cut.point);
+        let chat_id = session
+            .name
+            .clone()
+            .unwrap_or_else(|| session.id.to_string());
+        let chat = self
+            .chat_to_copy(source, session.id, chat_id, point)
+            .await?;
+        if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
+            fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
+        }
+        let mut ops = forks_of(&copied, &lasts);
+        ops.extend(self.aside_to_copy(source, session.id, point).await?);
+        ops.extend(chat.iter().flat_map(CopiedChat::ops));
+
+        let events: Vec<CatalogEvent> =
+            std::iter::once(CatalogEvent::SessionCreated(session.clone()))
+                .chain(
+                    copied
+                        .iter()
+                        .map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())),
+                )
+                // What is copied has ids of its own, which whoever looks for ids is told by this.
+                .chain(chat.iter().map(|_| {
+                    CatalogEvent::ChatTouched(ChatTouched {
+                        id: session.id,
+                        at_ms: 0,
+                    })
+                }))
+                .collect();
+        let guard = if options.name.is_some() {
+            Guard::Unchanged
+        } else {
+            Guard::Any
+        };
+        self.shared
+            .catalog
+            .change(|catalog: &Catalog| {
+                live_session(catalog, source)?;
+                check_free(catalog, &session)?;
+                Ok((
+                    Change {
+                        events: events.clone(),
+                        ops: ops.clone(),
+                        guard,
+                    },
+                    (),
+                ))
+            })
+            .await?;
+        Ok(CopiedSession {
+            session,
+            instances: copied,
+        })
+    }
+
+    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
+    /// imported, and says how many they were: the session then goes on from there. The contexts of other instances
+    /// stay. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
+    pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
+        let root = self.root_instance(session).await?;
+        let contexts = self.contexts();
+        // Both at once: once the events are gone, nothing tells any more what stood beside them.
+        contexts
+            .delete_events_with(root.id, after_sequence, || {
+                self.aside_to_truncate(session, &root, after_sequence)
+            })
+            .await
+    }
+
+    /// What takes a fork of what is kept beside a session's contexts.
+    async fn aside_to_copy(
+        &self,
+        source: SessionId,
+        copy: SessionId,
+        point: Option<Point>,
+    ) -> Result<Option<Op<'static>>> {
+        let (parent, child) = (aside_stream(source), aside_stream(copy));
+        let Some(info) = self.backend().stream(parent).await? else {
+            return Ok(None);
+        };
+        let at = match point.and_then(|point| point.next) {
+            Some(next) => self.aside_before(parent, info.last_sequence, next).await?,
+            None => info.last_sequence,
+        };
+        Ok((at > Sequence::ZERO).then_some(Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }))
+    }
+
+    /// What forgets what is kept beside the events after a sequence of a session's root instance.
+    async fn aside_to_truncate(
+        &self,
+        session: SessionId,
+        root: &AgentInstance,
+        after_sequence: u64,
+    ) -> Result<Option<Op<'static>>> {
+        let stream = aside_stream(session);
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(None);
+        };
+        let Some(next) = self
+            .contexts()
+            .event(root.id, after_sequence.saturating_add(1))
+            .await?
+        else {
+            return Ok(None);
+        };
+        let after = self
+            .aside_before(stream, info.last_sequence, next.position)
+            .await?;
+        let expected = Expected::Last(info.last_sequence);
+        Ok((after < info.last_sequence).then_some(Op::Truncate {
+            stream,
+            expected,
+            after,
+        }))
+    }
+
+    /// The last record of a stream that stands before a position: found by halving, since positions grow with sequences.
+    pub(crate) async fn last_before(
+        &self,
+        stream: StreamId,
+        last: Sequence,
+        position: u64,
+    ) -> Result<Option<Record>> {
+        let (mut first, mut end) = (1, last.0 + 1);
+        let mut before = None;
+        while first < end {
+            let middle = Sequence(first + (end - first) / 2);
+            let one = ReadOptions {
+                first: middle,
+                last: middle,
+                ..ReadOptions::default()
+            };
+            let page = self.backend().read(stream, one).await?;
+            match page.records.into_iter().next() {
+                Some(record) if record.position.0 < position => {
+                    first = middle.0 + 1;
+                    before = Some(record);
+                }
+                _ => end = middle.0,
+            }
+        }
+        Ok(before)
+    }
+
+    /// The last sequence of an aside that belongs to what comes before the event at a position.
+    async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
+        let Some(record) = self.last_before(aside, last, event).await? else {
+            return Ok(Sequence::ZERO);
+        };
+        // The event's own envelope stands right before it.
+        let is_own = envelope_matches(record.position, Position(event))
+            && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
+        Ok(if is_own {
+            Sequence(record.sequence.0 - 1)
+        } else {
+            record.sequence
+        })
+    }
+
+    fn copy_of(&self, source: &Session, options: &CopySession) -> Session {
+        let new = NewSession {
+            name: options.name.clone(),
+            project: source.project.clone(),
+            title: options.title.clone().or_else(|| source.title.clone()),
+            metadata: source.metadata.clone(),
+            ..NewSession::default()
+        };
+        Session {
+            copied_from: Some(source.id),
+            chat: source.chat.clone(),
+            ..self.session_from(&new)
+        }
+    }
+
+    /// Which instance is cut, where, and what time that was.
+    async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
+        let root = self
+            .shared
+            .catalog
+            .with_state(|catalog| root_instance(catalog, session).cloned())?;
+        let contexts = self.contexts();
+        let last = contexts.last_sequence(root.id).await?;
+        if up_to > last {
+            return Err(Error::invalid(format!(
+                "the context of session {session} ends at sequence {last}, before {up_to}; copy up to at most {last}"
+            )));
+        }
+        let event = contexts.event(root.id, up_to).await?;
+        let next = contexts
+            .event(root.id, up_to + 1)
+            .await?
+            .map(|event| event.position);
+        let point = Point {
+            last: event.as_ref().map_or(0, |event| event.position),
+            next,
+        };
+        let time_ms = event.map_or(root.created_at_ms, |event| event.created_at_ms);
+        Ok(Cut {
+            instance: root.id,
+            up_to,
+            time_ms,
+            point,
+        })
+    }
+
+    /// Where each instance's context ended, at the point if there is one.
+    async fn lasts_at(
+        &self,
+        instances: &[AgentInstance],
+        cut: Option<&Cut>,
+    ) -> Result<HashMap<InstanceId, Written>> {
+        let mut lasts = HashMap::new();
+        for instance in instances {
+            let stream = stream_of(instance.id);
+            let Some(info) = self.backend().stream(stream).await? else {
+                continue;
+            };
+            let last = match cut {
+                Some(cut) if cut.instance == instance.id => Sequence(cut.up_to),
+                Some(Cut {
+                    point:
+                        Point {
+                            next: Some(next), ..
+                        },
+                    ..
+                }) => {
+                    let before = self.last_before(stream, info.last_sequence, *next).await?;
+                    before.map_or(Sequence::ZERO, |record| record.sequence)
+                }
+                _ => info.last_sequence,
+            };
+            lasts.insert(
+                instance.id,
+                Written {
+                    last,
+                    is_more: last < info.last_sequence,
+                },
+            );
+        }
+        Ok(lasts)
+    }
+
+    /// New instances for those that are copied, in the same order, so that a parent comes before its children.
+    fn copies_of(
+        &self,
+        instances: &[AgentInstance],
+        lasts: &HashMap<InstanceId, Written>,
+        cut: Option<&Cut>,
+        session: SessionId,
+    ) -> Vec<CopiedInstance> {
+        let mut new_ids: HashMap<InstanceId, InstanceId> = HashMap::new();
+        let mut copies = Vec::new();
+        for source in instances {
+            let was_there = cut.is_none_or(|cut| {
+                source.id == cut.instance
+                    || match lasts.get(&source.id) {
+                        Some(written) if written.last > Sequence::ZERO => true,
+                        // One that wrote only later was made before only if the clock says so, and not at the same moment.
+                        Some(written) if written.is_more => source.created_at_ms < cut.time_ms,
+                        _ => source.created_at_ms <= cut.time_ms,
+                    }
+            });
+            let parent = source
+                .parent_instance_id
+                .map(|parent| new_ids.get(&parent).copied());
+            // An instance whose parent isn't copied would hang in the air.
+            if !was_there || parent == Some(None) {
+                continue;
+            }
+            let id = InstanceId(self.backend().new_id());
+            new_ids.insert(source.id, id);
+            let instance = AgentInstance {
+                id,
+                session_id: session,
+                agent_name: source.agent_name.clone(),
+                parent_instance_id: parent.flatten(),
+                // Its own time stays, so that a copy of the copy finds the same instances at the same point.
+                created_at_ms: source.created_at_ms,
+            };
+            copies.push(CopiedInstance {
+                source: source.id,
+                instance,
+            });
+        }
+        copies
+    }
+}
+
+fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> Vec<Op<'static>> {
+    let written = copies
+        .iter()
+        .filter_map(|copy| Some((copy, lasts.get(&copy.source)?.last)));
+    let written = written.filter(|(_, last)| *last > Sequence::ZERO);
+    let fork = |(copy, at): (&CopiedInstance, Sequence)| {
+        let (parent, child) = (stream_of(copy.source), stream_of(copy.instance.id));
+        Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }
+    };
+    written.map(fork).collect()
+}
+
+/// How far a context is copied.
+struct Written {
+    last: Sequence,
+    /// Whether there is more that isn't copied.
+    is_more: bool,
+}
+
+/// The point up to which a session is copied.
+struct Cut {
+    instance: InstanceId,
+    up_to: u64,
+    time_ms: u64,
+    point: Point,
+}
+
+impl Guard {
+    /// What making this session needs of the catalog.
+    pub(crate) fn of_new(new: &NewSession) -> Self {
+        if new.name.is_some() || new.id.is_some() {
+            Self::Unchanged
+        } else {
+            Self::Any
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Which [`Format`] a source has.
+
+use super::{
+    json::{fields, for_each_element, string},
+    values::Format,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The most lines that are looked at to tell a format.
+const LINES_MAX: usize = 100;
+
+/// Tells which format a transcript has, from its beginning.
+///
+/// The first of its first 100 lines that tells the format decides, so one odd line before it does no harm. A
+/// source whose first line is not a whole JSON value is taken for one value over several lines.
+///
+/// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput) when nothing tells the format: the message says what was found.
+///
+/// ```
+/// use runlog::transcripts::{Format, detect};
+/// let line = br#"{"messages":[{"role":"user","content":"hi"}]}"#;
+/// assert_eq!(detect(line).unwrap(), Format::OpenAi);
+/// assert!(detect(b"a,b,c\n1,2,3\n").is_err());
+/// ```
+pub fn detect(bytes: &[u8]) -> Result<Format> {
+    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    let mut lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty());
+    let Some(first) = lines.next() else {
+        return Err(empty());
+    };
+    let second = lines.clone().next();
+    // The second line is looked at only where the first doesn't tell.
+    let undecided = second.filter(|_| is_document(first, None));
+    if [Some(first), undecided]
+        .into_iter()
+        .flatten()
+        .any(|line| line.contains(&0))
+    {
+        return Err(not_text());
+    }
+    if is_document(first, second) {
+        return document(bytes).ok_or_else(|| unknown(first));
+    }
+    for looked_at in std::iter::once(first).chain(lines).take(LINES_MAX) {
+        if looked_at.contains(&0) {
+            return Err(not_text());
+        }
+        if let Some(format) = line(looked_at) {
+            return Ok(format);
+        }
+    }
+    Err(unknown(first))
+}
+
+/// What is told of a source with a NUL byte where its format is looked for: no JSON has it as such.
+pub(super) fn not_text() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "not text: there is a NUL byte near its beginning; a transcript is JSON in UTF-8",
+    )
+}
+
+/// The mark that some programs begin a UTF-8 file with.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether a source that begins with these lines is one value over several lines. The second one is needed only
+/// when the first doesn't tell.
+pub(super) fn is_document(first: &[u8], second: Option<&[u8]>) -> bool {
+    let unfinished = |line| {
+        let read: std::result::Result<serde::de::IgnoredAny, _> = serde_json::from_slice(line);
+        read.is_err_and(|error| error.is_eof())
+    };
+    unfinished(first) && !second.is_some_and(|line| line.starts_with(b"{") && !unfinished(line))
+}
+
+/// The format that one line tells, if it tells one.
+pub(super) fn line(line: &[u8]) -> Option<Format> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    if text.starts_with('[') {
+        return is_array_of_chats(text).then_some(Format::OpenAi);
+    }
+    let names = [
+        "runlog",
+        "history",
+        "trajectory",
+        "messages",
+        "traj",
+        "message",
+        "role",
+        "type",
+        "sessionId",
+        "uuid",
+        "leafUuid",
+    ];
+    let [
+        runlog,
+        history,
+        trajectory,
+        messages,
+        traj,
+        message,
+        role,
+        kind,
+        session_id,
+        uuid,
+        leaf,
+    ] = fields(text, names).ok()?;
+    let is_array = |value: Option<&str>| value.is_some_and(|value| value.starts_with('['));
+    let is_object = |value: Option<&str>| value.is_some_and(|value| value.starts_with('{'));
+    if runlog.is_some() {
+        Some(Format::Runlog)
+    } else if is_array(history) || is_array(trajectory) {
+        Some(Format::SweAgent)
+    } else if is_array(messages) || is_array(traj) {
+        Some(Format::OpenAi)
+    } else if kind.is_some() && [session_id, uuid, leaf].iter().any(Option::is_some) {
+        Some(Format::ClaudeCode)
+    } else if role.and_then(string).is_some() || is_object(message) {
+        Some(Format::OpenAi)
+    } else {
+        None
+    }
+}
+
+/// Whether a JSON array's first element is a chat message, or a run with messages.
+pub(super) fn is_array_of_chats(text: &str) -> bool {
+    let mut first = None;
+    let read = for_each_element(text, |element| {
+        first.get_or_insert(element);
+    });
+    let is_chat = |element: &str| {
+        element.starts_with('{') && line(element.as_bytes()) == Some(Format::OpenAi)
+    };
+    read.is_ok() && first.is_some_and(is_chat)
+}
+
+/// The format of one value over several lines. Where it is broken, its field names tell.
+pub(super) fn document(bytes: &[u8]) -> Option<Format> {
+    line(bytes).or_else(|| {
+        let has = |name: &str| {
+            bytes
+                .windows(name.len())
+                .any(|window| window == name.as_bytes())
+        };
+        if has("\"trajectory\"") || has("\"history\"") {
+            Some(Format::SweAgent)
+        } else if has("\"messages\"") {
+            Some(Format::OpenAi)
+        } else {
+            None
+        }
+    })
+}
+
+pub(super) fn empty() -> Error {
+    Error::new(ErrorKind::InvalidInput, "no transcript in it: it is empty")
+}
+
+/// Nothing told the format of a source whose first line is `bytes`.
+pub(super) fn unknown(bytes: &[u8]) -> Error {
+    let first: String = String::from_utf8_lossy(&bytes[..bytes.len().min(240)])
+        .trim_start()
+        .chars()
+        .take(60)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let formats = Format::ALL.map(Format::name).join(", ");
+    let what = format!(
+        "can't tell its format: expected one of {formats}, found text that begins with `{first}`"
+    );
+    Error::new(ErrorKind::InvalidInput, what)
+}
+
+/// Whether so many lines without a clue are enough to give up.
+pub(super) const fn gives_up_after(lines: usize) -> bool {
+    lines >= LINES_MAX
+}

@@ -1,0 +1,257 @@
+//! Writing what a transcript is kept as: [`EntryBatch`]es, each of which is there whole or not at all.
+//!
+//! A session that fits into one batch is made by it, with its instances, its entries and what stood around them, so that
+//! no crash leaves a part of it. A longer one takes several, and a crash may come between them: so the first says in a
+//! stream of the session's own that an import has begun, and the last that it is done. Whoever imports the session
+//! again finds the mark, and knows that there is something to complete.
+
+use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated,
+};
+use uuid::Uuid;
+
+use super::keep::EntryBatch;
+use crate::{
+    Error, ErrorKind, Result, Store,
+    sessions::{
+        NewSession,
+        catalog::Change,
+        lookup::{check_free, check_id, check_unused, live_session},
+    },
+};
+
+/// The stream of a session's marks: its id is the session's with these bytes mixed in.
+const MARKS: [u8; 16] = *b"runlog:import:01";
+
+/// How far the import of a session has come that takes more than one batch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ImportMark {
+    /// An import has made the session, and has more to write to it.
+    Creating,
+    /// An import has added to a session that was there before, and has more to write to it.
+    Adding,
+    /// Everything was written.
+    Done,
+}
+
+impl ImportMark {
+    const ALL: [Self; 3] = [Self::Creating, Self::Adding, Self::Done];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Adding => "adding",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// What a batch says of its session, beside the entries.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    new_session: Option<NewSession>,
+    new_instances: Vec<AgentInstance>,
+    is_archived: bool,
+    mark: Option<ImportMark>,
+}
+
+impl About {
+    pub(super) fn is_empty(&self) -> bool {
+        self.new_session.is_none()
+            && self.new_instances.is_empty()
+            && !self.is_archived
+            && self.mark.is_none()
+    }
+}
+
+/// What [`Store::write_entries`] does beside writing the entries.
+impl EntryBatch {
+    /// Has the batch make its session; the id is the one that the batch is for.
+    pub fn create_session(&mut self, new: NewSession) {
+        self.about.new_session = Some(NewSession {
+            id: Some(self.session),
+            ..new
+        });
+    }
+
+    /// Has the batch make an instance of its session. Those that it hangs on come before it.
+    pub fn create_instance(&mut self, instance: AgentInstance) {
+        self.about.new_instances.push(AgentInstance {
+            session_id: self.session,
+            ..instance
+        });
+    }
+
+    /// Has the batch put its session away.
+    pub fn archive_session(&mut self) {
+        self.about.is_archived = true;
+    }
+
+    /// Has the batch say how far the import of its session has come.
+    pub fn mark(&mut self, mark: ImportMark) {
+        self.about.mark = Some(mark);
+    }
+}
+
+impl Store {
+    /// Writes a batch of entries, with the session and the instances that it makes: all of it or nothing. Durable when
+    /// it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when the session or the parent of an instance isn't there,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or the session's name is taken,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what is refused.
+    pub async fn write_entries(&self, batch: &EntryBatch) -> Result<()> {
+        let about = &batch.about;
+        let mut ops = batch.batch().ops;
+        if let Some(mark) = about.mark {
+            let record = NewRecord {
+                kind: Kind::DATA,
+                meta: mark.name().as_bytes(),
+                payload: &[],
+            };
+            let stream = marks_of(batch.session);
+            ops.push(Op::Append {
+                stream,
+                expected: Expected::Any,
+                records: vec![record],
+            });
+        }
+        let new_session = about.new_session.as_ref().map(|new| self.session_from(new));
+        new_session
+            .as_ref()
+            .map_or(Ok(()), runlog_model::Session::check)?;
+        about
+            .new_instances
+            .iter()
+            .try_for_each(AgentInstance::check)?;
+        let new_ids = new_session
+            .iter()
+            .map(|it| it.id.0)
+            .chain(about.new_instances.iter().map(|it| it.id.0));
+        for id in new_ids {
+            check_unused(&**self.backend(), Some(id)).await?;
+        }
+        let at_ms = self.backend().now_ms();
+        let changes = SessionChanges {
+            status: Some(SessionStatus::Archived),
+            ..SessionChanges::default()
+        };
+        let archived = about.is_archived.then(|| {
+            CatalogEvent::SessionUpdated(SessionUpdated {
+                id: batch.session,
+                at_ms,
+                changes,
+            })
+        });
+        if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
+            self.shared
+                .catalog
+                .read(|catalog| live_session(catalog, batch.session).map(drop))
+                .await??;
+            return self.backend().commit(Batch::new(ops)).await.map(drop);
+        }
+        self.shared
+            .catalog
+            .change(|catalog| {
+                match &new_session {
+                    Some(session) => check_free(catalog, session)?,
+                    None => live_session(catalog, batch.session).map(drop)?,
+                }
+                check_instances(catalog, &about.new_instances)?;
+                let session = new_session
+                    .iter()
+                    .cloned()
+                    .map(CatalogEvent::SessionCreated);
+                let instances = about
+                    .new_instances
+                    .iter()
+                    .cloned()
+                    .map(CatalogEvent::InstanceCreated);
+                let events = session.chain(instances).chain(archived.clone()).collect();
+                Ok((
+                    Change {
+                        events,
+                        ops: ops.clone(),
+                        ..Change::default()
+                    },
+                    (),
+                ))
+            })
+            .await
+    }
+
+    /// How far an import of this session has come that took more than one batch; `None` where one was enough, or
+    /// the session wasn't imported.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>> {
+        let newest = ReadOptions {
+            direction: Direction::Backward,
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        match self.backend().read(marks_of(session), newest).await {
+            Ok(page) => Ok(page.records.first().and_then(|record| {
+                ImportMark::ALL
+                    .into_iter()
+                    .find(|mark| mark.name().as_bytes() == &record.meta[..])
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a new session or instance may have this id: nothing has it, or had it before it was deleted.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn is_id_free(&self, id: Uuid) -> Result<bool> {
+        if self
+            .shared
+            .catalog
+            .read(|catalog| check_id(catalog, id).is_err())
+            .await?
+        {
+            return Ok(false);
+        }
+        match check_unused(&**self.backend(), Some(id)).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Checks that new instances have ids of their own, and parents in their session.
+fn check_instances(catalog: &Catalog, new: &[AgentInstance]) -> Result<()> {
+    for (place, instance) in new.iter().enumerate() {
+        check_id(catalog, instance.id.0)?;
+        let before = new.get(..place).unwrap_or_default();
+        if before.iter().any(|it| it.id == instance.id) {
+            let message = format!("the batch makes the agent instance {} twice", instance.id);
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        let Some(parent) = instance.parent_instance_id else {
+            continue;
+        };
+        let found = before
+            .iter()
+            .find(|it| it.id == parent)
+            .or_else(|| catalog.instance(parent));
+        if found.is_none_or(|it| it.session_id != instance.session_id) {
+            return Err(Error::not_found(format!(
+                "session {} has no agent instance {parent} to be the parent; make it first",
+                instance.session_id
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The stream of a session's marks.
+pub(crate) fn marks_of(session: SessionId) -> StreamId {
+    super::keep::stream_beside(session, MARKS)
+}
