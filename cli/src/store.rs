@@ -13,8 +13,7 @@ pub(crate) use runlog::engine::{Salvage, Salvaged};
 use runlog::log::{Position, ReadOptions, Record, Repair, Sequence, StreamId, Verification};
 use runlog::{
     AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
-    blocking::Store, contexts::ContextEvent, engine::SystemHost, flows::ListFlows, runs::ListRuns,
-    sessions::ListSessions, transcripts::StoredEvent,
+    blocking::Store, engine::SystemHost, flows::ListFlows, runs::ListRuns, sessions::ListSessions,
 };
 
 use crate::{
@@ -527,20 +526,6 @@ impl Owners {
         }
         Ok(self.known.get(&stream).and_then(Option::as_ref))
     }
-}
-
-/// The event that a record of an instance's stream is.
-pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextEvent> {
-    let stored = StoredEvent {
-        position: record.position.0,
-        sequence: record.sequence.0,
-        time_ms: record.time_ms,
-        kind: record.kind.0,
-        redacted: record.redacted,
-        meta: &record.meta,
-        payload: record.payload.clone(),
-    };
-    Ok(ContextEvent::decode(instance, stored)?)
 }
 
 /// The last position of the log that is durable.

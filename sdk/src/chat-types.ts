@@ -1,6 +1,5 @@
 import type {
   Chat,
-  ChatFilter as GivenFilter,
   ChatList as ToldList,
   NewChat as GivenChat,
   NewChatMessage as GivenMessage,
@@ -20,12 +19,6 @@ export type NewStep = Omit<GivenStep, "id" | "updatedAt" | "chatId"> & {
   chatId: string;
 };
 
-/** Which chats to list, and which page of them. */
-export type ChatFilter = Omit<GivenFilter, "pagesize"> & {
-  /** How many chats a page has; 20 when left out. */
-  pageSize?: number | undefined;
-};
-
 /** One page of chats, and how many there are. */
 export type ChatList = Page<Chat> &
   Omit<ToldList, "pagesize" | "pagecount"> & {
@@ -34,11 +27,6 @@ export type ChatList = Page<Chat> &
     /** How many pages there are. */
     pageCount: number;
   };
-
-/** A filter with the names of the core's. @internal */
-export function givenFilter({ pageSize, ...filter }: ChatFilter): GivenFilter {
-  return { ...filter, pagesize: pageSize };
-}
 
 /** A list with the names that it has here. @internal */
 export function chatListOf({ pagesize: pageSize, pagecount: pageCount, ...list }: ToldList): ChatList {

@@ -1,17 +1,16 @@
 import {
-  type ChatFilter,
   type ChatList,
   type NewChat,
   type NewChatMessage,
   type NewStep,
   chatListOf,
-  givenFilter,
 } from "./chat-types.js";
 import { listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid } from "./error.js";
 import type { ResumptionCalls, StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
+  ChatFilter,
   ChatMessage,
   ImportReport,
   ListSteps,
@@ -113,7 +112,7 @@ export class Chats {
    * order that has none.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
-    return chatListOf(await this.#handle.value("listChats", givenFilter(objectOf(filter, "which chats to list"))));
+    return chatListOf(await this.#handle.value("listChats", filter));
   }
 
   /**
@@ -251,7 +250,7 @@ export class Chats {
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = objectOf(request, "a request");
-    const args = { chat: chatId, request: rest, message: { ...message, role: message.role ?? "user" } };
+    const args = { chat: chatId, request: rest, message: { ...message, role: message?.role ?? "user" } };
     return requestOf(await this.#handle.made("beginRequest", args));
   }
 

@@ -100,7 +100,7 @@ export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
 export type { ImportOptions } from "./archives.js";
 export type { LogOptions, SharedStore } from "./store-types.js";
-export type { CopiedSession, Session, StartedSession } from "./sessions.js";
+export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
 export type {
   ContextChange,
   ContextEvent,
@@ -162,7 +162,7 @@ export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
 export type * from "./flow-types.js";
 export type { Chats, NewRequest, ResumeChatOptions, Resumption, UserMessage } from "./chats.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
-export type { ChatFilter, ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
+export type { ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
 export type { Updates } from "./updates.js";
 export type {
   AgentDefinition,
@@ -174,6 +174,7 @@ export type {
   Backup,
   BackupOptions,
   Chat,
+  ChatFilter,
   ChatMessage,
   ChatOrder,
   ChatRole,
@@ -216,7 +217,6 @@ export type {
   RunStatus,
   RunSummary,
   RunningNode,
-  SessionChanges,
   SessionStatus,
   SpawnRequest,
   SpawnResult,

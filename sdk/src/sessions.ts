@@ -1,7 +1,11 @@
+import type { StoreCalls } from "./generated/calls.js";
 import type { AgentInstance, CopiedSession as ToldCopy, Session as ToldSession } from "./generated/types.js";
 
 /** One conversation or task, with the agent instances that worked on it. */
 export type Session = Omit<ToldSession, "chat">;
+
+/** New values for some fields of a session; what is left out stays as it was. */
+export type SessionChanges = Omit<StoreCalls["updateSession"]["args"], "id">;
 
 /** A copy of a session. */
 export type CopiedSession = Omit<ToldCopy, "session"> & {

@@ -23,12 +23,11 @@ import type {
   NewInstance,
   NewSession,
   Recovery,
-  SessionChanges,
   Stat,
   Verification,
 } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
-import { type CopiedSession, type Session, type StartedSession, sessionOf } from "./sessions.js";
+import { type CopiedSession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
 import type { LogOptions, SharedStore } from "./store-types.js";
 import { Streams, scanPage } from "./streams.js";
 import { encodeArguments } from "./json.js";
@@ -134,7 +133,7 @@ export class Store implements AsyncDisposable {
    * over its limit.
    */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
-    return sessionOf(await this.#handle.value("updateSession", { id, changes }));
+    return sessionOf(await this.#handle.value("updateSession", { id, ...changes }));
   }
 
   /**

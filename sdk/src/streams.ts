@@ -1,3 +1,4 @@
+import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Durability, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
@@ -333,10 +334,10 @@ export class Streams {
     checkLimit(limit);
     const wire = { stream, ...range };
     let left = Math.min(limit, ALL);
-    const read = async () => this.#handle.bytes("read", { ...wire, limit: left }, undefined, { signal });
+    const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;
     while (reading !== undefined) {
-      const page: P = unpack(await reading);
+      const page: P = unpack(bytesOf(await reading));
       const items = itemsOf(page);
       left -= items.length;
       if (range.backward) wire.last = page.next;

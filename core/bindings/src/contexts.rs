@@ -6,7 +6,7 @@ use runlog::{
     AgentInstance, ErrorKind, InstanceId, Message, RawJson, Role, RunId, Store,
     contexts::{
         AppendOptions, AppendResult, ContextEvent, ContextEventKind, DanglingToolCall,
-        EventOptions, Followed, RawMessage, ToolResultMark,
+        EventOptions, Followed, RawMessage, ToolMark,
     },
 };
 use serde::Serialize;
@@ -27,7 +27,7 @@ struct ContextEventHead {
     event_type: ContextEventKind,
     tool_call_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tool_results: Vec<ToolResultMark>,
+    tool_results: Vec<ToolMark>,
     run_id: Option<RunId>,
     step_number: Option<u32>,
     created_at_ms: u64,

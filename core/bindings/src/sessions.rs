@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AgentInstance, InstanceId, NewInstance, NewSession, Page, Session, SessionId,
-    sessions::{CopiedSession, CopySession, ListSessions, SessionChanges},
+    AgentInstance, InstanceId, NewInstance, NewSession, Page, RawJson, Session, SessionId,
+    sessions::{CopiedSession, CopySession, ListSessions, SessionChanges, SessionStatus},
 };
 
 use crate::{
@@ -25,8 +25,18 @@ calls! {
         of.read(async move { store.find_session(&text).await });
     listSessions(options: ListSessions) -> Page<Session> =>
         of.read(async move { store.list_sessions(&options).await });
-    updateSession { id: SessionId, #[serde(default)] changes: SessionChanges } -> Session =>
-        write(async move { store.update_session(id, changes).await });
+    updateSession {
+        id: SessionId,
+        /// The title; an empty one takes the title away.
+        title: Option<String>,
+        /// Whether it is in use.
+        status: Option<SessionStatus>,
+        /// The metadata, replaced as a whole.
+        metadata: Option<RawJson>,
+    } -> Session => {
+        let changes = SessionChanges { title, status, metadata };
+        write(async move { store.update_session(id, changes).await })
+    };
     archiveSession { id: SessionId } -> Session =>
         write(async move { store.archive_session(id).await });
     unarchiveSession { id: SessionId } -> Session =>

@@ -6,9 +6,9 @@ use runlog_log::{Backup, BackupOptions};
 
 #[cfg(doc)]
 use crate::ErrorKind;
-use crate::{Result, blocking::Store};
+use crate::{Result, Store};
 
-impl crate::Store {
+impl Store {
     /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
     /// sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a
     /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
@@ -32,35 +32,5 @@ impl crate::Store {
     pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
         let done = self.backend().maintenance();
         pollster::block_on(done.backup(folder.as_ref(), options))
-    }
-}
-
-impl Store {
-    /// As [`crate::Store::backup`].
-    ///
-    /// ```
-    /// use runlog::{NewSession, blocking::Store};
-    ///
-    /// let folder = tempfile::tempdir().unwrap();
-    /// let store = Store::open(folder.path().join("store"))?;
-    /// store.create_session(NewSession::titled("trip"))?;
-    /// store.backup(folder.path().join("backup"))?;
-    /// let restored = Store::open_read_only(folder.path().join("backup"))?;
-    /// assert_eq!(restored.list_sessions(&Default::default())?.sessions.len(), 1);
-    /// # Ok::<(), runlog::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As there.
-    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
-        self.to_async().backup(folder)
-    }
-
-    /// As [`crate::Store::backup_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
-        self.to_async().backup_with(folder, options)
     }
 }

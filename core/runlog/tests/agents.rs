@@ -108,11 +108,7 @@ fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store
     );
     assert!(agents.list_available_agents(Some("p")).unwrap().is_empty());
     assert_eq!(
-        agents
-            .list(&ListAgents::of(Some("q")))
-            .unwrap()
-            .items
-            .len(),
+        agents.list(&ListAgents::of(Some("q"))).unwrap().items.len(),
         1
     );
     let again = agents.delete(Some("p"), "coder").unwrap_err();

@@ -904,7 +904,11 @@ fn chats_are_listed_by_page_and_by_cursor(store: &blocking::Store) {
                 ..ChatFilter::default()
             })
             .unwrap();
-        let ids: String = list.items.iter().map(|chat| chat.chat_id.as_str()).collect();
+        let ids: String = list
+            .items
+            .iter()
+            .map(|chat| chat.chat_id.as_str())
+            .collect();
         (ids, list.page, list.pagesize, list.pagecount, list.total)
     };
     assert_eq!(page(1, 3), ("654".into(), 1, 3, 3, 7));

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, Run, RunId, RunStatus, Session,
+    AgentInstance, Page, Run, RunId, RunStatus, Session,
     blocking::Store,
-    Page,
     runs::{ListRunMessages, ListToolCalls, ToolCall, ToolCallStatus, pause_reason},
 };
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{copied::id_in_copy, event::MESSAGE_SAVED};
+use super::{ChatEvent, ChatMessage, ChatRole, Step, StepStatus, id_in_copy};
 use crate::{
-    ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus,
+    Error, Result, SessionId,
+    kinds::MESSAGE_SAVED,
     limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
 };
 
@@ -85,12 +86,12 @@ pub enum Touched<'a> {
 ///
 /// ```
 /// use runlog_model::MessageFilter;
-/// let filter: MessageFilter = serde_json::from_str(r#"{"request_id":"req_1","limit":10}"#).unwrap();
+/// let filter: MessageFilter = serde_json::from_str(r#"{"requestId":"req_1","limit":10}"#).unwrap();
 /// assert_eq!(filter, MessageFilter { request_id: Some("req_1".into()), limit: 10, ..MessageFilter::default() });
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MessageFilter {
     /// Only those of this request.
     #[serde(skip_serializing_if = "Option::is_none")]

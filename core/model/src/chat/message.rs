@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    check::{given_sequence, length, object, required, sequence},
-    overlay,
-};
 use crate::{
-    RawJson, Result, Timestamp, Updates, extra,
+    RawJson, Result, Timestamp, Updates,
+    check::{given_sequence, length, object, required, sequence},
+    json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
 };
 
@@ -55,7 +53,7 @@ pub struct ChatMessage {
     #[serde(rename = "type")]
     pub message_type: String,
     /// What it shows, a JSON object kept byte for byte.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::raw_json::JsonObject"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::json::raw::JsonObject"))]
     pub props: RawJson,
     /// The block it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +77,7 @@ pub struct ChatMessage {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten, serialize_with = "crate::extra::serialize")]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 

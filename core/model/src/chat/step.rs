@@ -5,12 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    check::{given_sequence, length, object, required, sequence},
-    overlay,
-};
 use crate::{
-    RawJson, Result, Timestamp, Updates, extra,
+    RawJson, Result, Timestamp, Updates,
+    check::{given_sequence, length, object, required, sequence},
+    json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
 };
 
@@ -140,21 +138,21 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
-        schemars(with = "Option<crate::raw_json::JsonObject>")
+        schemars(with = "Option<crate::json::raw::JsonObject>")
     )]
     pub input: Option<RawJson>,
     /// What came of it, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
-        schemars(with = "Option<crate::raw_json::JsonObject>")
+        schemars(with = "Option<crate::json::raw::JsonObject>")
     )]
     pub output: Option<RawJson>,
     /// The space when it began, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
-        schemars(with = "Option<crate::raw_json::JsonObject>")
+        schemars(with = "Option<crate::json::raw::JsonObject>")
     )]
     pub space_snapshot: Option<RawJson>,
     /// Why it failed.
@@ -176,7 +174,7 @@ pub struct Step {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten, serialize_with = "crate::extra::serialize")]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 

@@ -25,7 +25,7 @@ pub struct RuntimeCommand {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// Whatever else it says, the message among it.
-    #[serde(flatten, serialize_with = "crate::extra::serialize")]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub fields: Map<String, Value>,
 }
 
@@ -74,7 +74,7 @@ impl RuntimeCommand {
 
     /// Checks that what it says beside can be read back from inside of a snapshot.
     pub(super) fn check_fields(&self) -> crate::Result<()> {
-        crate::extra::check("a command", &self.fields, &["type", "runId"])
+        crate::json::extra::check("a command", &self.fields, &["type", "runId"])
     }
 
     fn with_message(mut self, message: Option<String>) -> Self {

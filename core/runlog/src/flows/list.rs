@@ -7,9 +7,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_log::{Expected, NewRecord, Op, StreamId};
+use runlog_log::{Expected, Op, StreamId};
 use runlog_model::{
-    EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
+    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
     RunStatus,
 };
 
@@ -20,7 +20,7 @@ use crate::{
         cursor::{Cursor, Kind},
         projection::{Folded, Projection, Streams},
     },
-    runs::{check_limit, run_record},
+    runs::check_limit,
 };
 
 /// The stream of every store that says which flows there are, and their statuses.
@@ -145,7 +145,7 @@ impl Store {
         &self,
         run: RunId,
         status: &str,
-    ) -> Result<Option<EncodedRunEvent>> {
+    ) -> Result<Option<EncodedEvent>> {
         let listed = self
             .shared
             .flows
@@ -174,12 +174,11 @@ impl Store {
 }
 
 /// The step of a batch that tells the catalog of flows.
-pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
-    let records: Vec<NewRecord<'_>> = vec![run_record(event)];
+pub(crate) fn listing(event: &EncodedEvent) -> Op<'_> {
     Op::Append {
         stream: FLOWS_STREAM,
         expected: Expected::Any,
-        records,
+        records: vec![event.record()],
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog::{
-    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Role, RunId,
-    Page, RunRecorder, RunStatus, Store,
+    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, Page, RawJson, Role,
+    RunId, RunRecorder, RunStatus, Store,
     backend::Backend,
     contexts::{AppendOptions, ContextEventKind, EventOptions},
     engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
