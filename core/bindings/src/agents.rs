@@ -8,7 +8,8 @@ use runlog::{
 };
 
 use crate::{
-    calls::{calls, write},
+    answers::write,
+    calls::calls,
     given::{Given, GivenUpdates},
     store::StoreObject,
 };

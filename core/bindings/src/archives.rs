@@ -22,8 +22,9 @@ use serde::Deserialize;
 
 use crate::{
     Failure, Result,
+    answers::{Made, Packed, wait},
     arguments::Input,
-    calls::{Made, Packed, calls, wait},
+    calls::calls,
     object::{Object, Scope},
     store::StoreObject,
     tasks::Answer,

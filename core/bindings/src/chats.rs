@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result,
+    answers::{Made, wait, write},
     arguments::Input,
-    calls::{Made, calls, wait, write},
+    calls::calls,
     given::{Given, GivenUpdates},
     object::{Object, Scope},
     requests::{RequestObject, RequestPlace},

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result,
-    calls::{Packed, calls, write},
+    answers::{Packed, write},
+    calls::calls,
     packed::Contents,
     store::StoreObject,
 };

@@ -14,8 +14,9 @@ use tokio::sync::Mutex;
 
 use crate::{
     Failure, Result,
+    answers::{IntoReply, Made, Packed, Told, wait, write},
     arguments::Input,
-    calls::{IntoReply, Made, Packed, Told, calls, wait, write},
+    calls::calls,
     flow_records::RecordQueue,
     object::{Object, Scope},
     packed::Contents,

@@ -8,6 +8,7 @@
 //! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
 
 mod agents;
+mod answers;
 mod appends;
 #[cfg(not(target_family = "wasm"))]
 mod archives;
@@ -40,6 +41,8 @@ mod space;
 mod spawn;
 mod store;
 mod streams;
+#[cfg(feature = "schema")]
+mod tables;
 mod tasks;
 mod watched;
 mod written;
@@ -48,3 +51,5 @@ pub use failure::{Failure, Result};
 pub use host::{Host, Work};
 pub use hub::{Answers, Hub, Started};
 pub use reply::Reply;
+#[cfg(feature = "schema")]
+pub use tables::all_calls;

@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result, agents,
+    answers::{known, wait},
     arguments::Input,
-    calls::{calls, known, wait},
+    calls::calls,
     chats, contexts, flows,
     object::{Object, Scope},
     orchestrator, runs, sessions,

@@ -23,8 +23,9 @@ use tokio::sync::oneshot;
 
 use crate::{
     Failure, Reply, Result,
+    answers::{Made, known, wait, write},
     arguments::Input,
-    calls::{Made, calls, known, wait, write},
+    calls::calls,
     object::{Object, Scope},
     remote::{Ask, EventLoop, Remote},
     run_context::RunContextObject,

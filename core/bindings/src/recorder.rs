@@ -10,8 +10,9 @@ use runlog::{
 
 use crate::{
     Result,
+    answers::{known, write},
     arguments::Input,
-    calls::{calls, known, write},
+    calls::calls,
     object::{Object, Scope},
     store::StoreObject,
     tasks::Answer,

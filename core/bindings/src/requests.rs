@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use crate::{
     Failure, Host, Result,
+    answers::{IntoReply, Made, Told, known, write},
     arguments::Input,
-    calls::{IntoReply, Made, Told, calls, known, write},
+    calls::calls,
     given::Given,
     object::{Object, Scope},
     space,

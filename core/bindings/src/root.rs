@@ -17,8 +17,9 @@ use serde::Deserialize;
 
 use crate::{
     Failure, Host, Result,
+    answers::{Made, Told, known, wait},
     arguments::Input,
-    calls::{Made, Told, calls, known, wait},
+    calls::calls,
     object::{Object, Scope},
     open_store::OpenStore,
     orchestrator::{self, DefinedTool},

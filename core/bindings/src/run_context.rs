@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use crate::{
     Failure, Result,
+    answers::{Packed, known, wait, write},
     arguments::Input,
-    calls::{Packed, calls, known, wait, write},
+    calls::calls,
     contexts::{MessageHead, message_array, pack_messages},
     object::{Object, Scope},
     recorder::with_outputs,

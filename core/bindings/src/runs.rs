@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use crate::{
     Result,
-    calls::{Made, Packed, calls, wait, write},
+    answers::{Made, Packed, wait, write},
+    calls::calls,
     contexts::pack_messages,
     object::Scope,
     packed::Contents,

@@ -3,12 +3,7 @@
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::Value;
 
-use crate::{
-    agents, archives,
-    calls::{Beside, Made, Packed},
-    chats, contexts, flows, open_store, orchestrator, recorder, requests, root, run_context, runs,
-    sessions, space, streams,
-};
+use crate::answers::{Beside, Made, Packed};
 
 /// The name of a field in JavaScript; `is_number` says whether its values are numbers.
 pub fn in_javascript(name: &str, is_number: bool) -> String {
@@ -50,23 +45,6 @@ pub struct Calls {
     told: SchemaGenerator,
 }
 
-/// Adds the calls of one table.
-type Table = fn(&mut Calls);
-
-/// The tables of an open store.
-const STORE: [Table; 10] = [
-    open_store::schema,
-    contexts::schema,
-    streams::schema,
-    sessions::schema,
-    runs::schema,
-    flows::schema,
-    chats::schema,
-    agents::schema,
-    orchestrator::schema,
-    archives::schema,
-];
-
 /// What a call may answer.
 pub(crate) trait Described {
     const FORM: Form;
@@ -106,34 +84,16 @@ impl<T: JsonSchema> Described for Made<T> {
 }
 
 impl Calls {
-    /// Every call that JavaScript can make.
-    pub fn all() -> Self {
+    pub(crate) fn none() -> Self {
         let settings = SchemaSettings::draft2020_12();
-        let mut calls = Self {
+        Self {
             objects: Vec::new(),
             given: settings.clone().for_deserialize().into_generator(),
             told: settings.for_serialize().into_generator(),
-        };
-        calls.object("RootCalls", &[root::schema]);
-        calls.object("StoreCalls", &STORE);
-        calls.object("RecorderCalls", &[recorder::schema]);
-        calls.object("RunContextCalls", &[run_context::schema]);
-        calls.object(
-            "OrchestratorCalls",
-            &[orchestrator::calls_of_orchestrator::schema],
-        );
-        calls.object("RunHandleCalls", &[orchestrator::calls_of_handle::schema]);
-        calls.object("RequestCalls", &[requests::schema]);
-        calls.object("SpaceCalls", &[space::schema]);
-        calls.object("ResumptionCalls", &[chats::calls_of_resumption::schema]);
-        calls.object("FlowCalls", &[flows::calls_of_flow::schema]);
-        calls.object("PlaybackCalls", &[flows::calls_of_playback::schema]);
-        calls.object("ExportCalls", &[archives::calls_of_export::schema]);
-        calls.object("ImportCalls", &[archives::calls_of_import::schema]);
-        calls
+        }
     }
 
-    fn object(&mut self, name: &'static str, tables: &[Table]) {
+    pub(crate) fn object(&mut self, name: &'static str, tables: &[fn(&mut Self)]) {
         self.objects.push((name, Vec::new()));
         for table in tables {
             table(self);

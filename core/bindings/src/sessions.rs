@@ -7,10 +7,7 @@ use runlog::{
     sessions::{CopiedSession, CopySession, ListSessions, SessionChanges, SessionStatus},
 };
 
-use crate::{
-    calls::{calls, write},
-    store::StoreObject,
-};
+use crate::{answers::write, calls::calls, store::StoreObject};
 
 calls! {
     (of: &Rc<StoreObject>, _scope, input) { let store = of.store()?; }

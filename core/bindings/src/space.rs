@@ -2,10 +2,7 @@
 
 use runlog::{RawJson, agents::SharedSpace, chats::Space};
 
-use crate::{
-    Failure, Result,
-    calls::{calls, known},
-};
+use crate::{Failure, Result, answers::known, calls::calls};
 
 /// What both kinds have.
 pub(crate) trait AnySpace {

@@ -16,7 +16,7 @@ use runlog::{Store, backend::Backend};
 
 use crate::{
     Failure, Host, Reply, Result,
-    calls::{IntoReply, Told, known},
+    answers::{IntoReply, Told, known},
     tasks::Answer,
 };
 

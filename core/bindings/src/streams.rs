@@ -16,8 +16,9 @@ use uuid::Uuid;
 
 use crate::{
     Failure, Result,
+    answers::{Beside, Packed, Told, write},
     appends::{Outcome, Staged},
-    calls::{Beside, Packed, Told, calls, write},
+    calls::calls,
     packed::{pack_records, packed_records},
     store::StoreObject,
 };

@@ -70,8 +70,8 @@ import type {
   RunMessageHead,
   RunSummary,
   Session,
-  SessionChanges,
   SessionId,
+  SessionStatus,
   SnapshotHead,
   SpawnRequest,
   SpawnResult,
@@ -214,8 +214,13 @@ export interface StoreCalls {
   }; value: Session };
   listSessions: { args: ListSessions; value: Page<Session> };
   updateSession: { args: {
-    changes?: SessionChanges | undefined;
     id: SessionId;
+    /** The metadata, replaced as a whole. */
+    metadata?: unknown | undefined;
+    /** Whether it is in use. */
+    status?: SessionStatus | undefined;
+    /** The title; an empty one takes the title away. */
+    title?: string | undefined;
   }; value: Session };
   archiveSession: { args: {
     id: SessionId;

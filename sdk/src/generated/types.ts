@@ -219,7 +219,7 @@ export interface ChatFilter {
   /** The page, from 1; 0 is the first. Pages move while chats are made; a cursor doesn't. */
   page?: number | undefined;
   /** How many chats a page has; 0 is 20. */
-  pagesize?: number | undefined;
+  pageSize?: number | undefined;
   /** Only chats of this status. */
   status?: SessionStatus | undefined;
   /** Only chats of this team. */
@@ -320,7 +320,7 @@ export interface ContextEventHead {
   sequenceNumber: number;
   stepNumber?: number;
   toolCallId?: string;
-  toolResults?: ToolResultMark[];
+  toolResults?: ToolMark[];
 }
 
 /** What a context event is. */
@@ -1255,16 +1255,6 @@ export interface Session {
   updatedAtMs: number;
 }
 
-/** New values for some fields of a session; what is left out stays as it was. */
-export interface SessionChanges {
-  /** The metadata, replaced as a whole. */
-  metadata?: unknown | undefined;
-  /** The status. */
-  status?: SessionStatus | undefined;
-  /** The title; an empty one takes the title away. */
-  title?: string | undefined;
-}
-
 /** Names one session. */
 export type SessionId = string;
 
@@ -1493,6 +1483,19 @@ export interface ToolDefinition {
   name: string;
 }
 
+/**
+ * Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
+ * content.
+ */
+export interface ToolMark {
+  /** How long the tool itself took, in milliseconds of wall clock. */
+  durationMs?: number;
+  /** Whether the tool failed. `false` for a call that has no result yet. */
+  isError: boolean;
+  /** The call's id, left out with the providers that give none. */
+  toolCallId?: string;
+}
+
 /** What a tool gave for one call. */
 export interface ToolOutcome {
   /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
@@ -1503,16 +1506,6 @@ export interface ToolOutcome {
   status?: ToolCallStatus | undefined;
   /** The call it answers. */
   toolCallId: string;
-}
-
-/** One result of a tool call, as far as its event tells beside the content. */
-export interface ToolResultMark {
-  /** How long the tool itself took, in milliseconds of wall clock. */
-  durationMs?: number;
-  /** Whether the tool failed. */
-  isError: boolean;
-  /** The call it answers, left out with the providers that give calls no id. */
-  toolCallId?: string;
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */

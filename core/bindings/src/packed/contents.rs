@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use crate::{Failure, Result, calls::Packed, written::to_javascript};
+use crate::{Failure, Result, answers::Packed, written::to_javascript};
 
 /// Contents that are being packed.
 #[derive(Debug, Default)]
