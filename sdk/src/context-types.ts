@@ -1,4 +1,4 @@
-import type { ContextEventHead, ContextEventType, EventHeads, Role, ToolResultMark } from "./generated/types.js";
+import type { ContextEventHead, ContextEventType, EventHeads, Role, ToolMark } from "./generated/types.js";
 import { showsItsJson } from "./inspect.js";
 import { type RawJson, parseBytes, textOf } from "./json.js";
 import { unpackContents } from "./packed.js";
@@ -88,7 +88,7 @@ export class ContextEvent {
   /** The tool call it is, or the (first) one it answers. */
   readonly toolCallId: string | undefined;
   /** The tool calls that it answers, in order. */
-  readonly toolResults: ToolResultMark[];
+  readonly toolResults: ToolMark[];
   /** The run it belongs to. */
   readonly runId: string | undefined;
   /** The step of the run. */

@@ -228,6 +228,6 @@ export type {
   StreamInfo,
   ToolAnswer,
   ToolCallStatus,
-  ToolResultMark,
+  ToolMark,
   Verification,
 } from "./generated/types.js";
