@@ -33,7 +33,25 @@ const CRATES: [Crate; 7] = [
     Crate {
         // What a newcomer needs; all else stands in the module it belongs to.
         names_max: 40,
-        ..Crate::of("core/runlog/src", "lib.rs", &[])
+        ..Crate::of(
+            "core/runlog/src",
+            "lib.rs",
+            &[
+                "journal",
+                "kernel",
+                "contexts",
+                "flows",
+                "runs",
+                "chats",
+                "transcripts",
+                "sessions",
+                "agents",
+                "opening",
+                "backup",
+                "blocking",
+                "archive",
+            ],
+        )
     },
     Crate::of("core/bindings/src", "lib.rs", &[]),
     Crate::of("cli/src", "main.rs", &[]),
@@ -41,10 +59,9 @@ const CRATES: [Crate; 7] = [
 ];
 
 /// Crates whose modules still name each other in circles. It only ever gets shorter.
-const CIRCULAR: [&str; 5] = [
+const CIRCULAR: [&str; 4] = [
     "core/engine/src",
     "core/model/src",
-    "core/runlog/src",
     "core/bindings/src",
     "cli/src",
 ];

@@ -49,9 +49,10 @@ pub mod contexts;
 pub mod durability;
 pub mod flows;
 mod journal;
+mod kernel;
+mod opening;
 pub mod runs;
 pub mod sessions;
-mod store;
 pub mod transcripts;
 
 pub use runlog_engine::{self as engine, OpenOptions as StoreOptions};
@@ -59,7 +60,7 @@ pub use runlog_log::{self as log, Durability, Error, ErrorKind, Result};
 
 pub use agents::{AgentDefinition, Orchestrator};
 pub use contexts::{Message, NewMessage, NewToolCall, RawJson, Role};
+pub use kernel::store::Store;
 pub use runlog_model::Page;
 pub use runs::{NewRun, Run, RunId, RunRecorder, RunStatus};
 pub use sessions::{AgentInstance, InstanceId, NewInstance, NewSession, Session, SessionId};
-pub use store::Store;

@@ -10,16 +10,15 @@ use runlog_model::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SharedSpace, SpawnRequest, SpawnResult, ToolReply,
-    active_run::ActiveRun,
-    defect::Defect,
-    orchestrator::{Inner, Orchestrator, not_here},
+    SharedSpace, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun, defect::Defect,
 };
 use crate::{
     Error, ErrorKind, Result,
+    agents::inner::{Inner, not_here},
     contexts::{AppendOptions, RawMessage},
     flows::{command_received, listing, load_snapshot, receive_since},
-    runs::{BatchExtras, Recorded, ToolOutcome, run_stream},
+    kernel::records::run_stream,
+    runs::{BatchExtras, Recorded, ToolOutcome},
 };
 
 /// The run that an [`Executor`](super::Executor) works on: its context, its record, and what it shares with others.
@@ -28,7 +27,7 @@ use crate::{
 /// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it.
 #[derive(Clone)]
 pub struct RunContext {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
     live: Arc<ActiveRun>,
 }
 
@@ -80,11 +79,6 @@ impl RunContext {
     /// How many runs are above it: 0 for one that nobody spawned.
     pub fn depth(&self) -> u32 {
         self.live.depth
-    }
-
-    /// The orchestrator that runs it.
-    pub fn orchestrator(&self) -> Orchestrator {
-        Orchestrator::of(Arc::clone(&self.inner))
     }
 
     /// The messages of its context: exactly what to send to the model, in order, byte for byte. Those of the runs it

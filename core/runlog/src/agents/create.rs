@@ -2,19 +2,20 @@
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    AgentInstance, CatalogEvent, EncodedEvent, EventOptions, InstanceId, NewContextEvent,
-    NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EventOptions, InstanceId,
+    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
 use super::SpawnRequest;
 use crate::{
     Result,
     backend::Backend,
-    contexts::events,
-    runs::{RUNS_STREAM, run_stream, stored_events},
-    sessions::catalog::CATALOG_STREAM,
+    kernel::{
+        catalog::CATALOG_STREAM,
+        records::{context_records, context_stream, run_stream},
+        runs::RUNS_STREAM,
+    },
 };
-use runlog_model::AgentDefinition;
 
 /// What the records of one child take beside its messages, about.
 const OWN_BYTES: usize = 2 << 10;
@@ -125,11 +126,11 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
             expected,
             records: vec![child.own.record()],
         });
-        let (stream, expected) = (events::stream_of(child.run.instance_id), Expected::Absent);
+        let (stream, expected) = (context_stream(child.run.instance_id), Expected::Absent);
         ops.push(Op::Append {
             stream,
             expected,
-            records: stored_events(&child.messages, &child.metas),
+            records: context_records(&child.messages, &child.metas),
         });
     }
     let listed = children.iter().map(|child| child.listed.record()).collect();

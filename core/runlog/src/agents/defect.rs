@@ -1,12 +1,6 @@
 //! [`Defect`]: ways to break the orchestration on purpose, so that the tests show that they would notice. Nothing is
 //! broken unless the `broken-orchestrator` feature is on, and a test asks for it.
 
-use runlog_log::{Batch, Op};
-use runlog_model::{EventOptions, RawJson};
-
-use super::{active_run::ActiveRun, orchestrator::Inner};
-use crate::{Result, contexts::AppendOptions};
-
 /// What an orchestrator does wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
@@ -48,59 +42,4 @@ impl Defect {
         Self::AcknowledgesEarly,
         Self::IgnoresTurns,
     ];
-}
-
-#[cfg(feature = "broken-orchestrator")]
-impl super::Orchestrator {
-    /// Breaks it, for good.
-    #[doc(hidden)]
-    pub fn break_with(&self, defect: Defect) {
-        let _ = self.inner().defect.set(defect);
-    }
-}
-
-impl Inner {
-    /// Whether it is broken in a way.
-    #[cfg(feature = "broken-orchestrator")]
-    pub(super) fn is_broken(&self, defect: Defect) -> bool {
-        self.defect.get() == Some(&defect)
-    }
-
-    /// It is not.
-    #[cfg(not(feature = "broken-orchestrator"))]
-    #[expect(clippy::unused_self, reason = "with the feature it says")]
-    pub(super) const fn is_broken(&self, _: Defect) -> bool {
-        false
-    }
-
-    /// Writes to the context of a run, whatever became of the run.
-    pub(super) async fn write_late(&self, live: &ActiveRun, json: RawJson) -> Result<()> {
-        let run = live.recorder.run();
-        let event = EventOptions {
-            run_id: Some(run.id),
-            step_number: Some(run.step_count),
-            ..EventOptions::default()
-        };
-        let options = AppendOptions {
-            event,
-            ..AppendOptions::default()
-        };
-        self.store
-            .context(run.instance_id)
-            .await?
-            .append_raw_message_with(json, &options)
-            .await
-            .map(|_| ())
-    }
-
-    /// Makes children in a batch of their own.
-    pub(super) async fn split_off(&self, ops: &mut Vec<Op<'_>>) -> Result<()> {
-        if !ops.is_empty() {
-            self.store
-                .backend()
-                .commit(Batch::new(std::mem::take(ops)))
-                .await?;
-        }
-        Ok(())
-    }
 }

@@ -1,9 +1,6 @@
 //! [`Agents`]: the definitions of the agents of each project.
 
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard},
-};
+use std::fmt;
 
 use runlog_log::{Batch, Expected, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
@@ -11,7 +8,7 @@ use runlog_model::{
     Updates,
 };
 
-use crate::{Error, ErrorKind, Result, Store};
+use crate::{Error, ErrorKind, Result, Store, kernel::agents::AgentsFold};
 
 /// The stream of every store that says which agents are defined.
 pub const AGENTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:agents:01");
@@ -37,18 +34,10 @@ pub struct Agents {
     store: Store,
 }
 
-/// Owns the fold, and that it is never ahead of what is durable.
-#[derive(Default)]
-pub(crate) struct AgentsFold {
-    catalog: Mutex<AgentCatalog>,
-}
-
-impl AgentsFold {
-    /// The lock is never held across a wait.
-    fn locked(&self) -> MutexGuard<'_, AgentCatalog> {
-        self.catalog
-            .lock()
-            .expect("the catalog of agents was left broken by a panic")
+impl Store {
+    /// The definitions of the agents of each project.
+    pub fn agents(&self) -> Agents {
+        Agents::new(self.clone())
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::future::Future;
 
-use super::{MaybeSend, MaybeSync, RunContext, runtime::Boxed};
+use std::sync::Arc;
 
-/// Whatever went wrong in an agent: the run fails with its text.
-pub type AgentError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An agent at work.
-pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
+use super::{
+    AgentEnd, AgentError, Execution, MaybeSend, MaybeSync, RunContext,
+    active_run::ActiveRun,
+    inner::{AgentWork, Inner},
+};
 
 /// Does the work of agents: calls the model and the tools, and records what happens.
 ///
@@ -39,45 +39,6 @@ pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
 pub trait Executor: MaybeSend + MaybeSync + 'static {
     /// Begins the work of one run.
     fn execute(&self, run: RunContext) -> Execution;
-}
-
-/// How an agent ended by itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AgentEnd {
-    /// It is done; with its final text.
-    Completed(Option<String>),
-    /// It stopped on the way, for this reason, and can be resumed.
-    Paused(String),
-}
-
-impl AgentEnd {
-    /// It is done, with this final text.
-    pub fn completed(summary: impl Into<String>) -> Self {
-        Self::Completed(Some(summary.into()))
-    }
-
-    /// It stopped on the way, and can be resumed.
-    pub fn paused(reason: impl Into<String>) -> Self {
-        Self::Paused(reason.into())
-    }
-}
-
-impl From<()> for AgentEnd {
-    fn from((): ()) -> Self {
-        Self::Completed(None)
-    }
-}
-
-impl From<String> for AgentEnd {
-    fn from(summary: String) -> Self {
-        Self::completed(summary)
-    }
-}
-
-impl From<&str> for AgentEnd {
-    fn from(summary: &str) -> Self {
-        Self::completed(summary)
-    }
 }
 
 /// An executor of an async function. What it returns is the final text of the run, or `()`, or an [`AgentEnd`].
@@ -118,5 +79,11 @@ where
     fn execute(&self, run: RunContext) -> Execution {
         let work = (self.work)(run);
         Box::pin(async move { work.await.map(Into::into).map_err(Into::into) })
+    }
+}
+
+impl<E: Executor> AgentWork for E {
+    fn work(&self, inner: Arc<Inner>, live: Arc<ActiveRun>) -> Execution {
+        self.execute(RunContext::new(inner, live))
     }
 }

@@ -4,11 +4,11 @@ use runlog_log::Durability;
 use runlog_model::{EncodedEvent, NewMessage, RawJson};
 
 use super::{
-    SpawnResult, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
-    report::recorded_results, spawn::Place,
+    SpawnResult, active_run::ActiveRun, defect::Defect, report::recorded_results, spawn::Place,
 };
 use crate::{
     ErrorKind, Result,
+    agents::inner::Inner,
     runs::{BatchExtras, ToolOutcome},
 };
 

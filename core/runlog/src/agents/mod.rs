@@ -7,13 +7,16 @@
 //! with what a crash cut off. In memory are only the runs that are under way, as a tree.
 
 mod active_run;
+mod breaking;
 mod context;
 mod create;
 mod defect;
 mod definitions;
+mod end;
 mod executor;
 mod gather;
 mod inbox;
+mod inner;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
 mod orchestrator;
@@ -32,12 +35,13 @@ mod work;
 pub use context::RunContext;
 #[cfg(feature = "broken-orchestrator")]
 pub use defect::Defect;
-pub(crate) use definitions::AgentsFold;
 pub use definitions::{AGENTS_STREAM, Agents};
-pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
+pub use end::{AgentEnd, AgentError, Execution};
+pub use executor::{Executor, executor_fn};
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use js::JsRuntime;
 pub use orchestrator::{Orchestrator, RunHandle};
+pub use report::SPAWN_AGENTS;
 pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
 pub use runlog_model::{
     AgentDefinition, AgentSummary, AgentVisibility, ListAgents, Page, max_steps,
@@ -48,6 +52,5 @@ pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
 pub use space::SharedSpace;
 pub use supervise::ResumeReport;
 pub use tools::{
-    LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, spawn_requests,
-    tool_definitions,
+    LIST_AVAILABLE_AGENTS, ToolDefinition, ToolReply, spawn_requests, tool_definitions,
 };

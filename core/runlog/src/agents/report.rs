@@ -3,8 +3,11 @@
 use runlog_model::{NewMessage, NewToolCall, RawJson, ToolStyle};
 use serde::Serialize;
 
-use super::{SPAWN_AGENTS, SpawnRequest, SpawnResult};
+use super::{SpawnRequest, SpawnResult};
 use crate::{Error, Result};
+
+/// The name of the tool that spawns agents.
+pub const SPAWN_AGENTS: &str = "spawn_agents";
 
 /// About the most bytes that the results of one call have in a context: 1 MiB. Each run has its own in full.
 const RESULTS_BYTES_MAX: usize = 1 << 20;

@@ -7,7 +7,7 @@ use runlog_model::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{Error, runs::MAX_TOTAL_STEPS_PER_RUN, sessions::NewSession};
+use crate::{Error, kernel::new_session::NewSession, runs::MAX_TOTAL_STEPS_PER_RUN};
 
 /// A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run.
 ///

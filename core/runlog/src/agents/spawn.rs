@@ -1,5 +1,16 @@
 //! Spawning sub-agents: each request decided, all of them written, their work begun, and their results gathered.
 
+use super::{
+    SpawnRequest, SpawnResult,
+    active_run::{ActiveRun, Beginning},
+    create::{NewChild, creation_ops},
+    defect::Defect,
+    inbox::Inbox,
+    inner::AgentWork,
+    report::call_message,
+    stop::Ending,
+    work::first,
+};
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::Either;
@@ -9,22 +20,12 @@ use runlog_model::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Executor, SpawnRequest, SpawnResult,
-    active_run::{ActiveRun, Beginning},
-    create::{NewChild, creation_ops},
-    defect::Defect,
-    inbox::Inbox,
-    orchestrator::Inner,
-    report::call_message,
-    stop::Ending,
-    work::first,
-};
 use crate::{
     Error, ErrorKind, Result,
+    agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
+    kernel::lookup::live_session,
     runs::{BatchExtras, Continuation, ResumeExtras, ResumeOptions, ResumedBy, RunRecorder},
-    sessions::lookup::live_session,
 };
 
 /// The most children of one batch, and about the most bytes of it.
@@ -51,7 +52,7 @@ pub(super) enum Place {
 }
 
 /// Work to begin: a run, what does it, and how long it may take.
-type Work = (Arc<ActiveRun>, Arc<dyn Executor>, Option<Duration>);
+type Work = (Arc<ActiveRun>, Arc<dyn AgentWork>, Option<Duration>);
 
 /// A call that is written, and whose work is to begin.
 struct Written {
@@ -64,7 +65,7 @@ struct Written {
 struct Planned {
     index: usize,
     definition: Arc<AgentDefinition>,
-    executor: Arc<dyn Executor>,
+    executor: Arc<dyn AgentWork>,
     timeout: Option<Duration>,
     what: What,
 }
@@ -591,7 +592,7 @@ impl Call<'_> {
         &mut self,
         index: usize,
         live: Arc<ActiveRun>,
-        executor: Arc<dyn Executor>,
+        executor: Arc<dyn AgentWork>,
         timeout: Option<Duration>,
     ) {
         self.places[index] = Some(Place::Spawned(Arc::clone(&live)));

@@ -9,12 +9,12 @@ use super::{
     active_run::{ActiveRun, Beginning},
     create::first_messages,
     inbox::Inbox,
-    orchestrator::Inner,
 };
 use crate::{
     Error, Result,
+    agents::inner::Inner,
+    kernel::new_session::NewInstance,
     runs::{Continuation, NewRun, ResumeOptions, RunPlace},
-    sessions::NewInstance,
 };
 
 impl Inner {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use runlog_model::RunId;
 use tokio_util::sync::CancellationToken;
 
-use super::{active_run::ActiveRun, orchestrator::Inner};
+use super::active_run::ActiveRun;
+use crate::agents::inner::Inner;
 
 /// That runs are being written. To be held from before they are in the log until they are under way.
 pub(super) struct StartingRuns {

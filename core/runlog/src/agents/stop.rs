@@ -11,8 +11,11 @@ use futures_util::future::{Either, select};
 use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::{active_run::ActiveRun, defect::Defect, orchestrator::Inner, report::clip};
-use crate::{Error, ErrorKind, Result, journal::attempts::ATTEMPTS_MAX, runs::NewStatus};
+use super::{active_run::ActiveRun, defect::Defect, report::clip};
+use crate::{
+    Error, ErrorKind, Result, agents::inner::Inner, journal::attempts::ATTEMPTS_MAX,
+    runs::NewStatus,
+};
 
 /// How a run ends.
 #[derive(Debug)]

@@ -1,5 +1,15 @@
 //! Going on with what a crash cut off: each run once, and those that waited for others with what came of them.
 
+use super::{
+    SpawnResult,
+    active_run::{ActiveRun, Beginning},
+    defect::Defect,
+    inbox::Inbox,
+    inner::AgentWork,
+    report::recorded_results,
+    runtime::Boxed,
+    space::SharedSpace,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex},
@@ -12,19 +22,11 @@ use runlog_model::{
     AgentDefinition, RawJson, Run, RunId, RunStatus, SpawnRecord, SpawnedAgent, kinds, pause_reason,
 };
 
-use super::{
-    Executor, SpawnResult,
-    active_run::{ActiveRun, Beginning},
-    defect::Defect,
-    inbox::Inbox,
-    orchestrator::Inner,
-    report::recorded_results,
-    runtime::Boxed,
-    space::SharedSpace,
-};
 use crate::{
     Error, ErrorKind, Result,
-    runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome, run_stream},
+    agents::inner::Inner,
+    kernel::records::run_stream,
+    runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
 
 /// What became of the runs that a crash had cut off.
@@ -40,7 +42,7 @@ pub struct ResumeReport {
 struct InterruptedRun {
     run: Run,
     definition: Arc<AgentDefinition>,
-    executor: Arc<dyn Executor>,
+    executor: Arc<dyn AgentWork>,
     calls: Vec<OpenCall>,
 }
 

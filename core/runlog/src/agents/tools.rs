@@ -6,16 +6,19 @@ use runlog_model::{AgentSummary, RawJson, read_json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{SpawnRequest, active_run::ActiveRun, orchestrator::Inner, report::recorded_results};
+use super::{
+    SpawnRequest,
+    active_run::ActiveRun,
+    report::{SPAWN_AGENTS, recorded_results},
+};
 use crate::{
     Error, ErrorKind, Result,
+    agents::inner::Inner,
     runs::{BatchExtras, ToolOutcome},
 };
 
 /// The name of the tool that tells which agents there are.
 pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
-/// The name of the tool that spawns agents.
-pub const SPAWN_AGENTS: &str = "spawn_agents";
 
 /// A tool as a model is told of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]

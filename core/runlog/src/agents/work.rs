@@ -1,5 +1,6 @@
 //! The work of one run: its turn, its executor, and how that ends.
 
+use super::{AgentEnd, active_run::ActiveRun, defect::Defect, inner::AgentWork, stop::Ending};
 use std::{
     any::Any,
     future::Future,
@@ -13,18 +14,14 @@ use futures_util::{FutureExt, future::Either};
 use runlog_model::pause_reason;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{
-    AgentEnd, Executor, RunContext, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
-    stop::Ending,
-};
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, agents::inner::Inner};
 
 impl Inner {
     /// Begins the work of a run, once it is its turn.
     pub(super) fn begin(
         self: &Arc<Self>,
         live: Arc<ActiveRun>,
-        executor: Arc<dyn Executor>,
+        executor: Arc<dyn AgentWork>,
         timeout: Option<Duration>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
@@ -52,7 +49,7 @@ impl Inner {
     async fn work(
         self: &Arc<Self>,
         live: &Arc<ActiveRun>,
-        executor: Arc<dyn Executor>,
+        executor: Arc<dyn AgentWork>,
         timeout: Option<Duration>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Option<Ending> {
@@ -69,8 +66,8 @@ impl Inner {
         } else {
             live.work_with(permit);
         }
-        let context = RunContext::new(Arc::clone(self), Arc::clone(live));
-        let execution = async move { executor.execute(context).await };
+        let (inner, own) = (Arc::clone(self), Arc::clone(live));
+        let execution = async move { executor.work(inner, own).await };
         let mut execution = Box::pin(AssertUnwindSafe(execution).catch_unwind());
         let time = async {
             match timeout {

@@ -1,5 +1,11 @@
 //! What an archive says, held against what the store has. Nothing is written.
 
+use super::{
+    lines::{Line, RecordLine, StreamLine},
+    lists::{List, ListEvent, Subject, each_record, is_derived, is_same},
+    plan::ListLine,
+    reader::{each_line, refused},
+};
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     io::BufRead,
@@ -9,28 +15,14 @@ use pollster::block_on;
 use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, RunCatalog, RunCatalogEvent, RunId};
 
-use super::{
-    import::{Group, Plan, State},
-    lines::{Line, RecordLine, StreamLine},
-    lists::{List, ListEvent, Subject, each_record, is_derived, is_same},
-    reader::{each_line, refused},
+use crate::{
+    Error, Result,
+    archive::plan::{Group, Plan, State},
+    blocking::Store,
 };
-use crate::{Error, Result, blocking::Store};
 
 /// At most so many records of the store are read at once to be compared.
 const PAGE_RECORDS_MAX: u64 = 256;
-
-/// A record of a list.
-pub(super) struct ListLine {
-    pub(super) number: u64,
-    pub(super) list: List,
-    pub(super) subject: Subject,
-    pub(super) group: Group,
-    pub(super) event: ListEvent,
-    pub(super) record: RecordLine,
-    /// Whether the store has it.
-    pub(super) is_there: bool,
-}
 
 pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
     let mut checker = Checker {

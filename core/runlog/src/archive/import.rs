@@ -1,68 +1,16 @@
 //! Reading an archive: checked against the store first, then written.
 
-use std::{
-    collections::{HashMap, HashSet},
-    io::BufRead,
-};
-
-use runlog_log::{Position, StreamId};
-use runlog_model::SessionId;
+use std::io::BufRead;
 
 use super::{
-    Conflict, ImportClock, Imported, ImportedSession, Outcome,
-    check::{self, ListLine},
-    lines::RecordLine,
-    lists::{ListEvent, Subject},
+    Conflict, ImportClock, Imported,
+    check::{self},
     write,
 };
 use crate::{Result, blocking::Store};
 
 /// Where an archive is read from: twice, from its beginning each time.
 pub type ImportSource<'a> = dyn FnMut() -> Result<Box<dyn BufRead>> + 'a;
-
-/// What is written together or not at all.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Group {
-    /// A session with its contexts, its runs and its chat.
-    Session(SessionId),
-    /// A stream of nobody's.
-    Stream(StreamId),
-    /// The definition of an agent.
-    Agent(Option<String>, String),
-}
-
-/// A stream of the archive, beside that of the store.
-pub(super) struct State {
-    pub(super) group: Group,
-    pub(super) is_context: bool,
-    /// The last sequence that the store has, `None` where it hasn't got the stream.
-    pub(super) there: Option<u64>,
-    /// The last sequence that the archive has.
-    pub(super) seen: u64,
-    /// The last sequence that both have alike.
-    pub(super) alike: u64,
-    pub(super) parent: Option<(StreamId, u64)>,
-    /// Whether the archive has a snapshot of it from before its first record.
-    pub(super) begins_with_snapshot: bool,
-}
-
-/// What is found out before anything is written.
-#[derive(Default)]
-pub(super) struct Plan {
-    pub(super) streams: HashMap<StreamId, State>,
-    /// The streams in the order in which they come.
-    pub(super) order: Vec<StreamId>,
-    /// What the lists are to say, in order.
-    pub(super) lists: Vec<ListLine>,
-    /// How many records of the lists were there already.
-    pub(super) listed: u64,
-    /// The subjects that the store's lists have.
-    pub(super) known: HashSet<Subject>,
-    /// What can't be written, and why.
-    pub(super) conflicts: HashMap<Group, (u64, String)>,
-    /// Records that were redacted since their payload was written.
-    pub(super) to_redact: Vec<Position>,
-}
 
 /// Takes an archive into a store. What the store has already is left as it is: reading an archive twice changes nothing, and
 /// one that has more adds what is new. A session (with its runs), a definition or a stream of which the store has something
@@ -129,57 +77,4 @@ pub fn import(
         })
         .collect();
     Ok(imported)
-}
-
-impl Plan {
-    /// What becomes of the sessions of the archive.
-    pub(super) fn outcomes(&self, changed: &HashSet<Group>) -> Vec<ImportedSession> {
-        let begun: HashSet<&Group> = self
-            .streams
-            .values()
-            .filter(|state| state.there.is_some_and(|it| it > 0))
-            .map(|it| &it.group)
-            .collect();
-        let mut sessions: Vec<ImportedSession> = Vec::new();
-        let mut places: HashMap<SessionId, usize> = HashMap::new();
-        for line in &self.lists {
-            let Subject::Session(id) = line.subject else {
-                continue;
-            };
-            let place = *places.entry(id).or_insert_with(|| {
-                let group = Group::Session(id);
-                let outcome = if self.conflicts.contains_key(&group) {
-                    Outcome::Conflict
-                } else if self.known.contains(&Subject::Session(id)) {
-                    if changed.contains(&group) {
-                        Outcome::Continued
-                    } else {
-                        Outcome::Unchanged
-                    }
-                } else if begun.contains(&group) {
-                    Outcome::Completed
-                } else {
-                    Outcome::Created
-                };
-                sessions.push(ImportedSession {
-                    id,
-                    name: None,
-                    outcome,
-                });
-                sessions.len() - 1
-            });
-            if let ListEvent::Session(runlog_model::CatalogEvent::SessionCreated(session)) =
-                &line.event
-                && let Some(found) = sessions.get_mut(place)
-            {
-                found.name.clone_from(&session.name);
-            }
-        }
-        sessions
-    }
-}
-
-/// Whether a line is the envelope of the message that comes right after it.
-pub(super) fn is_envelope(line: &RecordLine) -> bool {
-    line.kind == runlog_log::Kind::DATA && line.meta == b"envelope"[..]
 }

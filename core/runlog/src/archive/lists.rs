@@ -12,9 +12,12 @@ use crate::{
     Error, ErrorKind, Result,
     agents::AGENTS_STREAM,
     blocking::Store,
-    flows::{self, FLOWS_STREAM},
-    runs::{self, RUNS_STREAM},
-    sessions::{CATALOG_STREAM, catalog},
+    kernel::{
+        self,
+        catalog::{self, CATALOG_STREAM},
+        flows::FLOWS_STREAM,
+        runs::RUNS_STREAM,
+    },
     transcripts::{keep::aside_stream, marks_stream},
 };
 
@@ -150,8 +153,8 @@ pub(super) fn what_of_context(kind: u8) -> Option<&'static str> {
 pub(super) fn is_derived(stream: StreamId) -> bool {
     [
         catalog::PARTS_STREAM,
-        runs::PARTS_STREAM,
-        flows::PARTS_STREAM,
+        kernel::runs::PARTS_STREAM,
+        kernel::flows::PARTS_STREAM,
     ]
     .contains(&stream)
 }

@@ -17,13 +17,15 @@ use runlog_model::ContextEventKind;
 
 use super::{
     ImportClock, Imported,
-    check::ListLine,
-    import::{Group, Plan, is_envelope},
     lines::{Line, RecordLine, StreamLine},
     lists::{List, timed_meta},
     reader::each_line,
 };
-use crate::{Result, blocking::Store};
+use crate::{
+    Result,
+    archive::plan::{Group, ListLine, Plan, is_envelope},
+    blocking::Store,
+};
 
 /// A batch is written once it has so many records,
 const BATCH_RECORDS: usize = 4096;

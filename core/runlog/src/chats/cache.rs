@@ -1,94 +1,19 @@
-//! [`ChatCache`]: the folds of the chats in use, and which chat an id belongs to.
+//! The fold of a chat, caught up, and the chat that an id belongs to.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, Weak},
-};
+use std::sync::Arc;
 
 use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched, kinds};
+use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, kinds};
 
-use crate::{Error, Result, Store};
-
-/// The most chats whose folds are kept.
-const FOLDS_MAX: usize = 256;
-/// The most bytes of payload that the kept folds were made from, where there is more than one.
-const FOLDS_BYTES_MAX: usize = 64 << 20;
-
-/// Owns the folds of chats, each of which is never ahead of what is durable.
-#[derive(Default)]
-pub(crate) struct ChatCache {
-    folds: Mutex<Folds>,
-    ids: Mutex<Ids>,
-    /// The last sequence of the catalog up to which the ids of all chats are known; `None` while they aren't.
-    learnt: Mutex<Option<u64>>,
-}
-
-#[derive(Default)]
-struct Folds {
-    /// How many records were redacted when the kept folds were begun: what is redacted since must not be told any more.
-    redactions: u64,
-    /// By chat, with when it was last used.
-    kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
-    uses: u64,
-    /// Held by whoever catches up the fold of a chat.
-    turns: HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>,
-}
-
-/// What an id names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum IdOf {
-    Message,
-    Step,
-    Request,
-    Stack,
-}
-
-/// Which chats have an id. Made when something is first asked for by its id alone, and caught up then; it holds
-/// every such id of the store.
-#[derive(Default)]
-struct Ids {
-    chats: HashMap<(IdOf, String), Vec<SessionId>>,
-    /// Up to where each chat was looked through.
-    seen: HashMap<SessionId, Seen>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    last_sequence: u64,
-    /// That of the last event that had saved or changed something.
-    position: u64,
-}
-
-impl ChatCache {
-    fn folds(&self) -> MutexGuard<'_, Folds> {
-        self.folds
-            .lock()
-            .expect("the folds of chats were left broken by a panic")
-    }
-
-    /// A chat's fold as far as it is kept, which others may have written to since.
-    pub(crate) fn known(&self, session: SessionId) -> Option<Arc<ChatFold>> {
-        self.folds().used(session)
-    }
-
-    fn learnt(&self) -> MutexGuard<'_, Option<u64>> {
-        self.learnt
-            .lock()
-            .expect("how far the ids of chats are known was left broken by a panic")
-    }
-
-    fn ids(&self) -> MutexGuard<'_, Ids> {
-        self.ids
-            .lock()
-            .expect("the ids of chats were left broken by a panic")
-    }
-}
+use crate::{
+    Error, Result, Store,
+    kernel::{chats::IdOf, records::chat_stream},
+};
 
 impl Store {
     /// The chat's fold, caught up.
     pub(crate) async fn chat_fold(&self, session: SessionId) -> Result<Arc<ChatFold>> {
-        let stream = stream_of(session);
+        let stream = chat_stream(session);
         let Some(info) = self.backend().stream(stream).await? else {
             return Ok(Arc::default());
         };
@@ -252,7 +177,7 @@ impl Store {
     async fn learn_ids(&self, chats: Vec<SessionId>) -> Result<()> {
         let cache = self.chat_cache();
         for session in chats {
-            let Some(info) = self.backend().stream(stream_of(session)).await? else {
+            let Some(info) = self.backend().stream(chat_stream(session)).await? else {
                 continue;
             };
             let seen = cache
@@ -269,121 +194,6 @@ impl Store {
     }
 }
 
-impl IdOf {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Step => "step",
-            Self::Request => "request",
-            Self::Stack => "stack",
-        }
-    }
-}
-
-impl Folds {
-    /// Forgets all folds where something was redacted since.
-    fn forget_unless(&mut self, redactions: u64) {
-        if self.redactions != redactions {
-            self.redactions = redactions;
-            self.kept.clear();
-        }
-    }
-
-    /// The fold as far as it is kept.
-    fn used(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
-        self.uses += 1;
-        let (used, fold) = self.kept.get_mut(&session)?;
-        *used = self.uses;
-        Some(Arc::clone(fold))
-    }
-
-    fn turn_of(&mut self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
-        if let Some(turn) = self.turns.get(&session).and_then(Weak::upgrade) {
-            return turn;
-        }
-        if self.turns.len() >= FOLDS_MAX {
-            self.turns.retain(|_, turn| turn.strong_count() > 0);
-        }
-        let turn = Arc::default();
-        self.turns.insert(session, Arc::downgrade(&turn));
-        turn
-    }
-
-    fn take(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
-        self.kept.remove(&session).map(|(_, fold)| fold)
-    }
-
-    fn keep(&mut self, session: SessionId, fold: &Arc<ChatFold>) {
-        self.uses += 1;
-        let further = self
-            .kept
-            .get(&session)
-            .is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
-        if further {
-            self.kept.insert(session, (self.uses, Arc::clone(fold)));
-        }
-        // The last one stays, however large: each call in its chat would make it again.
-        while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1)
-        {
-            let oldest = self
-                .kept
-                .iter()
-                .min_by_key(|(_, (used, _))| *used)
-                .map(|(session, _)| *session);
-            let Some(oldest) = oldest else { break };
-            self.kept.remove(&oldest);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.kept.values().map(|(_, fold)| fold.bytes()).sum()
-    }
-}
-
-impl Ids {
-    fn find(&self, of: IdOf, id: &str) -> Vec<SessionId> {
-        self.chats
-            .get(&(of, id.to_owned()))
-            .cloned()
-            .unwrap_or_default()
-    }
-
-    fn learn(&mut self, session: SessionId, fold: &ChatFold) {
-        let seen = self.seen.get(&session).copied().unwrap_or_default();
-        if seen.last_sequence > fold.last_sequence() {
-            return;
-        }
-        for touched in fold.touched_after(seen.position) {
-            match touched {
-                Touched::Message(message) => {
-                    self.name(session, IdOf::Message, &message.message_id);
-                    message
-                        .request_id
-                        .iter()
-                        .for_each(|request| self.name(session, IdOf::Request, request));
-                }
-                Touched::Step(step) => {
-                    self.name(session, IdOf::Step, &step.step_id);
-                    self.name(session, IdOf::Request, &step.request_id);
-                    self.name(session, IdOf::Stack, &step.stack_id);
-                }
-            }
-        }
-        let seen = Seen {
-            last_sequence: fold.last_sequence(),
-            position: fold.touched_at(),
-        };
-        self.seen.insert(session, seen);
-    }
-
-    fn name(&mut self, session: SessionId, of: IdOf, id: &str) {
-        let chats = self.chats.entry((of, id.to_owned())).or_default();
-        if !chats.contains(&session) {
-            chats.push(session);
-        }
-    }
-}
-
 /// Those of some sessions that aren't deleted.
 fn live_of(catalog: &Catalog, mut sessions: Vec<SessionId>) -> Vec<SessionId> {
     sessions.retain(|id| {
@@ -392,9 +202,4 @@ fn live_of(catalog: &Catalog, mut sessions: Vec<SessionId>) -> Vec<SessionId> {
             .is_some_and(|session| session.deleted_at_ms.is_none())
     });
     sessions
-}
-
-/// The stream that a chat's messages and steps are kept in: the session's own.
-pub(crate) fn stream_of(session: SessionId) -> StreamId {
-    StreamId(session.as_uuid())
 }

@@ -3,8 +3,7 @@
 use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
 use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId, Timestamp};
 
-use super::cache::stream_of;
-use crate::{Result, Store};
+use crate::{Result, Store, kernel::records::chat_stream};
 
 /// How many records are read at a time around the point of a copy.
 const FEW: u64 = 32;
@@ -41,7 +40,7 @@ impl Store {
         chat_id: String,
         point: Option<Point>,
     ) -> Result<Option<CopiedChat>> {
-        let Some(info) = self.backend().stream(stream_of(source)).await? else {
+        let Some(info) = self.backend().stream(chat_stream(source)).await? else {
             return Ok(None);
         };
         let at = match point {
@@ -89,7 +88,7 @@ impl Store {
                 last: middle,
                 ..ReadOptions::default()
             };
-            let page = self.backend().read(stream_of(source), one).await?;
+            let page = self.backend().read(chat_stream(source), one).await?;
             match page.records.first() {
                 Some(record) if record.position.0 <= point.last => first = middle.0 + 1,
                 _ => end = middle.0,
@@ -103,7 +102,7 @@ impl Store {
                 limit: FEW,
                 ..ReadOptions::default()
             };
-            let page = self.backend().read(stream_of(source), options).await?;
+            let page = self.backend().read(chat_stream(source), options).await?;
             next = page.next;
             for record in &page.records {
                 let is_later = point.next.is_some_and(|next| record.position.0 > next);
@@ -127,7 +126,7 @@ impl Store {
                 limit: FEW,
                 ..ReadOptions::default()
             };
-            let page = self.backend().read(stream_of(source), options).await?;
+            let page = self.backend().read(chat_stream(source), options).await?;
             next = page.next;
             let saved = page
                 .records
@@ -144,7 +143,7 @@ impl Store {
 impl CopiedChat {
     /// What makes the copy.
     pub(crate) fn ops(&self) -> [Op<'_>; 2] {
-        let (parent, child) = (stream_of(self.source), stream_of(self.copy));
+        let (parent, child) = (chat_stream(self.source), chat_stream(self.copy));
         [
             Op::Fork {
                 parent,

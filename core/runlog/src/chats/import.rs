@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::Chats;
 use crate::{
     Error, ErrorKind, Result,
-    sessions::{
+    kernel::{
         catalog::{Change, Guard},
         lookup::check_free,
     },

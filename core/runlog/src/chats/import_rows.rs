@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    sessions::{
+    kernel::{
         catalog::{Change, Guard},
         lookup::check_free,
     },

@@ -5,7 +5,6 @@
 //! is room. A save is one batch; it tells the catalog when the chat's last message was.
 
 mod cache;
-mod claims;
 mod copy;
 mod draft;
 mod import;
@@ -17,8 +16,6 @@ mod sizes;
 mod steps;
 mod store;
 
-pub(crate) use cache::ChatCache;
-pub(crate) use claims::Claims;
 pub(crate) use copy::{CopiedChat, Point};
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
 pub use import::{ImportIssue, ImportOptions, ImportReport};

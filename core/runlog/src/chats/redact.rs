@@ -7,10 +7,9 @@ use runlog_model::{ChatEvent, KeptMessage, SessionId, Timestamp, id_in_copy};
 
 use super::{
     Chats,
-    cache::IdOf,
     store::{Prepared, not_found},
 };
-use crate::Result;
+use crate::{Result, kernel::chats::IdOf};
 
 /// A message in one of the chats that share it.
 struct Shared {

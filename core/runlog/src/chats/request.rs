@@ -14,12 +14,15 @@ use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Tim
 
 use super::{
     Chats, NewRequest, RequestDraft, RequestEnd, Resumption,
-    claims::Claim,
     draft::{StackNode, check_free_in},
     resume::{check_resumable, ended_with_request},
     store::{Prepared, already_exists},
 };
-use crate::{Error, Result, Store, backend::Backend, sessions::lookup::live_session};
+use crate::{
+    Error, Result, Store,
+    backend::Backend,
+    kernel::{claims::Claim, lookup::live_session},
+};
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
 /// exit. In between all is in memory, and lost if the process crashes.

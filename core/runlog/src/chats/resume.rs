@@ -4,8 +4,8 @@ use runlog_model::{
     ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates,
 };
 
-use super::{Chats, cache::IdOf, store::not_found};
-use crate::{Error, ErrorKind, Result};
+use super::{Chats, store::not_found};
+use crate::{Error, ErrorKind, Result, kernel::chats::IdOf};
 use serde::Serialize;
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which

@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{ChatEvent, Page, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
     Chats,
-    cache::IdOf,
     store::{already_exists, check_chat, not_found},
 };
 use crate::{
-    Error, Page, Result,
-    journal::cursor::{Cursor, Kind as CursorKind},
-    runs::check_limit,
+    Error, Result,
+    journal::{
+        cursor::{Cursor, Kind as CursorKind},
+        page::check_limit,
+    },
+    kernel::chats::IdOf,
 };
 use serde::Deserialize;
 

@@ -8,14 +8,15 @@ use runlog_model::{
     ChatTouched, ChatUpdated, EncodedEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
 };
 
-use super::cache::{IdOf, stream_of};
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::cursor::{Cursor, Kind as CursorKind},
-    sessions::{
-        CATALOG_STREAM, NewSession,
-        catalog::{Change, Guard},
+    kernel::{
+        catalog::{CATALOG_STREAM, Change, Guard},
+        chats::IdOf,
         lookup::{check_free, check_unused},
+        new_session::NewSession,
+        records::chat_stream,
     },
 };
 
@@ -388,12 +389,12 @@ impl Chats {
             .shared
             .folds
             .queues
-            .attempts(&**self.store.backend(), stream_of(session))
+            .attempts(&**self.store.backend(), chat_stream(session))
             .await;
         loop {
             let live =
                 self.store.shared.catalog.read(|catalog| {
-                    crate::sessions::lookup::live_session(catalog, session).map(drop)
+                    crate::kernel::lookup::live_session(catalog, session).map(drop)
                 });
             live.await??;
             let fold = self.store.chat_fold(session).await?;
@@ -456,7 +457,7 @@ impl Prepared {
     pub(super) fn ops(&self, expected: Expected) -> Vec<Op<'_>> {
         let records = self.events.iter().map(EncodedEvent::record);
         let mut ops = vec![Op::Append {
-            stream: stream_of(self.session),
+            stream: chat_stream(self.session),
             expected,
             records: records.collect(),
         }];

@@ -6,7 +6,7 @@ use runlog_model::{
 };
 
 use crate::{
-    Result,
+    Result, Store,
     contexts::{AppendOptions, AppendResult, Contexts},
 };
 
@@ -47,6 +47,16 @@ impl From<RawJson> for RawMessage {
             json,
             event: EventOptions::default(),
         }
+    }
+}
+
+impl Store {
+    /// The context of one agent instance.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
+    pub async fn context(&self, instance: InstanceId) -> Result<Context> {
+        Context::new(self.contexts(), instance).await
     }
 }
 

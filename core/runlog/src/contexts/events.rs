@@ -4,7 +4,7 @@ use std::fmt;
 
 use runlog_log::{
     Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, Position, ReadOptions,
-    Record, Sequence, StreamId,
+    Record, Sequence,
 };
 use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
@@ -13,7 +13,10 @@ use runlog_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, ErrorKind, Result, Store, backend::Page, durability, sessions::lookup::live_session,
+    Error, ErrorKind, Result, Store,
+    backend::Page,
+    durability,
+    kernel::{lookup::live_session, records::context_stream},
 };
 
 /// The contexts of a store. [`blocking::Contexts`](crate::blocking::Contexts) is the same for callers
@@ -82,6 +85,13 @@ pub struct Followed {
     pub position: u64,
     /// Whether the session was deleted: nothing comes any more.
     pub is_deleted: bool,
+}
+
+impl Store {
+    /// All contexts of the store, by instance id.
+    pub fn contexts(&self) -> Contexts {
+        Contexts::new(self.clone())
+    }
 }
 
 impl Contexts {
@@ -166,7 +176,7 @@ impl Contexts {
             _ => {
                 let meta = event.encode_meta()?;
                 let record = Record {
-                    stream: stream_of(instance),
+                    stream: context_stream(instance),
                     position: Position(appended.position),
                     sequence: Sequence(appended.first_sequence),
                     time_ms: self.store.backend().now_ms(),
@@ -199,7 +209,7 @@ impl Contexts {
         });
         let batch = Batch {
             ops: vec![Op::Append {
-                stream: stream_of(instance),
+                stream: context_stream(instance),
                 expected: options
                     .expected_last_sequence
                     .map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
@@ -329,7 +339,7 @@ impl Contexts {
             });
         }
         // Positions only grow: what stands up to the last one that was given was given.
-        let stream = stream_of(instance);
+        let stream = context_stream(instance);
         let last = self.stream_last(instance).await?.unwrap_or_default();
         let before = self
             .store
@@ -398,7 +408,7 @@ impl Contexts {
         Step: Future<Output = Result<Option<Op<'static>>>>,
     {
         self.store.writable_instance(instance).await?;
-        let stream = stream_of(instance);
+        let stream = context_stream(instance);
         let after = Sequence(sequence);
         let mut attempts = self
             .store
@@ -471,7 +481,7 @@ impl Contexts {
         if target_last.is_some() {
             return self.copy_records(source, target, at).await;
         }
-        let (parent, child) = (stream_of(source), stream_of(target));
+        let (parent, child) = (context_stream(source), context_stream(target));
         let fork = Op::Fork {
             parent,
             expected: Expected::Any,
@@ -521,7 +531,7 @@ impl Contexts {
         Ok(self
             .store
             .backend()
-            .stream(stream_of(instance))
+            .stream(context_stream(instance))
             .await?
             .map(|info| info.last_sequence))
     }
@@ -534,7 +544,7 @@ impl Contexts {
         match self
             .store
             .backend()
-            .read(stream_of(instance), options)
+            .read(context_stream(instance), options)
             .await
         {
             // An instance gets its stream with its first event.
@@ -605,11 +615,6 @@ impl EventPages {
     pub(crate) fn end(&mut self) {
         self.next = None;
     }
-}
-
-/// The stream that an instance's context is kept in.
-pub(crate) fn stream_of(instance: InstanceId) -> StreamId {
-    StreamId(instance.as_uuid())
 }
 
 fn check_within(instance: InstanceId, sequence: Sequence, last: Sequence) -> Result<()> {

@@ -5,9 +5,9 @@ use runlog_model::{EncodedEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunS
 
 use super::{
     list::listing,
-    run::{load_snapshot, receive_since, stream_of},
+    run::{load_snapshot, receive_since},
 };
-use crate::{Error, ErrorKind, Result, Store};
+use crate::{Error, ErrorKind, Result, Store, kernel::records::run_stream};
 
 /// The flow of a paused run as it goes on in the run that is resumed from it.
 pub(crate) struct CarriedFlow {
@@ -69,7 +69,7 @@ impl Store {
         };
         let payload = payload.as_bytes().to_vec();
         Ok(Some(CarriedFlow {
-            stream: stream_of(new.id),
+            stream: run_stream(new.id),
             meta,
             payload,
             listed: listed.encode()?,
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// Checks that a flow takes something: that it isn't the flow of a run that has paused or ended. To be asked with the
-    /// run's [gate](crate::runs::Gate) passed.
+    /// run's [gate](crate::kernel::gates::Gate) passed.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus), as a recorder of the run would say.

@@ -8,9 +8,10 @@ mod playback;
 mod run;
 mod waiting;
 
+pub use crate::kernel::flows::FLOWS_STREAM;
 pub(crate) use carry::CarriedFlow;
-pub use list::{FLOWS_STREAM, Flows};
-pub(crate) use list::{FlowsReader, FlowsShared, PARTS_STREAM, listing};
+pub use list::Flows;
+pub(crate) use list::listing;
 pub use playback::{Playback, PlaybackOptions, RecordedEvent, Speed};
 pub use run::{FlowRun, Resumed, RunningNode};
 pub(crate) use run::{command_received, load_snapshot, receive_since};

@@ -5,10 +5,9 @@ use std::{collections::VecDeque, time::Duration};
 use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
-use super::run::{state_at, stream_of};
+use super::run::state_at;
+use crate::{Error, Result, Store, kernel::records::run_stream};
 use serde::{Deserialize, Deserializer};
-
-use crate::{Error, Result, Store};
 
 /// How many events are read at a time.
 const PAGE_EVENTS: u64 = 256;
@@ -111,7 +110,7 @@ impl Playback {
                 "a flow is played back at more than 0 times its speed, not {times}"
             )));
         }
-        if store.backend().stream(stream_of(run)).await?.is_none() {
+        if store.backend().stream(run_stream(run)).await?.is_none() {
             return Err(Error::not_found(format!("no run {run}")));
         }
         let last = options.last.map_or(Sequence::MAX, Sequence);
@@ -162,7 +161,7 @@ impl Playback {
         let page = self
             .store
             .backend()
-            .read(stream_of(self.run), options)
+            .read(run_stream(self.run), options)
             .await?;
         self.next = page.next;
         for record in page.records.into_iter().filter(|record| !record.redacted) {

@@ -2,19 +2,18 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use runlog_log::{
-    Appended, Batch, Durability, Expected, Kind, Op, ReadOptions, Sequence, StreamId,
-};
+use runlog_log::{Appended, Batch, Durability, Expected, Kind, Op, ReadOptions, Sequence};
 use runlog_model::{
     EncodedEvent, FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand,
     RuntimeEvent,
 };
 use serde::{Deserialize, Serialize};
 
-use super::list::{LiveGuard, listing};
+use super::list::listing;
 use crate::{
-    Error, ErrorKind, Result, Store, journal::attempts::ATTEMPTS_MAX, runs::Gate,
-    sessions::lookup::check_id,
+    Error, ErrorKind, Result, Store,
+    journal::attempts::ATTEMPTS_MAX,
+    kernel::{flows::LiveGuard, gates::Gate, lookup::check_id, records::run_stream},
 };
 
 /// What a node that was running is resumed with where nothing else is said.
@@ -105,7 +104,7 @@ impl FlowRun {
             run_id: Some(run.to_string()),
             ..RunSnapshot::new("running")
         };
-        let stream = stream_of(run);
+        let stream = run_stream(run);
         store
             .shared
             .catalog
@@ -307,7 +306,7 @@ impl FlowRun {
         let records: Vec<_> = events.iter().map(EncodedEvent::record).collect();
         let count = records.len() as u64;
         let append = Op::Append {
-            stream: stream_of(self.run),
+            stream: run_stream(self.run),
             expected: Expected::Exists,
             records,
         };
@@ -363,7 +362,7 @@ impl FlowRun {
         let (meta, payload) = self.state.encode()?;
         let (meta, payload) = (&meta[..], payload.as_bytes());
         let sequence = Sequence(self.last_sequence);
-        let (stream, expected) = (stream_of(self.run), Expected::Any);
+        let (stream, expected) = (run_stream(self.run), Expected::Any);
         let listed = self.store.listed_flow(self.run, &self.state.status).await?;
         let mut ops = vec![Op::Snapshot {
             stream,
@@ -532,7 +531,7 @@ pub(crate) async fn load_snapshot(
 ) -> Result<Option<(u64, RunSnapshot)>> {
     let mut at = at_or_before;
     loop {
-        let snapshot = match store.backend().latest_snapshot(stream_of(run), at).await {
+        let snapshot = match store.backend().latest_snapshot(run_stream(run), at).await {
             Ok(Some(snapshot)) => snapshot,
             Ok(None) => return Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -558,7 +557,7 @@ pub(crate) async fn receive_since(
 ) -> Result<u64> {
     let last = store
         .backend()
-        .stream(stream_of(run))
+        .stream(run_stream(run))
         .await?
         .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, last, state).await?;
@@ -576,7 +575,7 @@ pub(super) async fn state_at(
     };
     let end = store
         .backend()
-        .stream(stream_of(run))
+        .stream(run_stream(run))
         .await?
         .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, end.min(last.0), &mut state).await?;
@@ -600,7 +599,7 @@ async fn receive(
             kinds,
             ..ReadOptions::default()
         };
-        let page = store.backend().read(stream_of(run), options).await?;
+        let page = store.backend().read(run_stream(run), options).await?;
         next = page.next;
         for record in page.records.iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
@@ -625,9 +624,4 @@ impl fmt::Debug for FlowRun {
             .field("sessions", sessions)
             .finish_non_exhaustive()
     }
-}
-
-/// The stream of a run: its timeline.
-pub(super) fn stream_of(run: RunId) -> StreamId {
-    StreamId(run.as_uuid())
 }

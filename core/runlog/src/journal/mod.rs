@@ -2,4 +2,5 @@
 
 pub(crate) mod attempts;
 pub(crate) mod cursor;
+pub(crate) mod page;
 pub(crate) mod projection;

@@ -1,34 +1,15 @@
 //! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
 
+use super::{
+    RunRecorder, Runs,
+    changes::{PlannedChange, ops_of_changes},
+};
 use std::collections::{HashSet, VecDeque};
 
-use runlog_log::{Batch, Durability, Expected, Op, Sequence};
+use runlog_log::Batch;
 use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
-use super::{RunRecorder, Runs, index::RUNS_STREAM, load::stream_of};
 use crate::{ErrorKind, Result};
-
-/// What is written in the same batch as a run's messages.
-#[derive(Default)]
-pub(crate) struct BatchExtras<'a> {
-    /// Records for the run's own stream.
-    pub(crate) run_events: &'a [EncodedEvent],
-    /// Whatever else.
-    pub(crate) ops: &'a [Op<'a>],
-    /// The durability that is waited for, where it isn't the store's.
-    pub(crate) durability: Option<Durability>,
-}
-
-/// What is to be written for a run to change its status.
-pub(crate) struct PlannedChange {
-    pub(crate) id: RunId,
-    /// Where the run's stream stands.
-    pub(crate) last_sequence: Sequence,
-    /// The records of the run's stream.
-    pub(crate) own: Vec<EncodedEvent>,
-    /// The record of the runs catalog.
-    pub(crate) listed: EncodedEvent,
-}
 
 /// A run that is to change its status.
 pub(crate) struct NewStatus {
@@ -65,28 +46,6 @@ impl NewStatus {
         planned.own.splice(0..0, self.before.iter().cloned());
         Ok(planned)
     }
-}
-
-/// The steps of a batch that makes changes: the catalog's records are one append.
-pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
-    let mut ops: Vec<Op<'_>> = changes
-        .iter()
-        .map(|change| Op::Append {
-            stream: stream_of(change.id),
-            expected: Expected::Last(change.last_sequence),
-            records: change.own.iter().map(EncodedEvent::record).collect(),
-        })
-        .collect();
-    let records = changes
-        .iter()
-        .map(|change| change.listed.record())
-        .collect();
-    ops.push(Op::Append {
-        stream: RUNS_STREAM,
-        expected: Expected::Any,
-        records,
-    });
-    ops
 }
 
 impl Runs {

@@ -9,8 +9,11 @@ use runlog_model::{
 use super::{Runs, load::LoadedRun};
 use crate::{
     Error, Result,
-    contexts::events,
-    journal::cursor::{Cursor, Kind},
+    journal::{
+        cursor::{Cursor, Kind},
+        page::check_limit,
+    },
+    kernel::records::context_stream,
 };
 use serde::Deserialize;
 
@@ -407,8 +410,7 @@ impl Runs {
             .records
             .first()
             .filter(|record| record.position.0 == position);
-        let Some(record) = record.filter(|record| record.stream == events::stream_of(instance))
-        else {
+        let Some(record) = record.filter(|record| record.stream == context_stream(instance)) else {
             return Ok(None);
         };
         // A truncation may have taken it, and another may have come in its place.
@@ -488,15 +490,6 @@ impl Settled<'_> {
 /// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
 fn events_to_read(limit: usize) -> usize {
     limit.saturating_add(1).saturating_mul(2)
-}
-
-pub(crate) fn check_limit(limit: usize) -> Result<()> {
-    match limit {
-        0 => Err(Error::invalid(
-            "a page of 0 lists nothing; give a limit of at least 1",
-        )),
-        _ => Ok(()),
-    }
 }
 
 fn missing(run: RunId) -> Error {

@@ -1,10 +1,10 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
-use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
 use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, kinds};
 
 use super::Runs;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, kernel::records::run_stream};
 
 /// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
 const LAST_EVENTS: u64 = 4;
@@ -22,10 +22,6 @@ pub(super) struct LoadedRun {
     pub(super) ended_position: Option<u64>,
 }
 
-pub(crate) fn stream_of(run: RunId) -> StreamId {
-    StreamId(run.as_uuid())
-}
-
 impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
@@ -34,13 +30,13 @@ impl Runs {
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
-        let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
+        let info = backend.stream(run_stream(id)).await?.ok_or_else(missing)?;
         let first = ReadOptions {
             last: Sequence::FIRST,
             kinds: vec![Kind(kinds::RUN_CREATED)],
             ..ReadOptions::default()
         };
-        let page = backend.read(stream_of(id), first).await?;
+        let page = backend.read(run_stream(id), first).await?;
         // A stream of that id that isn't a run's begins with something else.
         let created = page.records.into_iter().next().ok_or_else(missing)?;
         let created_position = created.position.0;
@@ -81,7 +77,7 @@ impl Runs {
                 direction: Direction::Backward,
                 limit: LAST_EVENTS,
             };
-            let page = self.store.backend().read(stream_of(id), options).await?;
+            let page = self.store.backend().read(run_stream(id), options).await?;
             next = page.next;
             for record in page.records {
                 let is_step = record.kind.0 == kinds::RUN_STEP_STARTED;
@@ -103,7 +99,7 @@ impl Runs {
     ) -> Result<Sequence> {
         let backend = self.store.backend();
         let info = backend
-            .stream(stream_of(id))
+            .stream(run_stream(id))
             .await?
             .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let mut next = Some(after.next());
@@ -114,7 +110,7 @@ impl Runs {
                 kinds: event_kinds(),
                 ..ReadOptions::default()
             };
-            let page = backend.read(stream_of(id), options).await?;
+            let page = backend.read(run_stream(id), options).await?;
             next = page.next;
             for record in &page.records {
                 let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
@@ -134,7 +130,7 @@ impl Runs {
             limit: 1,
             ..ReadOptions::default()
         };
-        let page = match self.store.backend().read(stream_of(id), newest).await {
+        let page = match self.store.backend().read(run_stream(id), newest).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             page => page?,
         };

@@ -5,8 +5,11 @@ use runlog_model::{
     EncodedEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
 };
 
-use super::{Runs, index::RUNS_STREAM, load::stream_of};
-use crate::{ErrorKind, Result};
+use super::Runs;
+use crate::{
+    ErrorKind, Result,
+    kernel::{records::run_stream, runs::RUNS_STREAM},
+};
 
 /// How many runs are paused by one batch.
 const RUNS_PER_BATCH: usize = 256;
@@ -48,7 +51,7 @@ impl Runs {
             let mut ops: Vec<Op<'_>> = orphans
                 .iter()
                 .map(|orphan| Op::Append {
-                    stream: stream_of(orphan.id),
+                    stream: run_stream(orphan.id),
                     expected: Expected::Last(orphan.last_sequence),
                     records: vec![orphan.own.record()],
                 })

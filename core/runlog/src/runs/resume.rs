@@ -4,21 +4,23 @@ use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
     NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
-    error_results, max_steps,
+    max_steps,
 };
 
 use super::{
-    RunRecorder, Runs, ToolOutcome,
-    load::{LoadedRun, stream_of},
-    outcome::AnsweredCall,
-    start::{context_records, creation},
+    RunRecorder, Runs,
+    dangling::{Dangling, between, closing_events, leaves_open},
+    load::LoadedRun,
 };
 use crate::{
     Error, ErrorKind, Result,
-    contexts::{RawMessage, events},
     flows::CarriedFlow,
     journal::attempts::ATTEMPTS_MAX,
-    sessions::lookup::check_id,
+    kernel::{
+        lookup::check_id,
+        records::{context_records, context_stream, run_stream},
+    },
+    runs::creation::creation,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -27,9 +29,6 @@ pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
 
 /// What the agent is told where the caller says nothing.
 const CONTINUE: &str = "Continue your work from where you left off.";
-/// What stands as the result of a call that was cut off.
-const INTERRUPTED: &str =
-    "The tool call was interrupted: the run stopped before its result was recorded.";
 
 /// How to resume a run.
 ///
@@ -130,25 +129,6 @@ impl Continuation {
         }
         Ok(Some((message.to_json()?, is_own)))
     }
-}
-
-/// What becomes of tool calls that have no result when a run is resumed, or started in a context that is there.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum Dangling {
-    /// Each gets an error result that says it was interrupted, so that no provider refuses the context.
-    #[default]
-    Close,
-    /// Each gets an error result with this text.
-    CloseWith(String),
-    /// Each gets its outcome: the caller has found the calls with
-    /// [`dangling_tool_calls`](crate::contexts::Context::dangling_tool_calls) and run the tools, or asked them. Those
-    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
-    /// want them.
-    Answer(Vec<ToolOutcome>),
-    /// They are only told: the caller records their results before the model is called, and before any other message.
-    Report,
 }
 
 /// A run that goes on from a paused one, as [`Runs::resume`] gives it.
@@ -274,7 +254,7 @@ impl Runs {
         (last_sequence, flow): (u64, Option<&CarriedFlow>),
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
-        let context = events::stream_of(run.instance_id);
+        let context = context_stream(run.instance_id);
         let metas = |events: &[NewContextEvent]| {
             events
                 .iter()
@@ -298,7 +278,7 @@ impl Runs {
                 records: context_records(closing, &closing_metas),
             },
             Op::Append {
-                stream: stream_of(old.run.id),
+                stream: run_stream(old.run.id),
                 expected: Expected::Last(old.last_sequence),
                 records: vec![resumed.record()],
             },
@@ -331,7 +311,7 @@ impl Runs {
                 );
                 return Err(Error::new(ErrorKind::WrongStatus, message));
             }
-            let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
+            let (stream, expected) = (run_stream(parent.id), Expected::Last(last));
             ops.push(Op::Append {
                 stream,
                 expected,
@@ -466,84 +446,4 @@ fn told_events(run: &Run, json: &RawJson, is_own: bool) -> Result<Vec<NewContext
     told.iter_mut()
         .for_each(|event| event.meta.is_continuation = is_own);
     Ok(told)
-}
-
-fn leaves_open(calls: &[DanglingToolCall], dangling: &Dangling) -> bool {
-    *dangling == Dangling::Report && !calls.is_empty()
-}
-
-pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
-    let names: Vec<&str> = calls
-        .iter()
-        .map(|call| call.id.as_deref().unwrap_or(&call.name))
-        .collect();
-    Error::invalid(format!(
-        "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
-         answered, or leave the message out and record it after their results",
-        names.join(", ")
-    ))
-}
-
-/// What ends the calls that have no result, as events of the run that made them, or of the one that goes on.
-pub(super) fn closing_events(
-    run: &Run,
-    calls: &[DanglingToolCall],
-    dangling: &Dangling,
-) -> Result<Vec<NewContextEvent>> {
-    let options = EventOptions {
-        run_id: Some(run.id),
-        step_number: Some(run.step_count),
-        ..EventOptions::default()
-    };
-    let closing = EventOptions {
-        tool_is_error: Some(true),
-        ..options.clone()
-    };
-    let mut events = Vec::new();
-    let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
-        let results = error_results(calls, reason)
-            .into_iter()
-            .map(|json| NewContextEvent::of_message(json, &closing));
-        Ok(results
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .flatten()
-            .collect())
-    };
-    match dangling {
-        Dangling::Close => events = close(calls, INTERRUPTED)?,
-        Dangling::CloseWith(reason) => events = close(calls, reason)?,
-        Dangling::Report => {}
-        Dangling::Answer(outcomes) => {
-            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
-            for call in calls {
-                let answers =
-                    |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
-                let Some(place) = left.iter().position(answers) else {
-                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
-                    continue;
-                };
-                let outcome = left.remove(place);
-                outcome.check()?;
-                let RawMessage { json, event } = outcome.message(&AnsweredCall {
-                    style: call.style,
-                    name: call.name.clone(),
-                });
-                let options = EventOptions {
-                    run_id: options.run_id,
-                    step_number: options.step_number,
-                    ..event
-                };
-                events.extend(NewContextEvent::of_message(json, &options)?);
-            }
-            if let Some(stray) = left.first() {
-                let message = format!(
-                    "run {} has no open tool call {:?} to be answered",
-                    run.id, stray.tool_call_id
-                );
-                return Err(Error::invalid(message));
-            }
-        }
-    }
-    Ok(events)
 }

@@ -2,27 +2,26 @@
 
 use std::collections::HashSet;
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
+use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedEvent, EventOptions,
-    InstanceId, NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
-    Session, SessionId, max_steps,
+    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EventOptions, InstanceId,
+    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
+    max_steps,
 };
 
-use super::{
-    Dangling, RunRecorder, Runs,
-    index::{Entering, RUNS_STREAM},
-    load::stream_of,
-    recorder::open::OpenCalls,
-    resume::{between, closing_events},
-};
+use super::{Dangling, RunRecorder, Runs, creation::creation};
 use crate::{
     Error, ErrorKind, Result,
-    contexts::events,
-    sessions::{
-        NewInstance, NewSession,
+    kernel::{
         catalog::{Change, Guard},
         lookup::{check_free, check_id, check_instance, check_unused, live_session},
+        new_session::{NewInstance, NewSession},
+        records::{context_records, context_stream},
+        runs::Entering,
+    },
+    runs::{
+        dangling::{between, closing_events},
+        open_calls::OpenCalls,
     },
 };
 use serde::Deserialize;
@@ -160,7 +159,7 @@ impl Runs {
         // The creation comes first: the run's messages are those after it.
         let mut ops = creation(&run, &own, &listed);
         if !context.is_empty() {
-            let stream = events::stream_of(made.instance.id);
+            let stream = context_stream(made.instance.id);
             ops.push(Op::Append {
                 stream,
                 expected,
@@ -377,38 +376,6 @@ impl Runs {
             extra: serde_json::Map::new(),
         }
     }
-}
-
-/// What makes a run's stream and lists it.
-pub(super) fn creation<'a>(
-    run: &Run,
-    own: &'a EncodedEvent,
-    listed: &'a EncodedEvent,
-) -> Vec<Op<'a>> {
-    vec![
-        Op::Append {
-            stream: stream_of(run.id),
-            expected: Expected::Absent,
-            records: vec![own.record()],
-        },
-        Op::Append {
-            stream: RUNS_STREAM,
-            expected: Expected::Any,
-            records: vec![listed.record()],
-        },
-    ]
-}
-
-pub(crate) fn context_records<'a>(
-    events: &'a [NewContextEvent],
-    metas: &'a [Vec<u8>],
-) -> Vec<NewRecord<'a>> {
-    let record = |(event, meta): (&'a NewContextEvent, &'a Vec<u8>)| NewRecord {
-        kind: Kind(event.kind.byte()),
-        meta,
-        payload: event.content.as_bytes(),
-    };
-    events.iter().zip(metas).map(record).collect()
 }
 
 /// Refuses results of calls that are neither open nor made by the messages before them, second ones, and messages between calls

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, Result, Store,
     chats::{CopiedChat, Point},
-    contexts::events::stream_of,
-    sessions::{
-        NewSession,
+    kernel::records::context_stream,
+    kernel::{
         catalog::{Change, Guard},
         lookup::{check_free, check_unused, live_session, root_instance},
+        new_session::NewSession,
     },
     transcripts::keep::{Aside, aside_stream, envelope_matches},
 };
@@ -375,7 +375,7 @@ impl Store {
     ) -> Result<HashMap<InstanceId, Written>> {
         let mut lasts = HashMap::new();
         for instance in instances {
-            let stream = stream_of(instance.id);
+            let stream = context_stream(instance.id);
             let Some(info) = self.backend().stream(stream).await? else {
                 continue;
             };
@@ -456,7 +456,10 @@ fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> 
         .filter_map(|copy| Some((copy, lasts.get(&copy.source)?.last)));
     let written = written.filter(|(_, last)| *last > Sequence::ZERO);
     let fork = |(copy, at): (&CopiedInstance, Sequence)| {
-        let (parent, child) = (stream_of(copy.source), stream_of(copy.instance.id));
+        let (parent, child) = (
+            context_stream(copy.source),
+            context_stream(copy.instance.id),
+        );
         Op::Fork {
             parent,
             expected: Expected::Any,

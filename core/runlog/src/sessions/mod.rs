@@ -3,16 +3,15 @@
 //! They are listed from a well-known stream, the catalog, to which every creation is appended in the same batch as the
 //! thing itself; folded in memory, and written down now and then to open faster.
 
-pub(crate) mod catalog;
 mod copy;
-pub(crate) mod lookup;
-mod new;
 
 pub use runlog_model::{
     AgentInstance, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges, SessionId,
     SessionStatus,
 };
 
-pub use catalog::CATALOG_STREAM;
+pub use crate::kernel::{
+    catalog::CATALOG_STREAM,
+    new_session::{NewInstance, NewSession},
+};
 pub use copy::{CopiedInstance, CopiedSession, CopySession};
-pub use new::{NewInstance, NewSession};

@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use runlog_model::ContextEventKind;
-
-use runlog_model::json::slices::{fields, for_each_element, kind_of, span, string};
+use runlog_model::{
+    ContextEventKind,
+    json::slices::{fields, for_each_element, kind_of, span, string},
+};
 
 use super::{
     chat::accept,

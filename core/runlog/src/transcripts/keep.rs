@@ -19,8 +19,8 @@ use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Position, Record, StreamI
 use runlog_model::{InstanceId, NewContextEvent, RawJson, SessionId};
 use uuid::Uuid;
 
-use super::{values::Entry, write::About};
-use crate::{Error, ErrorKind, Result};
+use super::values::Entry;
+use crate::{Error, ErrorKind, Result, transcripts::about::About};
 
 /// The stream of what is kept beside a session's contexts: its id is the session's with these bytes mixed in.
 const ASIDE: [u8; 16] = *b"runlog:aside:001";

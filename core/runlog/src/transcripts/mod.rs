@@ -16,6 +16,7 @@
 //! JSON but no message is kept beside the messages (a warning). No input makes this panic, recurse or hold
 //! more than a few times its own size; no line is longer than [`LINE_BYTES_MAX`].
 
+mod about;
 mod chat;
 mod claude_code;
 mod detect;
@@ -31,11 +32,11 @@ mod time;
 mod values;
 mod write;
 
+pub use about::ImportMark;
 pub use detect::detect;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
 pub use runlog_model::NewContextEvent;
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
-pub use write::ImportMark;
 pub(crate) use write::marks_of as marks_stream;
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 //! Invariant: a message is written byte for byte. What stood around it is the source's own where it is known,
 //! and the least that the form needs where it isn't.
 
-use runlog_model::RawJson;
-
-use runlog_model::json::slices::{fields, for_each_element, span};
+use runlog_model::{
+    RawJson,
+    json::slices::{fields, for_each_element, span},
+};
 
 use super::{chat::messages_of, template};
 

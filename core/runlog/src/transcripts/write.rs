@@ -11,29 +11,18 @@ use runlog_model::{
 };
 use uuid::Uuid;
 
-use super::keep::EntryBatch;
+use super::{about::ImportMark, keep::EntryBatch};
 use crate::{
     Error, ErrorKind, Result, Store,
-    sessions::{
-        NewSession,
+    kernel::{
         catalog::Change,
         lookup::{check_free, check_id, check_unused, live_session},
+        new_session::NewSession,
     },
 };
 
 /// The stream of a session's marks: its id is the session's with these bytes mixed in.
 const MARKS: [u8; 16] = *b"runlog:import:01";
-
-/// How far the import of a session has come that takes more than one batch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ImportMark {
-    /// An import has made the session, and has more to write to it.
-    Creating,
-    /// An import has added to a session that was there before, and has more to write to it.
-    Adding,
-    /// Everything was written.
-    Done,
-}
 
 impl ImportMark {
     const ALL: [Self; 3] = [Self::Creating, Self::Adding, Self::Done];
@@ -44,24 +33,6 @@ impl ImportMark {
             Self::Adding => "adding",
             Self::Done => "done",
         }
-    }
-}
-
-/// What a batch says of its session, beside the entries.
-#[derive(Debug, Default)]
-pub(super) struct About {
-    new_session: Option<NewSession>,
-    new_instances: Vec<AgentInstance>,
-    is_archived: bool,
-    mark: Option<ImportMark>,
-}
-
-impl About {
-    pub(super) fn is_empty(&self) -> bool {
-        self.new_session.is_none()
-            && self.new_instances.is_empty()
-            && !self.is_archived
-            && self.mark.is_none()
     }
 }
 

@@ -3,12 +3,15 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, NewContextEvent, RunEvent};
 
-use super::{Recorded, RunRecorder, State, repeat::expected_of, status::running};
+use super::{
+    repeat::expected_of,
+    state::{Recorded, RunRecorder, State},
+    status::running,
+};
 use crate::{
     Error, ErrorKind, Result,
-    contexts::events,
     journal::attempts::ATTEMPTS_MAX,
-    runs::{load::stream_of, start::context_records},
+    kernel::records::{context_records, context_stream, run_stream},
 };
 
 /// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
@@ -81,14 +84,14 @@ impl RunRecorder {
                 .entries
                 .iter()
                 .map(|(events, metas, _)| Op::Append {
-                    stream: events::stream_of(instance),
+                    stream: context_stream(instance),
                     expected: Expected::Any,
                     records: context_records(events, metas),
                 })
                 .collect();
             // Also without a record: it sees to it that the run hasn't ended.
             ops.push(Op::Append {
-                stream: stream_of(self.id()),
+                stream: run_stream(self.id()),
                 expected: Expected::Last(plan.last),
                 records: plan.steps.iter().map(EncodedEvent::record).collect(),
             });

@@ -3,8 +3,8 @@
 use runlog_log::Sequence;
 use runlog_model::ContextEvent;
 
-use super::{Recorded, RunRecorder, State};
-use crate::{Error, Result, contexts::events};
+use super::state::{Recorded, RunRecorder, State};
+use crate::{Error, Result, kernel::records::context_stream};
 
 impl RunRecorder {
     /// What a repeat is told: the step is that of the first time.
@@ -18,10 +18,7 @@ impl RunRecorder {
             .filter(is_it);
         if event.is_none() {
             // It had another number of events the first time, or a truncation has taken it.
-            let (stream, last) = (
-                events::stream_of(instance),
-                Sequence(recorded.last_sequence),
-            );
+            let (stream, last) = (context_stream(instance), Sequence(recorded.last_sequence));
             let before = self
                 .inner
                 .runs

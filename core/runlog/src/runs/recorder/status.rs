@@ -7,10 +7,8 @@ use super::RunRecorder;
 use crate::{
     Error, ErrorKind, Result,
     journal::attempts::ATTEMPTS_MAX,
-    runs::{
-        extras::{PlannedChange, ops_of_changes},
-        gate::Gate,
-    },
+    kernel::gates::Gate,
+    runs::changes::{PlannedChange, ops_of_changes},
 };
 
 impl RunRecorder {

@@ -6,15 +6,12 @@ use std::{
 };
 
 use runlog_log::StreamId;
-use runlog_model::{InstanceId, RunCatalog, RunId, SessionId};
+use runlog_model::{InstanceId, RunCatalog, RunId};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{
-    Runs,
-    gate::{Gate, Gates},
-};
+use super::gates::{Gate, Gates};
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     backend::Backend,
     journal::projection::{Folded, Projection, Streams},
 };
@@ -52,7 +49,7 @@ struct Recorded {
 
 impl RunsShared {
     /// Has the run count as recorded by this process, until what this gives is dropped.
-    pub(super) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
+    pub(crate) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.live_runs().entry(id).or_default() += 1;
         LiveGuard {
             shared: Arc::clone(self),
@@ -70,7 +67,7 @@ impl RunsShared {
     }
 
     /// Has a context count as taken until what this gives is dropped; `None` where it is taken.
-    fn enter(self: &Arc<Self>, instance: InstanceId) -> Option<Entering> {
+    pub(crate) fn enter(self: &Arc<Self>, instance: InstanceId) -> Option<Entering> {
         let entered = self.entered().insert(instance);
         entered.then(|| Entering {
             shared: Arc::clone(self),
@@ -79,7 +76,7 @@ impl RunsShared {
     }
 
     /// The lock that puts the writes of all recorders of a context in order.
-    pub(super) fn order_in(self: &Arc<Self>, instance: InstanceId) -> ContextOrder {
+    pub(crate) fn order_in(self: &Arc<Self>, instance: InstanceId) -> ContextOrder {
         let mut recorded = self.recorded();
         let context = recorded.entry(instance).or_default();
         context.recorders += 1;
@@ -110,7 +107,7 @@ impl RunsShared {
 }
 
 /// That this process records a run.
-pub(super) struct LiveGuard {
+pub(crate) struct LiveGuard {
     shared: Arc<RunsShared>,
     id: RunId,
 }
@@ -128,14 +125,14 @@ impl Drop for LiveGuard {
 }
 
 /// The order in which recorders write to a context: one process writes a store, so that its own memory can keep it.
-pub(super) struct ContextOrder {
+pub(crate) struct ContextOrder {
     shared: Arc<RunsShared>,
     instance: InstanceId,
     lock: Arc<RwLock<()>>,
 }
 
 /// That a write to a context is under way. Whoever waits for his turn gets it in the order of asking.
-pub(super) enum Turn<'a> {
+pub(crate) enum Turn<'a> {
     /// Other results of tool calls are written at the same time.
     Shared { _guard: RwLockReadGuard<'a, ()> },
     /// Nothing else is.
@@ -144,7 +141,7 @@ pub(super) enum Turn<'a> {
 
 impl ContextOrder {
     /// Whether this process has no other recorder of the context.
-    pub(super) fn is_only_one(&self) -> bool {
+    pub(crate) fn is_only_one(&self) -> bool {
         self.shared
             .recorded()
             .get(&self.instance)
@@ -153,7 +150,7 @@ impl ContextOrder {
 
     /// Results of tool calls may be written together, in any order. Whether any other message may stand where it
     /// would, depends on all that is written before it.
-    pub(super) async fn turn(&self, is_results: bool) -> Turn<'_> {
+    pub(crate) async fn turn(&self, is_results: bool) -> Turn<'_> {
         if is_results {
             return Turn::Shared {
                 _guard: self.lock.read().await,
@@ -178,7 +175,7 @@ impl Drop for ContextOrder {
 }
 
 /// That a run is just being started in a context.
-pub(super) struct Entering {
+pub(crate) struct Entering {
     shared: Arc<RunsShared>,
     instance: InstanceId,
 }
@@ -186,32 +183,6 @@ pub(super) struct Entering {
 impl Drop for Entering {
     fn drop(&mut self) {
         self.shared.entered().remove(&self.instance);
-    }
-}
-
-impl Runs {
-    /// Sees to it that no run is at work in a context, and that none is started in it until what this gives is dropped.
-    /// One process writes a store, so that its own memory knows.
-    pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
-        let taken = |what: String| {
-            let instead =
-                "wait until it is over, work in another context, or ask for it with `concurrent`";
-            Error::new(
-                ErrorKind::WrongStatus,
-                format!("{what} in the context of instance {instance}; {instead}"),
-            )
-        };
-        let entering = self.index().shared().enter(instance);
-        let entering =
-            entering.ok_or_else(|| taken("another run is just being started".to_owned()))?;
-        match self
-            .index()
-            .read(|runs| runs.running_in(session, instance))
-            .await?
-        {
-            Some(run) => Err(taken(format!("run {run} is at work"))),
-            None => Ok(entering),
-        }
     }
 }
 
@@ -238,7 +209,7 @@ impl RunsReader {
     }
 
     /// Takes in what was just written, and writes the catalog down when it is time.
-    pub(super) async fn after_commit(&self) {
+    pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;
     }
 }

@@ -1,205 +1,25 @@
-//! [`Store`]: sessions and agent instances, and the way to their contexts.
+//! Sessions and agent instances of a [`Store`]: made, found, listed and changed.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
-
-use runlog_engine::{Embedded, Mode, Wait, storage::Storage};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, Page, RunId, Session,
-    SessionChanges, SessionDeleted, SessionId, SessionStatus, SessionUpdated,
+    AgentInstance, CatalogEvent, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges,
+    SessionDeleted, SessionId, SessionStatus, SessionUpdated,
 };
 
+use super::{
+    catalog::{Change, Guard},
+    lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
+    new_session::{NewInstance, NewSession},
+    store::Store,
+};
 use crate::{
-    Error, Result, StoreOptions,
-    agents::{Agents, AgentsFold},
-    backend::Backend,
-    chats::{ChatCache, Claims},
-    contexts::{Context, Contexts},
-    flows::{FlowsReader, FlowsShared},
+    Error, Result,
     journal::{
-        attempts::Queues,
         cursor::{Cursor, Kind as CursorKind},
-        projection::Folded,
-    },
-    runs::{Runs, RunsReader, RunsShared, check_limit},
-    sessions::{
-        NewInstance, NewSession,
-        catalog::{CatalogReader, Change, Guard},
-        lookup::{
-            check_free, check_instance, check_unused, find_session, live_session, root_instance,
-        },
+        page::check_limit,
     },
 };
-
-/// A store. [`blocking::Store`](crate::blocking::Store) is the same for callers that wait.
-///
-/// Cheap to clone; all clones are the same store.
-///
-/// ```
-/// use runlog::{NewMessage, NewSession, Store};
-///
-/// # pollster::block_on(async {
-/// let store = Store::in_memory();
-/// let session = store.create_session(NewSession::titled("Weather")).await?;
-/// let agent = store.create_instance(session.id, "planner", None).await?;
-/// let context = store.context(agent.id).await?;
-/// context.append_message(NewMessage::user("Will it rain?")).await?;
-/// assert_eq!(context.get_messages().await?.len(), 1);
-/// # Ok::<(), runlog::Error>(()) }).unwrap();
-/// ```
-#[derive(Clone)]
-pub struct Store {
-    pub(crate) shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) catalog: CatalogReader,
-    pub(crate) runs: RunsReader,
-    pub(crate) flows: FlowsReader,
-    pub(crate) folds: Folds,
-}
-
-/// What all handles of a store have together, those that wait and those that await.
-#[derive(Clone, Default)]
-pub(crate) struct Folds {
-    catalog: Arc<Folded<Catalog>>,
-    runs: Arc<RunsShared>,
-    flows: Arc<FlowsShared>,
-    chats: Arc<ChatCache>,
-    claims: Arc<Claims>,
-    /// Held by the archive that is being imported: what one finds out of the store has to stay so until it is written.
-    pub(crate) importing: Arc<std::sync::Mutex<()>>,
-    agents: Arc<AgentsFold>,
-    /// Where writers that lost to another wait.
-    pub(crate) queues: Arc<Queues>,
-    /// The runs that opening the store has paused.
-    recovered: Arc<OnceLock<Vec<RunId>>>,
-}
 
 impl Store {
-    /// A store in memory, gone with its last handle.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn in_memory() -> Self {
-        Self::in_memory_with(Arc::new(runlog_engine::SystemHost))
-    }
-
-    /// A store in memory, on this clock and randomness.
-    pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Await)))
-    }
-
-    /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is
-    /// blocked for so long: milliseconds, or seconds where much has to be recovered.
-    ///
-    /// # Errors
-    /// [`Locked`](crate::ErrorKind::Locked) when another process has it open for writing,
-    /// [`NotAStore`](crate::ErrorKind::NotAStore) when the folder holds something else,
-    /// [`Damaged`](crate::ErrorKind::Damaged) when what was durable is damaged; else those of the file system.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
-        Self::open_with(path, StoreOptions::default())
-    }
-
-    /// [`open`](Self::open) with options.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    #[cfg(not(target_family = "wasm"))]
-    pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
-        let mode = options.mode;
-        Self::opened(Embedded::open(path, options, Wait::Await)?, mode)
-    }
-
-    /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); [`NotFound`](crate::ErrorKind::NotFound) when there is none.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
-        Self::open_with(path, StoreOptions::default().read_only())
-    }
-
-    /// Opens the store on a storage.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
-        let mode = options.mode;
-        Self::opened(Embedded::open_on(storage, options, Wait::Await)?, mode)
-    }
-
-    /// A store just opened: the runs that its last writer left running are paused.
-    pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
-        let store = Self::with_backend(Arc::new(embedded));
-        if mode == Mode::Write {
-            // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
-            let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
-            let _ = store.shared.folds.recovered.set(recovered);
-        }
-        Ok(store)
-    }
-
-    /// A store on this backend.
-    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, Folds::default())
-    }
-
-    fn on(backend: Arc<dyn Backend>, folds: Folds) -> Self {
-        let catalog = CatalogReader::new(
-            Arc::clone(&backend),
-            Arc::clone(&folds.catalog),
-            Arc::clone(&folds.queues),
-        );
-        let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
-        let flows = FlowsReader::new(Arc::clone(&backend), Arc::clone(&folds.flows));
-        Self {
-            shared: Arc::new(Shared {
-                backend,
-                catalog,
-                runs,
-                flows,
-                folds,
-            }),
-        }
-    }
-
-    pub(crate) fn chat_cache(&self) -> &ChatCache {
-        &self.shared.folds.chats
-    }
-
-    pub(crate) fn claims(&self) -> &Arc<Claims> {
-        &self.shared.folds.claims
-    }
-
-    pub(crate) fn agents_fold(&self) -> &AgentsFold {
-        &self.shared.folds.agents
-    }
-
-    /// The same open store with another way to wait.
-    pub(crate) fn waiting(&self, wait: Wait) -> Self {
-        match self.backend().waiting(wait) {
-            Some(backend) => Self::on(backend, self.shared.folds.clone()),
-            None => self.clone(),
-        }
-    }
-
-    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
-    /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
-    ///
-    /// # Errors
-    /// Those of the file system; what was acknowledged is safe all the same.
-    pub async fn close(&self) -> Result<()> {
-        self.backend().close().await
-    }
-
-    /// Where the log is kept.
-    pub fn backend(&self) -> &Arc<dyn Backend> {
-        &self.shared.backend
-    }
-
     /// Makes a session. Durable when it returns.
     ///
     /// # Errors
@@ -460,44 +280,6 @@ impl Store {
             .await?
     }
 
-    /// All contexts of the store, by instance id.
-    pub fn contexts(&self) -> Contexts {
-        Contexts::new(self.clone())
-    }
-
-    /// The context of one agent instance.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub async fn context(&self, instance: InstanceId) -> Result<Context> {
-        Context::new(self.contexts(), instance).await
-    }
-
-    /// All runs of the store.
-    pub fn runs(&self) -> Runs {
-        Runs::new(self.clone())
-    }
-
-    /// The definitions of the agents of each project.
-    pub fn agents(&self) -> Agents {
-        Agents::new(self.clone())
-    }
-
-    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
-    /// has done it.
-    ///
-    /// # Errors
-    /// As [`Runs::recover`].
-    pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
-        self.runs().recover().await
-    }
-
-    /// The runs that a process which is gone had left running when this store was opened for writing: they were paused
-    /// by that.
-    pub fn recovered_runs(&self) -> &[RunId] {
-        self.shared.folds.recovered.get().map_or(&[], Vec::as_slice)
-    }
-
     /// The instance, found without a catch-up where it is known already; refused when its session was deleted.
     pub(crate) async fn writable_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         let instance = self.known_instance(id).await?;
@@ -521,12 +303,6 @@ impl Store {
                 "no agent instance {id}; make it with create_instance"
             ))
         })
-    }
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Claims {
 }
 
 /// That a request is under way, until this is dropped.
-pub(super) struct Claim {
+pub(crate) struct Claim {
     claims: Arc<Claims>,
     request: (SessionId, String),
 }
@@ -28,7 +28,7 @@ impl Claims {
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) when somebody else has it.
-    pub(super) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
+    pub(crate) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
         let request = (chat, request_id.to_owned());
         if !self.taken().insert(request.clone()) {
             let message = format!(

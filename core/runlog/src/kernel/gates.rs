@@ -13,7 +13,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The gates of the runs that this process writes to.
 #[derive(Default)]
-pub(super) struct Gates {
+pub(crate) struct Gates {
     of_runs: Mutex<HashMap<RunId, Weak<RwLock<()>>>>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Gate {
 
 impl Gates {
     /// The gate of a run, the same for all who ask.
-    pub(super) fn gate(self: &Arc<Self>, id: RunId) -> Gate {
+    pub(crate) fn gate(self: &Arc<Self>, id: RunId) -> Gate {
         let mut of_runs = self.of_runs();
         let lock = of_runs.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
             let lock = Arc::default();

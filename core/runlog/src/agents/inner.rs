@@ -1,0 +1,262 @@
+//! [`Inner`]: what all handles of an orchestrator share, and the runs that are under way.
+
+use super::{
+    MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task,
+    active_run::{ActiveRun, Beginning},
+    defect::Defect,
+    end::Execution,
+    inbox::Inbox,
+    space::SharedSpace,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use runlog_model::{AgentDefinition, RunId};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Error, ErrorKind, Result, Store};
+
+/// An executor, as those see it who begin its work: they know nothing of what an executor is handed.
+pub(super) trait AgentWork: MaybeSend + MaybeSync + 'static {
+    /// Begins the work of a run.
+    fn work(&self, inner: Arc<Inner>, live: Arc<ActiveRun>) -> Execution;
+}
+
+pub(super) struct Inner {
+    pub(super) store: Store,
+    pub(super) options: OrchestratorOptions,
+    /// The leave to work, for so many agents at a time.
+    pub(super) slots: Arc<Semaphore>,
+    runtime: Box<dyn Runtime>,
+    executors: Mutex<Executors>,
+    live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
+    arrivals: Mutex<HashMap<RunId, CancellationToken>>,
+    /// Held by whoever goes on with what a crash cut off.
+    pub(super) reviving: tokio::sync::Mutex<()>,
+    /// What a test has broken.
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) defect: std::sync::OnceLock<Defect>,
+}
+
+#[derive(Default)]
+pub(super) struct Executors {
+    pub(super) by_agent: HashMap<String, Arc<dyn AgentWork>>,
+    pub(super) of_others: Option<Arc<dyn AgentWork>>,
+}
+
+/// A run in the tree, for as long as something is asked of it.
+pub(super) struct Entered {
+    inner: Arc<Inner>,
+    live: Arc<ActiveRun>,
+}
+
+impl Entered {
+    pub(super) fn live(&self) -> &Arc<ActiveRun> {
+        &self.live
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.inner.leave(&self.live);
+    }
+}
+
+impl Inner {
+    pub(super) fn new(
+        store: Store,
+        runtime: Box<dyn Runtime>,
+        options: OrchestratorOptions,
+    ) -> Self {
+        let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            store,
+            slots: Arc::new(Semaphore::new(slots)),
+            options,
+            runtime,
+            executors: Mutex::default(),
+            live: Mutex::default(),
+            arrivals: Mutex::default(),
+            reviving: tokio::sync::Mutex::default(),
+            #[cfg(feature = "broken-orchestrator")]
+            defect: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// Whether a test has broken this.
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) fn is_broken(&self, defect: Defect) -> bool {
+        self.defect.get() == Some(&defect)
+    }
+
+    /// Nothing is broken.
+    #[cfg(not(feature = "broken-orchestrator"))]
+    #[expect(clippy::unused_self, reason = "with the feature it says")]
+    pub(super) const fn is_broken(&self, _: Defect) -> bool {
+        false
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.store.backend().now_ms()
+    }
+
+    pub(super) fn spawn_task(&self, task: impl Future<Output = ()> + MaybeSend + 'static) {
+        let task: Task = Box::pin(task);
+        self.runtime.spawn(task);
+    }
+
+    /// Does something to its end, whatever becomes of the caller.
+    pub(super) async fn to_the_end<T: MaybeSend + 'static>(
+        &self,
+        work: impl Future<Output = T> + MaybeSend + 'static,
+    ) -> Result<T> {
+        let (done, is_done) = oneshot::channel();
+        self.spawn_task(async move {
+            // Nobody may wait for it any more.
+            let _ = done.send(work.await);
+        });
+        is_done.await.map_err(|_| {
+            Error::new(
+                ErrorKind::Closed,
+                "the runtime that the agents run on was shut down",
+            )
+        })
+    }
+
+    pub(super) fn sleep(&self, duration: Duration) -> Task {
+        self.runtime.sleep(duration)
+    }
+
+    /// The definition and the executor of an agent.
+    pub(super) async fn agent(
+        &self,
+        project: Option<&str>,
+        name: &str,
+    ) -> Result<(Arc<AgentDefinition>, Arc<dyn AgentWork>)> {
+        let definition = self.store.agents().get(project, name).await?;
+        let definition = definition.ok_or_else(|| {
+            let place =
+                project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+            Error::not_found(format!(
+                "no agent {name:?} is defined{place}; list_available_agents tells which are"
+            ))
+        })?;
+        let executors = self.executors();
+        let executor = executors
+            .by_agent
+            .get(name)
+            .or(executors.of_others.as_ref())
+            .ok_or_else(|| {
+                Error::not_found(format!(
+                    "agent {name:?} is defined, but no executor is registered for it"
+                ))
+            })?;
+        Ok((Arc::new(definition), Arc::clone(executor)))
+    }
+
+    pub(super) fn executors(&self) -> MutexGuard<'_, Executors> {
+        self.executors
+            .lock()
+            .expect("the list of executors was left broken by a panic")
+    }
+
+    /// The lock is never held across a wait.
+    pub(super) fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
+        self.live
+            .lock()
+            .expect("the list of live runs was left broken by a panic")
+    }
+
+    /// The lock is never held across a wait.
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
+        self.arrivals
+            .lock()
+            .expect("the list of starting runs was left broken by a panic")
+    }
+
+    pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {
+        self.live_runs().get(&id).cloned()
+    }
+
+    /// Puts a run among those that are under way.
+    pub(super) fn enter(&self, live: Arc<ActiveRun>) -> Arc<ActiveRun> {
+        self.live_runs().insert(live.id(), Arc::clone(&live));
+        live
+    }
+
+    /// Refuses `count` runs more when they would be too many.
+    pub(super) fn check_room(&self, count: usize) -> Result<()> {
+        let (live, max) = (self.live_runs().len(), self.options.live_max);
+        if live.saturating_add(count) <= max {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitReached,
+            format!(
+                "{live} runs are under way, and {count} more would be over the limit of {max}; wait for some"
+            ),
+        ))
+    }
+
+    /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
+    pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
+        let (recorder, depth) = loop {
+            if let Some(live) = self.arrived(id).await {
+                return Ok(Entered {
+                    inner: Arc::clone(self),
+                    live,
+                });
+            }
+            let recorder = self.store.runs().recorder(id).await?;
+            let depth = self.depth_of(recorder.run().parent_run_id).await?;
+            if !self.is_arriving(id) {
+                break (recorder, depth);
+            }
+        };
+        let beginning = Beginning {
+            recorder,
+            definition: None,
+            task: String::new(),
+            depth,
+            space: SharedSpace::default(),
+            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+        };
+        let live = ActiveRun::outside(beginning);
+        let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
+        Ok(Entered {
+            inner: Arc::clone(self),
+            live,
+        })
+    }
+
+    /// Takes a run out that somebody else works on, once the caller is the last to care.
+    pub(super) fn leave(&self, live: &Arc<ActiveRun>) {
+        let mut runs = self.live_runs();
+        // The list's and the caller's; others get theirs from the list.
+        if live.is_external && Arc::strong_count(live) <= 2 {
+            runs.remove(&live.id());
+        }
+    }
+
+    /// How many runs are above one that this run spawned.
+    pub(super) async fn depth_of(&self, parent: Option<RunId>) -> Result<u32> {
+        let mut depth = 0;
+        let mut next = parent;
+        while let Some(id) = next {
+            depth += 1;
+            next = self.store.runs().parent_of(id).await?;
+        }
+        Ok(depth)
+    }
+}
+
+pub(super) fn not_here(run_id: RunId) -> Error {
+    Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {run_id} isn't under way here; resume it to go on with it"),
+    )
+}

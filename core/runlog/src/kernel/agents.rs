@@ -1,0 +1,20 @@
+//! [`AgentsFold`]: the definitions of agents, as far as they are folded.
+
+use std::sync::{Mutex, MutexGuard};
+
+use runlog_model::AgentCatalog;
+
+/// Owns the fold, and that it is never ahead of what is durable.
+#[derive(Default)]
+pub(crate) struct AgentsFold {
+    catalog: Mutex<AgentCatalog>,
+}
+
+impl AgentsFold {
+    /// The lock is never held across a wait.
+    pub(crate) fn locked(&self) -> MutexGuard<'_, AgentCatalog> {
+        self.catalog
+            .lock()
+            .expect("the catalog of agents was left broken by a panic")
+    }
+}

@@ -1,0 +1,50 @@
+//! What is written for runs to change, in one batch with others.
+
+use runlog_log::{Durability, Expected, Op, Sequence};
+use runlog_model::{EncodedEvent, RunId};
+
+use crate::kernel::{records::run_stream, runs::RUNS_STREAM};
+
+/// What is written in the same batch as a run's messages.
+#[derive(Default)]
+pub(crate) struct BatchExtras<'a> {
+    /// Records for the run's own stream.
+    pub(crate) run_events: &'a [EncodedEvent],
+    /// Whatever else.
+    pub(crate) ops: &'a [Op<'a>],
+    /// The durability that is waited for, where it isn't the store's.
+    pub(crate) durability: Option<Durability>,
+}
+
+/// What is to be written for a run to change its status.
+pub(crate) struct PlannedChange {
+    pub(crate) id: RunId,
+    /// Where the run's stream stands.
+    pub(crate) last_sequence: Sequence,
+    /// The records of the run's stream.
+    pub(crate) own: Vec<EncodedEvent>,
+    /// The record of the runs catalog.
+    pub(crate) listed: EncodedEvent,
+}
+
+/// The steps of a batch that makes changes: the catalog's records are one append.
+pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
+    let mut ops: Vec<Op<'_>> = changes
+        .iter()
+        .map(|change| Op::Append {
+            stream: run_stream(change.id),
+            expected: Expected::Last(change.last_sequence),
+            records: change.own.iter().map(EncodedEvent::record).collect(),
+        })
+        .collect();
+    let records = changes
+        .iter()
+        .map(|change| change.listed.record())
+        .collect();
+    ops.push(Op::Append {
+        stream: RUNS_STREAM,
+        expected: Expected::Any,
+        records,
+    });
+    ops
+}

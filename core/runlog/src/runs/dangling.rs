@@ -1,0 +1,110 @@
+//! [`Dangling`]: what becomes of the tool calls that have no result when a run goes on from another.
+
+use runlog_model::{DanglingToolCall, EventOptions, NewContextEvent, Run, error_results};
+
+use super::outcome::{AnsweredCall, ToolOutcome};
+use crate::{Error, Result, contexts::RawMessage};
+use serde::Deserialize;
+
+/// What stands as the result of a call that was cut off.
+const INTERRUPTED: &str =
+    "The tool call was interrupted: the run stopped before its result was recorded.";
+
+/// What becomes of tool calls that have no result when a run is resumed, or started in a context that is there.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Dangling {
+    /// Each gets an error result that says it was interrupted, so that no provider refuses the context.
+    #[default]
+    Close,
+    /// Each gets an error result with this text.
+    CloseWith(String),
+    /// Each gets its outcome: the caller has found the calls with
+    /// [`dangling_tool_calls`](crate::contexts::Context::dangling_tool_calls) and run the tools, or asked them. Those
+    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
+    /// want them.
+    Answer(Vec<ToolOutcome>),
+    /// They are only told: the caller records their results before the model is called, and before any other message.
+    Report,
+}
+
+pub(super) fn leaves_open(calls: &[DanglingToolCall], dangling: &Dangling) -> bool {
+    *dangling == Dangling::Report && !calls.is_empty()
+}
+
+pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
+    let names: Vec<&str> = calls
+        .iter()
+        .map(|call| call.id.as_deref().unwrap_or(&call.name))
+        .collect();
+    Error::invalid(format!(
+        "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
+         answered, or leave the message out and record it after their results",
+        names.join(", ")
+    ))
+}
+
+/// What ends the calls that have no result, as events of the run that made them, or of the one that goes on.
+pub(super) fn closing_events(
+    run: &Run,
+    calls: &[DanglingToolCall],
+    dangling: &Dangling,
+) -> Result<Vec<NewContextEvent>> {
+    let options = EventOptions {
+        run_id: Some(run.id),
+        step_number: Some(run.step_count),
+        ..EventOptions::default()
+    };
+    let closing = EventOptions {
+        tool_is_error: Some(true),
+        ..options.clone()
+    };
+    let mut events = Vec::new();
+    let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
+        let results = error_results(calls, reason)
+            .into_iter()
+            .map(|json| NewContextEvent::of_message(json, &closing));
+        Ok(results
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect())
+    };
+    match dangling {
+        Dangling::Close => events = close(calls, INTERRUPTED)?,
+        Dangling::CloseWith(reason) => events = close(calls, reason)?,
+        Dangling::Report => {}
+        Dangling::Answer(outcomes) => {
+            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            for call in calls {
+                let answers =
+                    |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                let Some(place) = left.iter().position(answers) else {
+                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
+                    continue;
+                };
+                let outcome = left.remove(place);
+                outcome.check()?;
+                let RawMessage { json, event } = outcome.message(&AnsweredCall {
+                    style: call.style,
+                    name: call.name.clone(),
+                });
+                let options = EventOptions {
+                    run_id: options.run_id,
+                    step_number: options.step_number,
+                    ..event
+                };
+                events.extend(NewContextEvent::of_message(json, &options)?);
+            }
+            if let Some(stray) = left.first() {
+                let message = format!(
+                    "run {} has no open tool call {:?} to be answered",
+                    run.id, stray.tool_call_id
+                );
+                return Err(Error::invalid(message));
+            }
+        }
+    }
+    Ok(events)
+}

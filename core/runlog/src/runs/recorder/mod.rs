@@ -1,0 +1,13 @@
+//! Writing a run while it happens.
+
+mod calls;
+mod entries;
+mod known_calls;
+mod open;
+mod record;
+mod repeat;
+mod state;
+mod status;
+
+pub use entries::RunEntry;
+pub use state::{Recorded, RunRecorder};

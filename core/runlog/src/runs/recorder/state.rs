@@ -1,0 +1,175 @@
+//! [`RunRecorder`]: the handle of a run that is written, and what it knows of the run.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use runlog_log::Sequence;
+use runlog_model::{Run, RunEvent, RunFold, RunId};
+use serde::Serialize;
+
+use super::known_calls::Calls;
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::{
+    Result,
+    kernel::{
+        gates::Gate,
+        runs::{ContextOrder, LiveGuard},
+    },
+    runs::Runs,
+};
+
+/// Writes one run while it happens. [`blocking::RunRecorder`](crate::blocking::RunRecorder) is the same for
+/// callers that wait.
+///
+/// Cheap to clone, and usable from many tasks. Every write is refused with
+/// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
+/// is dropped leaves its run `running`, to be found by [`Runs::recover`].
+///
+/// The recorders of a context write in turn. Await the future of a write, or drop it: one that was polled once and is kept,
+/// as a branch of `select!` is that is polled by reference, may hold its turn, and the others wait for it.
+///
+/// ```
+/// use runlog::{ErrorKind, NewMessage, NewRun, NewSession, Store};
+///
+/// # pollster::block_on(async {
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
+/// run.next_step().await?;
+/// let recorded = run.record_message(NewMessage::assistant("Done.")).await?;
+/// assert_eq!(recorded.step_number, 1);
+/// run.complete(Some("done")).await?;
+/// let late = run.record_message(NewMessage::assistant("One more thing")).await;
+/// assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct RunRecorder {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) runs: Runs,
+    pub(super) _live: LiveGuard,
+    pub(super) gate: Gate,
+    pub(super) id: RunId,
+    pub(super) steps_before: u32,
+    pub(super) order: ContextOrder,
+    pub(super) state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) run: Run,
+    /// The run as its stream tells of it, up to `folded`: what is read of the stream is read once.
+    pub(super) fold: RunFold,
+    pub(super) folded: Sequence,
+    /// The last sequence of the run's stream: what a write expects, so that none gets into a run that ended.
+    pub(super) last_sequence: Sequence,
+    /// The last step that the run's stream tells of.
+    pub(super) recorded_step: u32,
+    pub(super) calls: Calls,
+}
+
+/// Where a message was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Recorded {
+    /// The id of the (first) message: its place in the whole log.
+    pub id: u64,
+    /// Its sequence in the instance's context.
+    pub sequence_number: u64,
+    /// The sequence of the last event recorded with it: its tool calls, and their results.
+    pub last_sequence: u64,
+    /// The step it belongs to.
+    pub step_number: u32,
+    /// Whether an earlier write had the same idempotency key, so that nothing was written now.
+    pub repeated: bool,
+    /// Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its
+    /// sequences may be those of other events by now.
+    pub truncated: bool,
+}
+
+impl Runs {
+    /// Writes on with a run, from where it is. It may have ended: the run is then told, and writes are refused.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
+    pub async fn recorder(&self, id: RunId) -> Result<RunRecorder> {
+        let live = self.index().shared().live(id);
+        let loaded = self.load(id).await?;
+        Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
+    }
+
+    /// Writes a run whose creation is about to be written, or just was, as the first event of its stream.
+    pub(crate) fn recorder_of_new(&self, run: &Run) -> Result<RunRecorder> {
+        let mut fold = RunFold::new();
+        fold.push(RunEvent::Created(Box::new(run.clone())))?;
+        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        let live = self.index().shared().live(run.id);
+        Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
+    }
+
+    fn recorder_at(
+        &self,
+        live: LiveGuard,
+        run: Run,
+        fold: RunFold,
+        last_sequence: Sequence,
+    ) -> RunRecorder {
+        let inner = Inner {
+            runs: self.clone(),
+            _live: live,
+            gate: self.index().shared().gate(run.id),
+            id: run.id,
+            steps_before: fold.steps_before(),
+            order: self.index().shared().order_in(run.instance_id),
+            state: Mutex::new(State {
+                recorded_step: run.step_count,
+                run,
+                fold,
+                folded: last_sequence,
+                last_sequence,
+                calls: Calls::default(),
+            }),
+        };
+        RunRecorder {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+impl RunRecorder {
+    /// The id of the run.
+    pub fn id(&self) -> RunId {
+        self.inner.id
+    }
+
+    /// The run as far as this recorder knows.
+    pub fn run(&self) -> Run {
+        self.state().run.clone()
+    }
+
+    /// The run as far as this recorder knows, and where its stream stood then.
+    pub(crate) fn run_at(&self) -> (Run, Sequence) {
+        let state = self.state();
+        (state.run.clone(), state.last_sequence)
+    }
+
+    /// The lock is never held across a wait.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.inner
+            .state
+            .lock()
+            .expect("a run's recorder was left broken by a panic")
+    }
+}
+
+impl fmt::Debug for RunRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunRecorder")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
