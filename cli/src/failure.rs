@@ -80,6 +80,16 @@ impl Failure {
         Self::new(Exit::Usage, "usage", message)
     }
 
+    /// What the command line names isn't there.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, ErrorKind::NotFound.name(), message)
+    }
+
+    /// What the command line names may be several things.
+    pub(crate) fn ambiguous(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message)
+    }
+
     /// What the store says of something that the command line gave: what it refuses doesn't fit.
     pub(crate) fn of_argument(error: runlog::Error) -> Self {
         match error.kind() {
@@ -135,21 +145,13 @@ impl Failure {
         self.kind
     }
 
-    /// What it says.
     pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or("nobody reads the output")
     }
 
-    /// Tells it on stderr: a line of text, or with `--json` a line of JSON.
-    pub(crate) fn report(&self, json: bool) {
-        let Some(message) = &self.message else { return };
-        if json {
-            let error = serde_json::json!({"error": {"kind": self.kind, "message": message, "exit": self.exit.code()}});
-            crate::output::to_stderr(&error.to_string());
-        } else {
-            let word = console::style("error:").for_stderr().red().bold();
-            crate::output::to_stderr(&format!("{word} {}", crate::text::printable(message)));
-        }
+    /// Whether it is only that nobody reads the output any more, which nobody is told.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.message.is_none()
     }
 }
 

@@ -7,16 +7,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// A JSON value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) enum Json {
-    /// `null`.
     #[default]
     Null,
-    /// `true` or `false`.
     Bool(bool),
     /// A number, as near as it can be shown.
     Number(serde_json::Number),
-    /// A text.
     String(String),
-    /// An array.
     Array(Vec<Self>),
     /// An object; of a repeated name every value.
     Object(Vec<(String, Self)>),

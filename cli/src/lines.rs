@@ -5,6 +5,9 @@ use std::io::{self, BufRead};
 /// The longest line that is read: 64 MiB, what one event may have.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
+/// How much of a file is read at a time.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
 /// One line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Line {

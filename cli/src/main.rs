@@ -2,18 +2,21 @@
 
 mod agent;
 mod args;
+mod cli;
 mod commands;
 mod demo;
 mod failure;
+mod filters;
+mod find;
 mod fixtures;
+mod history;
 mod import;
 mod json;
-mod kept;
 mod lines;
 mod mcp;
 mod output;
 mod progress;
-mod scripted;
+mod read;
 mod store;
 mod table;
 mod text;
@@ -22,12 +25,13 @@ mod view;
 use std::process::ExitCode;
 
 use clap::{
-    CommandFactory, FromArgMatches,
+    ArgMatches, CommandFactory, FromArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
 };
 
 use crate::{
-    args::Cli,
+    cli::Cli,
     failure::{Exit, Failure},
     output::Out,
 };
@@ -39,13 +43,13 @@ fn main() -> ExitCode {
     };
     let json = cli.global.json;
     let mut out = Out::stdout(json);
-    let done = commands::run(cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
+    let done = cli::run(cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
     match done {
         Ok(exit) => exit.into(),
         Err(failure) => {
             // What was printed before the failure still counts; if it can't be, the failure is told all the same.
             let _ = out.flush();
-            failure.report(json);
+            output::report(&failure, json);
             failure.exit().into()
         }
     }
@@ -53,8 +57,19 @@ fn main() -> ExitCode {
 
 fn parse() -> Result<Cli, clap::Error> {
     let matches = Cli::command()
-        .term_width(output::width().min(args::HELP_WIDTH_MAX))
+        .term_width(output::width().min(cli::HELP_WIDTH_MAX))
         .try_get_matches()?;
+    // The demo makes a store of its own: one that is named would be left alone without a word.
+    let names_store =
+        |matches: &ArgMatches| matches.value_source("store") == Some(ValueSource::CommandLine);
+    if let Some(("demo", of_demo)) = matches.subcommand()
+        && (names_store(&matches) || names_store(of_demo))
+    {
+        return Err(Cli::command().error(
+            ErrorKind::ArgumentConflict,
+            "the demo makes a store of its own; say with `--keep DIR` where, instead of --store",
+        ));
+    }
     Cli::from_arg_matches(&matches)
 }
 
@@ -88,7 +103,8 @@ fn misused(mut error: clap::Error) -> Exit {
             .next()
             .unwrap_or(&text)
             .trim_start_matches("error: ");
-        Failure::usage(what.split_whitespace().collect::<Vec<_>>().join(" ")).report(true);
+        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        output::report(&Failure::usage(what), true);
     } else {
         let _ = error.print();
     }

@@ -183,6 +183,23 @@ pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// Prints a failure on stderr: a line of text, or with `--json` a line of JSON.
+pub(crate) fn report(failure: &Failure, json: bool) {
+    if failure.is_silent() {
+        return;
+    }
+    let message = failure.message();
+    if json {
+        let error = serde_json::json!({"error": {
+            "kind": failure.kind(), "message": message, "exit": failure.exit().code(),
+        }});
+        to_stderr(&error.to_string());
+    } else {
+        let word = console::style("error:").for_stderr().red().bold();
+        to_stderr(&format!("{word} {}", crate::text::printable(message)));
+    }
+}
+
 /// A line on stderr for people: what was done, apart from the data that goes to stdout.
 pub(crate) fn note(json: bool, line: impl AsRef<str>) {
     if !json {

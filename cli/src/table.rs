@@ -2,7 +2,14 @@
 
 use console::measure_text_width;
 
-use crate::{failure::Result, output::Out, text};
+use runlog::Page;
+use serde::Serialize;
+
+use crate::{
+    failure::{Exit, Result},
+    output::Out,
+    text,
+};
 
 /// The last column has so many columns of the screen, however narrow that is.
 const LAST_LEAST: usize = 8;
@@ -32,8 +39,57 @@ pub(crate) fn right(head: &'static str) -> Column {
     }
 }
 
+/// A column, and what it says of an item.
+pub(crate) type Cells<'a, T> = (Column, &'a dyn Fn(&T) -> String);
+
+/// Prints one page of a list: as JSON, or as a table with the cursor of the next page, or as `empty`.
+pub(crate) fn page<T: Serialize>(
+    page: &Page<T>,
+    empty: &str,
+    columns: &[Cells<'_, T>],
+    out: &mut Out,
+) -> Result<Exit> {
+    if out.is_json() {
+        out.value(page)?;
+    } else {
+        items(&page.items, empty, columns, out)?;
+        next(page.next.as_deref(), out)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Prints items as a table, or `empty` where there is none.
+pub(crate) fn items<T>(
+    items: &[T],
+    empty: &str,
+    columns: &[Cells<'_, T>],
+    out: &mut Out,
+) -> Result<()> {
+    if items.is_empty() {
+        return out.line(empty);
+    }
+    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+    let columns: Vec<&Column> = columns.iter().map(|(column, _)| column).collect();
+    print(&columns, &rows, out)
+}
+
+/// Prints one thing: as JSON, or its fields a line each.
+pub(crate) fn one(
+    value: &impl Serialize,
+    named: &[(&str, Option<String>)],
+    out: &mut Out,
+) -> Result<Exit> {
+    if out.is_json() {
+        out.value(value)?;
+    } else {
+        fields(named, out)?;
+    }
+    Ok(Exit::Ok)
+}
+
 /// Prints a head and rows; what is recorded is made safe to print.
-pub(crate) fn print(columns: &[Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {
+fn print(columns: &[&Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {
     let cell = |row: &[String], index: usize, most: usize| {
         text::one_line(row.get(index).map(String::as_str).unwrap_or_default(), most)
     };

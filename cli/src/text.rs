@@ -176,6 +176,11 @@ pub(crate) fn duration(duration: std::time::Duration) -> String {
     }
 }
 
+/// A [`duration`] of so many milliseconds.
+pub(crate) fn milliseconds(milliseconds: u64) -> String {
+    duration(std::time::Duration::from_millis(milliseconds))
+}
+
 /// `2025-06-14 10:00:00`, in UTC; a year of more than four digits has a sign, as ISO 8601 has it.
 pub(crate) fn time(milliseconds: u64) -> String {
     format!("{} {}", day(milliseconds), time_of_day(milliseconds))

@@ -10,7 +10,6 @@ use crate::{json::Json, text};
 /// A piece of what a message says.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Part {
-    /// Text.
     Text(String),
     /// What the model thought before it answered.
     Thinking(String),
@@ -18,9 +17,7 @@ pub(crate) enum Part {
     Call {
         /// The id that the result names.
         id: Option<String>,
-        /// The tool.
         name: String,
-        /// The arguments.
         arguments: Json,
     },
     /// The result of a tool call.
@@ -29,7 +26,6 @@ pub(crate) enum Part {
         id: Option<String>,
         /// Whether the tool failed.
         is_error: bool,
-        /// What it gave.
         text: String,
     },
     /// Something else, by its name.

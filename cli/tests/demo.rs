@@ -48,6 +48,20 @@ fn every_check_holds_in_one_screen() {
 }
 
 #[test]
+fn a_store_that_is_named_is_refused_and_the_place_for_one_is_told() {
+    let place = Place::new();
+    for arguments in [["--store", "mine", "demo"], ["demo", "--store", "mine"]] {
+        let refused = place.expect(2, &arguments);
+        assert!(refused.err.contains("`--keep DIR`"), "{refused:?}");
+        assert!(!place.path("mine").exists());
+    }
+    // The environment names the store of other commands.
+    let mut command = place.command(&["demo", "--keep", "kept"]);
+    let done = said(command.env("RUNLOG_STORE", "mine").output().unwrap());
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
+#[test]
 fn what_was_measured_is_there_as_json() {
     let place = Place::new();
     let report = place

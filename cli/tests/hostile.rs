@@ -122,7 +122,7 @@ fn a_reader_that_is_gone_is_no_failure_and_a_full_one_is() {
 fn closed_standard_streams_do_no_harm() {
     let place = Place::new();
     let shell = |script: &str| {
-        let script = script.replace("runlog", &format!("'{RUNLOG}'"));
+        let script = script.replace("runlog ", &format!("'{RUNLOG}' "));
         said(
             Command::new("sh")
                 .args(["-c", &script])
@@ -131,7 +131,8 @@ fn closed_standard_streams_do_no_harm() {
                 .unwrap(),
         )
     };
-    let agent = "runlog run -- runlog __scripted-agent -- ready say:hi ack";
+    let scripted = env!("CARGO_BIN_EXE_scripted-agent");
+    let agent = format!("runlog run -- '{scripted}' -- ready say:hi ack");
     for streams in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         assert_eq!(shell(&format!("{agent} {streams}")).code, 0, "{streams}");
         assert_eq!(

@@ -92,7 +92,7 @@ impl Client {
 /// Agents that are the agent of the tests, with what each does.
 fn agents(place: &Place, agents: &[(&str, &[&str])]) {
     let entry = |(name, steps): &(&str, &[&str])| {
-        let command: Vec<&str> = [env!("CARGO_BIN_EXE_runlog"), "__scripted-agent"]
+        let command: Vec<&str> = [env!("CARGO_BIN_EXE_scripted-agent")]
             .into_iter()
             .chain(steps.iter().copied())
             .collect();
@@ -140,6 +140,29 @@ fn a_client_lists_the_tools_and_the_agents() {
             .iter()
             .all(|tool| tool["inputSchema"]["type"] == "object")
     );
+    let list_runs = &tools[2]["inputSchema"];
+    let filters: Vec<&String> = list_runs["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    assert_eq!(
+        filters,
+        [
+            "agent_id",
+            "cursor",
+            "limit",
+            "parent_run_id",
+            "project",
+            "session_id",
+            "status"
+        ]
+    );
+    assert_eq!(
+        list_runs["properties"]["project"]["description"],
+        "Only runs of this project"
+    );
+    assert_eq!(tools[3]["inputSchema"]["required"], json!(["run_id"]));
     let listed = client.call("list_available_agents", json!({}));
     assert_eq!(
         (&listed["agents"][0]["name"], &listed["agents"][1]["tools"]),
@@ -229,6 +252,15 @@ fn a_client_spawns_programs_and_looks_at_what_they_did() {
         json!({"parent_run_id": parent, "limit": 3, "cursor": listed["next"]}),
     );
     assert_eq!(next["items"].as_array().unwrap().len(), 1);
+    for (project, count) in [("papers", 4), ("other", 0)] {
+        let of_project = json!({"parent_run_id": parent, "project": project});
+        let listed = client.call("list_runs", of_project);
+        assert_eq!(
+            listed["items"].as_array().unwrap().len(),
+            count,
+            "{project}"
+        );
+    }
     let run = &results[1]["run_id"];
     assert_eq!(
         client.call("get_run", json!({"run_id": run}))["agent_id"],
@@ -309,6 +341,12 @@ fn what_is_wrong_with_a_call_is_told() {
             "no run",
         ),
         ("list_runs", json!({"stat": "paused"}), "stat"),
+        ("list_flows", json!({"stat": "paused"}), "stat"),
+        (
+            "list_tool_calls",
+            json!({"run_id": "0198c7e0-0000-7000-8000-000000000000", "tool": "f"}),
+            "`tool`",
+        ),
     ] {
         let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         assert_eq!(answer["result"]["isError"], true, "{answer}");

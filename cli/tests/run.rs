@@ -577,9 +577,9 @@ fn an_agent_is_told_its_task_its_tools_and_its_parent() {
 
 /// A file of agents that the tests run, each by the steps that it does.
 fn agents(place: &Place, agents: &[(&str, &[&str])]) -> String {
-    let runlog = env!("CARGO_BIN_EXE_runlog");
+    let agent = env!("CARGO_BIN_EXE_scripted-agent");
     let agents = agents.iter().map(|(name, steps)| {
-        let command: Vec<&str> = [runlog, "__scripted-agent"].iter().chain(*steps).copied().collect();
+        let command: Vec<&str> = [agent].iter().chain(*steps).copied().collect();
         serde_json::json!({"name": name, "description": "d", "system_prompt": "SECRET", "command": command})
     });
     let file = serde_json::json!({"project": "papers", "agents": agents.collect::<Vec<_>>()});

@@ -189,7 +189,6 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
     let listed = place.expect(0, &["messages", &run]);
     narrow(&listed);
     assert!(listed.out.contains("The parser drops"), "{}", listed.out);
-    assert_eq!(listed.out, place.expect(0, &["runs", "messages", &run]).out);
     let page = place
         .expect(0, &["messages", &run, "--limit", "3", "--json"])
         .json();
@@ -216,10 +215,7 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
         "{}",
         calls.out
     );
-    assert_eq!(
-        calls.out,
-        place.expect(0, &["runs", "tool-calls", &run]).out
-    );
+    place.expect(2, &["runs", "tool-calls", &run]);
     for (filter, tool) in [(["--status", "pending"], "grep"), (["--tool", "ls"], "ls")] {
         let found = place
             .expect(0, &["tool-calls", &run, filter[0], filter[1], "--json"])

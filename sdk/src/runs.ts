@@ -66,6 +66,7 @@ export class Runs {
    * id or name is taken; `invalid_input`, `too_large` for a field that is refused.
    */
   async start(run: NewRun): Promise<RunRecorder> {
+    this.#handle.check();
     const { place, rest } = placeOf(run);
     const { messages = [], ...others } = rest;
     const { lengths, data } = messageList(messages);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    failure::{Exit, Failure, Result},
+    failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
@@ -243,7 +243,7 @@ fn cannot_run(program: &OsStr, error: &io::Error) -> Failure {
             let message = format!(
                 "can't run {program:?}: there is no such program; check the name, or give its path"
             );
-            Failure::new(Exit::NotFound, "not_found", message)
+            Failure::not_found(message)
         }
         _ => Failure::io(error, format!("can't run {program:?}")),
     }

@@ -1,6 +1,7 @@
 //! Running an agent: a program that speaks the protocol of docs/agent-protocol.md on its standard input and
 //! output.
 
+mod ask;
 mod child;
 mod play;
 mod protocol;

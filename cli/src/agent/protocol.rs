@@ -9,7 +9,7 @@ use runlog::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::spawn::{Ask, Asked};
+use super::ask::{Ask, Asked};
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u64 = 1;
@@ -79,7 +79,6 @@ pub(crate) enum ToAgent<'a> {
     Message {
         /// The sequence of its event.
         sequence: u64,
-        /// The message.
         message: &'a RawJson,
     },
     /// The context is complete.
@@ -94,7 +93,6 @@ pub(crate) enum ToAgent<'a> {
     Agents {
         /// The line's own id, as JSON.
         id: Option<&'a RawJson>,
-        /// The agents.
         agents: &'a [AgentSummary],
     },
     /// What became of the agents that it spawned.
@@ -118,9 +116,7 @@ pub(crate) struct Hello {
     pub(crate) protocol: u64,
     /// The version of Runlog.
     pub(crate) runlog: &'static str,
-    /// The session.
     pub(crate) session_id: SessionId,
-    /// The agent instance.
     pub(crate) instance_id: InstanceId,
     /// The run that is recorded.
     pub(crate) run_id: RunId,
@@ -156,7 +152,6 @@ pub(crate) struct Ready {
 pub(crate) struct Dangling {
     /// Its id.
     pub(crate) id: Option<String>,
-    /// The tool.
     pub(crate) name: String,
     /// The arguments as the provider wrote them.
     pub(crate) arguments: RawJson,

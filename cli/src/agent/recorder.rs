@@ -9,8 +9,8 @@ use runlog::{
 };
 
 use super::{
+    ask::Ask,
     protocol::{Ack, Done, FromAgent, Refusal, Step},
-    spawn::Ask,
 };
 use crate::{
     failure::{Failure, Result},
@@ -80,7 +80,6 @@ impl Recorder {
         }
     }
 
-    /// The run.
     pub(crate) fn run(&self) -> &RunRecorder {
         &self.run
     }

@@ -1,40 +1,16 @@
 //! [`Spawner`]: spawns agents for a program that asks for it, while what the program says is recorded on.
 
 use runlog::{
-    ErrorKind, Orchestrator, RawJson, Run, RunId,
-    agents::{AgentSummary, RunContext, SpawnRequest, SpawnResult},
+    ErrorKind, Orchestrator, Run, RunId,
+    agents::{AgentSummary, RunContext, SpawnResult},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
+    ask::{Ask, Asked},
     child::Teller,
     protocol::{Refusal, ToAgent},
 };
-
-/// What an agent asks of the orchestration.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ask {
-    /// The line's own id, as JSON.
-    pub(crate) id: Option<RawJson>,
-    /// The line of the agent's output, counted from 1.
-    pub(crate) line: u64,
-    /// What it asks.
-    pub(crate) what: Asked,
-}
-
-/// What an agent may ask.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    /// Which agents there are.
-    List,
-    /// To spawn some.
-    Spawn {
-        /// The call of its model's that asks for them, which gets the results.
-        tool_call_id: Option<String>,
-        /// One for each.
-        requests: Vec<SpawnRequest>,
-    },
-}
 
 /// Who spawns.
 #[derive(Clone)]

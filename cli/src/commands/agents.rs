@@ -30,7 +30,6 @@ With --json one document: the definition.";
 /// The largest definition that is read: 8 MiB.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -66,7 +65,6 @@ enum Sub {
     Delete(Named),
 }
 
-/// The arguments of `list`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 struct ListArgs {
@@ -86,7 +84,6 @@ struct Named {
     project: Option<String>,
 }
 
-/// The arguments of `put`.
 #[derive(clap::Args)]
 struct Put {
     /// The definition; - is standard input
@@ -108,7 +105,6 @@ struct Deleted<'a> {
     deleted: &'a str,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     match &args.command {
         None => {
@@ -148,34 +144,28 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Ok);
     }
-    if page.items.is_empty() {
-        out.line("no agents")?;
-        return Ok(Exit::Ok);
-    }
-    let rows = page.items.iter().map(|agent| {
-        vec![
-            agent.name.clone(),
-            agent.visibility.to_string(),
-            agent
-                .max_steps
-                .map(|steps| text::thousands(steps.into()))
-                .unwrap_or_default(),
-            agent.tools.join(", "),
-            agent.description.clone(),
-        ]
-    });
-    let columns = [
-        table::left("agent", 24),
-        table::left("visibility", 10),
-        table::right("most steps"),
-        table::left("tools", 24),
-        table::left("what it is good for", 120),
+    let columns: [table::Cells<'_, AgentDefinition>; 5] = [
+        (table::left("agent", 24), &|agent| agent.name.clone()),
+        (table::left("visibility", 10), &|agent| {
+            agent.visibility.to_string()
+        }),
+        (table::right("most steps"), &|agent| {
+            most_steps(agent).unwrap_or_default()
+        }),
+        (table::left("tools", 24), &|agent| agent.tools.join(", ")),
+        (table::left("what it is good for", 120), &|agent| {
+            agent.description.clone()
+        }),
     ];
-    table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    table::items(&page.items, "no agents", &columns, out)?;
     if let Some(next) = page.next {
         out.line(format!("… there are more: --after {next:?}"))?;
     }
     Ok(Exit::Ok)
+}
+
+fn most_steps(agent: &AgentDefinition) -> Option<String> {
+    agent.max_steps.map(|steps| text::thousands(steps.into()))
 }
 
 fn show(global: &Global, args: &Named, out: &mut Out) -> Result<Exit> {
@@ -191,41 +181,26 @@ fn show(global: &Global, args: &Named, out: &mut Out) -> Result<Exit> {
             "no agent {:?} is defined{place}; `runlog agents` lists them",
             args.name
         );
-        Failure::new(Exit::NotFound, "not_found", message)
+        Failure::not_found(message)
     })?;
     print(&agent, out)
 }
 
 fn print(agent: &AgentDefinition, out: &mut Out) -> Result<Exit> {
-    if out.is_json() {
-        out.value(agent)?;
-        return Ok(Exit::Ok);
-    }
-    let timeout = agent
-        .default_timeout_ms
-        .map(|ms| text::duration(std::time::Duration::from_millis(ms)));
-    let tools = Some(agent.tools.join(", ")).filter(|tools| !tools.is_empty());
+    let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+    let metadata = agent.metadata.as_ref();
     let fields = [
         ("agent", Some(agent.name.clone())),
         ("project", agent.project.clone()),
-        (
-            "description",
-            Some(agent.description.clone()).filter(|text| !text.is_empty()),
-        ),
-        ("tools", tools),
+        ("description", filled(agent.description.clone())),
+        ("tools", filled(agent.tools.join(", "))),
         ("flow type", Some(agent.flow_type.clone())),
         ("visibility", Some(agent.visibility.to_string())),
-        ("timeout", timeout),
-        (
-            "most steps",
-            agent.max_steps.map(|steps| text::thousands(steps.into())),
-        ),
+        ("timeout", agent.default_timeout_ms.map(text::milliseconds)),
+        ("most steps", most_steps(agent)),
         (
             "metadata",
-            agent
-                .metadata
-                .as_ref()
-                .map(|metadata| metadata.as_str().to_owned()),
+            metadata.map(|metadata| metadata.as_str().to_owned()),
         ),
         (
             "changed",
@@ -233,8 +208,7 @@ fn print(agent: &AgentDefinition, out: &mut Out) -> Result<Exit> {
         ),
         ("prompt", agent.system_prompt.clone()),
     ];
-    table::fields(&fields, out)?;
-    Ok(Exit::Ok)
+    table::one(agent, &fields, out)
 }
 
 fn put(global: &Global, args: &Put, out: &mut Out) -> Result<Exit> {

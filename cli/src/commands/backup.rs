@@ -23,7 +23,6 @@ written over by what is damaged.
 
 With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"records\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -45,7 +44,6 @@ struct Report {
     records: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let done = store::open_read_only(global)?.backup_with(
         &args.folder,

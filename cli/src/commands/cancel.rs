@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, text,
 };
@@ -22,7 +23,6 @@ store open for writing, its runs are cancelled by it alone (`runlog run`: Ctrl-C
 
 With --json one document: {\"cancelled\": [the ids]}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -36,13 +36,12 @@ struct Cancelled {
     cancelled: Vec<RunId>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
     let run = store
         .runs()
-        .get(store::run_id(&store, &args.run)?)?
-        .ok_or_else(|| store::no_run(&args.run))?;
+        .get(find::run_id(&store, &args.run)?)?
+        .ok_or_else(|| find::no_run(&args.run))?;
     if run.status.is_final() {
         let message = format!("run {} is {} already", run.id, run.status);
         return Err(Failure::new(Exit::Conflict, "wrong_status", message));

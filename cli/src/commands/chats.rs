@@ -6,15 +6,16 @@ use clap::{
 };
 use runlog::{
     ErrorKind,
-    chats::{ChatFilter, ListSteps, StepStatus, StepType},
+    chats::{Chat, ChatFilter, ListSteps, Step, StepStatus, StepType},
     sessions::SessionStatus,
 };
 use serde::de::DeserializeOwned;
 
 use crate::{
     args::Global,
-    commands::runs::Page,
     failure::{Exit, Failure, Result},
+    filters::Page,
+    find,
     output::Out,
     store, table, text,
 };
@@ -37,7 +38,6 @@ const TYPES: [&str; 6] = [
 ];
 const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
 
-/// The arguments of `chats`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -75,7 +75,6 @@ enum Status {
     Archived,
 }
 
-/// The arguments of `steps`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_STEPS)]
 pub(crate) struct StepsArgs {
@@ -106,7 +105,6 @@ where
     PossibleValuesParser::new(names).try_map(|name| serde_json::from_value::<T>(name.into()))
 }
 
-/// Does what `chats` says.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let filter = ChatFilter {
@@ -131,39 +129,36 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         out.value(&list)?;
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
-        out.line(if list.total == 0 {
-            "no chats"
-        } else {
-            "no chats on this page"
-        })?;
-        return Ok(Exit::Ok);
-    }
-    let rows = list.items.iter().map(|chat| {
-        let mut title = chat.title.clone().unwrap_or_default();
-        if chat.status == SessionStatus::Archived {
-            title.insert_str(0, "[archived] ");
-        }
-        let made = text::time_of_year(chat.created_at.0);
-        vec![chat.chat_id.clone(), chat.assistant_id.clone(), made, title]
-    });
-    let columns = [
-        table::left("chat", 36),
-        table::left("assistant", 14),
-        table::left("made (UTC)", 24),
-        table::left("title", 80),
+    let empty = match list.total {
+        0 => "no chats",
+        _ => "no chats on this page",
+    };
+    let columns: [table::Cells<'_, Chat>; 4] = [
+        (table::left("chat", 36), &|chat| chat.chat_id.clone()),
+        (table::left("assistant", 14), &|chat| {
+            chat.assistant_id.clone()
+        }),
+        (table::left("made (UTC)", 24), &|chat| {
+            text::time_of_year(chat.created_at.0)
+        }),
+        (table::left("title", 80), &|chat| {
+            let archived = match chat.status {
+                SessionStatus::Archived => "[archived] ",
+                SessionStatus::Active => "",
+            };
+            format!("{archived}{}", chat.title.as_deref().unwrap_or_default())
+        }),
     ];
-    table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    table::items(&list.items, empty, &columns, out)?;
     table::next(list.next, out)?;
     Ok(Exit::Ok)
 }
 
-/// Does what `steps` says.
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let session = match store.chats().get_chat(&args.chat) {
-        Ok(chat) => store::session(&store, &chat.chat_id)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => store::session(&store, &args.chat)?,
+        Ok(chat) => find::session(&store, &chat.chat_id)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => find::session(&store, &args.chat)?,
         Err(error) => return Err(error.into()),
     };
     let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
@@ -192,50 +187,28 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
             .is_empty()
         {
             let message = format!("the chat {chat:?} has no step of a request {request:?}");
-            return Err(Failure::new(Exit::NotFound, "not_found", message));
+            return Err(Failure::not_found(message));
         }
     }
-    if out.is_json() {
-        out.value(&page)?;
-        return Ok(Exit::Ok);
-    }
-    if page.items.is_empty() {
-        out.line("no steps")?;
-        return Ok(Exit::Ok);
-    }
-    let rows = page.items.iter().map(|step| {
-        let kind = serde_json::to_value(step.step_type).ok();
-        let input = step
-            .input
-            .as_ref()
-            .map(|input| input.as_str().to_owned())
-            .unwrap_or_default();
-        let told = step.error.as_ref().map(|error| format!("error: {error}"));
-        vec![
-            step.sequence.to_string(),
-            step.request_id.clone(),
-            kind.as_ref()
-                .and_then(|kind| kind.as_str())
-                .unwrap_or_default()
-                .to_owned(),
-            step.status.to_string(),
-            format!(
-                "{}{}",
-                "  ".repeat(step.stack_depth.min(8) as usize),
-                step.assistant_id
-            ),
-            told.unwrap_or(input),
-        ]
-    });
-    let columns = [
-        table::right("step"),
-        table::left("request", 14),
-        table::left("type", 11),
-        table::left("status", 11),
-        table::left("assistant", 14),
-        table::left("error or input", 120),
+    let columns: [table::Cells<'_, Step>; 6] = [
+        (table::right("step"), &|step| step.sequence.to_string()),
+        (table::left("request", 14), &|step| step.request_id.clone()),
+        (table::left("type", 11), &|step| {
+            let name = serde_json::to_value(step.step_type).unwrap_or_default();
+            name.as_str().unwrap_or_default().to_owned()
+        }),
+        (table::left("status", 11), &|step| step.status.to_string()),
+        (table::left("assistant", 14), &|step| {
+            "  ".repeat(step.stack_depth.min(8) as usize) + &step.assistant_id
+        }),
+        (
+            table::left("error or input", 120),
+            &|step| match (&step.error, &step.input) {
+                (Some(error), _) => format!("error: {error}"),
+                (None, Some(input)) => input.as_str().to_owned(),
+                (None, None) => String::new(),
+            },
+        ),
     ];
-    table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
-    table::next(page.next, out)?;
-    Ok(Exit::Ok)
+    table::page(&page, "no steps", &columns, out)
 }

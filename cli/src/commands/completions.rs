@@ -1,14 +1,10 @@
 //! `runlog completions`: a completion script for a shell.
 
-use clap::CommandFactory;
-
 use crate::{
-    args::Cli,
     failure::{Exit, Result},
     output::Out,
 };
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(
     after_help = "For example: runlog completions bash > ~/.local/share/bash-completion/completions/runlog"
@@ -18,10 +14,9 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
+pub(crate) fn run(args: &Args, mut command: clap::Command, out: &mut Out) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "runlog", &mut script);
+    clap_complete::generate(args.shell, &mut command, "runlog", &mut script);
     out.bytes(&script)?;
     Ok(Exit::Ok)
 }

@@ -5,8 +5,9 @@ use runlog::{ErrorKind, Session, SessionId, blocking::Store, sessions::CopySessi
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::{Out, note},
-    store, text,
+    read, store, text,
 };
 
 /// Of so many of the newest sessions it is looked at whether they are the same copy.
@@ -24,7 +25,6 @@ command: a second copy of that name is refused.
 With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\", \"same_copies\": [ids]}, the last \
 being copies made before, as long as this one.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -38,16 +38,15 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     check_name(args.name.as_deref())?;
     let store = store::open(global)?;
-    let source = store::session(&store, &args.session)?;
+    let source = find::session(&store, &args.session)?;
     let copy = copy(&store, &source, args.to_point, args.name.clone())?;
     let instances = store.instances(copy.id)?;
     let mut events = 0;
     for instance in &instances {
-        events += store::event_count(&store, instance.id)?;
+        events += read::event_count(&store, instance.id)?;
     }
     let same = same_copies(&store, &source, &copy)?;
     if out.is_json() {
@@ -120,11 +119,11 @@ pub(crate) fn same_copies(
 ) -> Result<Vec<SessionId>> {
     let length = |session: &Session| -> Result<Option<u64>> {
         let root = store.instances(session.id)?.into_iter().next();
-        root.map(|root| store::event_count(store, root.id))
+        root.map(|root| read::event_count(store, root.id))
             .transpose()
     };
     let mut same = Vec::new();
-    for session in store::sessions(store).take(LOOKED_AT) {
+    for session in find::sessions(store).take(LOOKED_AT) {
         let session = session?;
         if session.copied_from == Some(source.id)
             && session.id != copy.id

@@ -24,7 +24,6 @@ a check fails.";
 /// The most stores of earlier demos that are stepped over.
 const EARLIER_MAX: u32 = 1000;
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -41,7 +40,6 @@ pub(crate) struct AgentArgs {
     pause_ms: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let folder = match &args.keep {
         Some(folder) => empty_folder(folder)?,

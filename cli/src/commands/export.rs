@@ -17,7 +17,8 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    kept::{self, Kept},
+    find,
+    history::{self, HistoryItem},
     output::{Out, note},
     progress::Progress,
     store, text,
@@ -84,7 +85,6 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
     })
 }
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -106,7 +106,6 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if args.all && args.format != Written::Archive {
         return Err(Failure::usage(
@@ -117,7 +116,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let sessions: Vec<Session> = args
         .sessions
         .iter()
-        .map(|text| store::session(&store, text))
+        .map(|text| find::session(&store, text))
         .collect::<Result<_>>()?;
     let Some(path) = &args.output else {
         let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;
@@ -218,23 +217,25 @@ fn runlog(
     instances: &[AgentInstance],
     write: Sink<'_>,
 ) -> Result<()> {
-    let wrapper = kept::wrapper(store, session)?;
+    let wrapper = history::wrapper(store, session)?;
     write(&runlog_lines::session_line(
         session,
-        kept::format_of(session),
+        history::format_of(session),
         wrapper.as_ref(),
     ))?;
     for instance in instances {
         write(&runlog_lines::instance_line(instance))?;
     }
     let mut entries = 0;
-    for kept in kept::kept(store, session, instances)? {
+    for item in history::history(store, session, instances)? {
         entries += 1;
-        match kept? {
-            Kept::Event(event, envelope) => {
+        match item? {
+            HistoryItem::Event(event, envelope) => {
                 write(&runlog_lines::event_line(&event, envelope.as_ref()))?
             }
-            Kept::Other(instance, json) => write(&runlog_lines::other_line(instance, &json))?,
+            HistoryItem::Other(instance, json) => {
+                write(&runlog_lines::other_line(instance, &json))?
+            }
         }
     }
     write(&runlog_lines::end_line(session.id, entries))
@@ -251,17 +252,17 @@ fn openai(
     instances: &[AgentInstance],
     write: Sink<'_>,
 ) -> Result<()> {
-    let wrapper = kept::wrapper(store, session)?;
+    let wrapper = history::wrapper(store, session)?;
     for (index, instance) in instances.iter().enumerate() {
         let of_instance = std::slice::from_ref(instance);
         let wrapper = wrapper.as_ref().filter(|_| index == 0);
         let messages = if wrapper.is_some() && index == 0 {
             run_entries(store, session, instances)?
         } else {
-            let events = kept::kept(store, session, of_instance)?;
+            let events = history::history(store, session, of_instance)?;
             let mut messages = Vec::new();
-            for kept in events {
-                if let Kept::Event(event, _) = kept? {
+            for item in events {
+                if let HistoryItem::Event(event, _) = item? {
                     messages.extend(message_of(&event)?);
                 }
             }
@@ -288,11 +289,11 @@ fn run_entries(
     instances: &[AgentInstance],
 ) -> Result<Vec<RawJson>> {
     let mut entries = Vec::new();
-    for kept in kept::kept(store, session, instances)? {
-        match kept? {
-            Kept::Event(event, _) => entries.extend(message_of(&event)?),
-            Kept::Other(_, json) if !kept::is_own(&json) => entries.push(json),
-            Kept::Other(..) => {}
+    for item in history::history(store, session, instances)? {
+        match item? {
+            HistoryItem::Event(event, _) => entries.extend(message_of(&event)?),
+            HistoryItem::Other(_, json) if !history::is_run_note(&json) => entries.push(json),
+            HistoryItem::Other(..) => {}
         }
     }
     Ok(entries)
@@ -304,8 +305,8 @@ fn swe_agent(
     instances: &[AgentInstance],
     write: Sink<'_>,
 ) -> Result<()> {
-    let wrapper = kept::wrapper(store, session)?
-        .filter(|_| kept::format_of(session) == Some(Format::SweAgent));
+    let wrapper = history::wrapper(store, session)?
+        .filter(|_| history::format_of(session) == Some(Format::SweAgent));
     let Some(wrapper) = wrapper else {
         return Err(Failure::usage(format!(
             "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
@@ -323,18 +324,18 @@ fn claude_code(
     instances: &[AgentInstance],
     write: Sink<'_>,
 ) -> Result<()> {
-    let from_claude = kept::format_of(session) == Some(Format::ClaudeCode);
+    let from_claude = history::format_of(session) == Some(Format::ClaudeCode);
     let mut last_of = std::collections::HashMap::new();
-    for kept in kept::kept(store, session, instances)? {
-        let mut line = match kept? {
-            Kept::Event(event, Some(envelope)) => {
+    for item in history::history(store, session, instances)? {
+        let mut line = match item? {
+            HistoryItem::Event(event, Some(envelope)) => {
                 let Some(message) = message_of(&event)? else {
                     continue;
                 };
                 last_of.insert(event.instance_id, uuid_in(&envelope));
                 render::line(Some(&envelope), &message)
             }
-            Kept::Event(event, None) => {
+            HistoryItem::Event(event, None) => {
                 let Some(message) = message_of(&event)? else {
                     continue;
                 };
@@ -344,10 +345,10 @@ fn claude_code(
                 last_of.insert(event.instance_id, uuid_in(&envelope));
                 render::line(Some(&envelope), &message)
             }
-            Kept::Other(_, json) if from_claude && !kept::is_own(&json) => {
+            HistoryItem::Other(_, json) if from_claude && !history::is_run_note(&json) => {
                 render::line(None, &json)
             }
-            Kept::Other(..) => continue,
+            HistoryItem::Other(..) => continue,
         };
         line.push(b'\n');
         write(&line)?;

@@ -12,7 +12,7 @@ use crate::{
     args::Global,
     failure::{Exit, Result},
     output::Out,
-    store, text,
+    read, store, text,
 };
 
 const AFTER_HELP: &str = "\
@@ -27,7 +27,6 @@ const NAME_MOST: usize = 36;
 const NAME_LEAST: usize = 12;
 const TITLE_LEAST: usize = 10;
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -62,7 +61,6 @@ struct InstanceRow {
     events: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListSessions {
@@ -102,7 +100,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         // The instances of a deleted session can't be listed.
         for instance in store.instances(session.id).unwrap_or_default() {
             instances.push(InstanceRow {
-                events: store::event_count(&store, instance.id)?,
+                events: read::event_count(&store, instance.id)?,
                 instance,
             });
         }

@@ -2,15 +2,11 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::CommandFactory;
-
 use crate::{
-    args::Cli,
     failure::{Exit, Failure, Result},
     output::{Out, note},
 };
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(
     after_help = "For example: runlog man | man -l -\n         or: runlog man ~/.local/share/man/man1"
@@ -20,10 +16,8 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
+pub(crate) fn run(args: &Args, command: clap::Command, out: &mut Out) -> Result<Exit> {
     let mut page = Vec::new();
-    let command = Cli::command();
     let Some(dir) = &args.dir else {
         clap_mangen::Man::new(command)
             .render(&mut page)

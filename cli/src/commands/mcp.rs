@@ -35,7 +35,6 @@ sub-agents are still at work then, it is paused with them, and each can be gone 
 /// How long agents at work have to record what they have when the client goes.
 const STOP_GRACE: Duration = Duration::from_millis(1_500);
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -53,7 +52,6 @@ pub(crate) struct Args {
     resume: bool,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     fixtures::{Fixture, Fixtures, FlowFixtures, file_of, node_of, of_context},
     output::{Out, note},
     store, text,
@@ -33,7 +34,6 @@ node that createClaudeNode() made, and every query that recordFixtures() wraps, 
 
 With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\"}]}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -74,7 +74,6 @@ struct Report {
     files: Vec<Written>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let (files, exit) = match &args.of {
         Some(of) => (of_store(global, args, of)?, Exit::Ok),
@@ -106,7 +105,7 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
             .join(", ");
         let message =
             format!("{of:?} has no calls of the node {unknown:?}; it has those of {known}");
-        return Err(Failure::new(Exit::NotFound, "not_found", message));
+        return Err(Failure::not_found(message));
     }
     fixtures.retain(|node, _| args.nodes.is_empty() || args.nodes.contains(node));
 
@@ -220,15 +219,9 @@ fn calls_of(path: &Path) -> Result<usize> {
 
 /// What was recorded under a name.
 fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
-    let none = || {
-        Failure::new(
-            Exit::NotFound,
-            "not_found",
-            format!("{name:?} has no calls of an agent to record"),
-        )
-    };
+    let none = || Failure::not_found(format!("{name:?} has no calls of an agent to record"));
     // A session has the name `@last` too, but what has calls of agents in it is the newest run.
-    let run = match store::run_id(store, name) {
+    let run = match find::run_id(store, name) {
         Ok(run) => Some(run),
         Err(failure) if failure.kind() == "ambiguous" => return Err(failure),
         Err(_) => None,
@@ -239,7 +232,7 @@ fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
             return Ok(fixtures);
         }
     }
-    let subject = store::subject(store, name)
+    let subject = find::subject(store, name)
         .map_err(|failure| if run.is_some() { none() } else { failure })?;
     let mut fixtures = Fixtures::new();
     for instance in subject.instances() {

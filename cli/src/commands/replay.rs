@@ -7,10 +7,10 @@ use runlog::contexts::ContextEvent;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    kept::{self, Kept},
+    find::{self, Subject},
+    history::{self, HistoryItem},
     output::Out,
-    store::{self, Subject},
-    text, view,
+    store, text, view,
 };
 
 const AFTER_HELP: &str = "\
@@ -21,7 +21,6 @@ else those of all agents in the order in which they happened.
 With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\", \
 \"tool_call_id\", \"tool_results\", \"run_id\", \"step_number\", \"created_at_ms\", \"redacted\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -47,7 +46,6 @@ pub(crate) struct Args {
     wait_max: f64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from > to
@@ -58,7 +56,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let pace = Pace::new(args)?;
     let store = store::open_read_only(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let mut instances = subject.instances().to_vec();
     if matches!(subject, Subject::Session(..)) && (args.from.is_some() || args.to.is_some()) {
         instances = vec![store.root_instance(subject.session().id)?];
@@ -66,8 +64,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let several = instances.len() > 1;
     let mut before = None;
     let mut first = None;
-    for kept in kept::kept(&store, subject.session(), &instances)? {
-        let Kept::Event(event, _) = kept? else {
+    for item in history::history(&store, subject.session(), &instances)? {
+        let HistoryItem::Event(event, _) = item? else {
             continue;
         };
         if args.from.is_some_and(|from| event.sequence_number < from) {

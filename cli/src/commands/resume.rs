@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{
     args::Global,
-    commands::runs::Page,
     failure::{Exit, Failure, Result},
+    filters::Page,
     output::Out,
     store, table, text,
 };
@@ -24,7 +24,6 @@ process that was killed had left running is paused first, and listed, unless ano
 With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
 \"command\"}], \"next\": the cursor of the next page or null}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -45,7 +44,6 @@ struct Row {
     command: Option<String>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     debug_assert!(args.list, "clap requires it");
     let store = store::open_recovered(global)?;

@@ -33,7 +33,6 @@ and those of deleted streams, are among them; what was redacted is left out of i
 Exit code 0 when everything that lies there was read, 5 when some bytes hold no whole record or a file could not be read, 3 \
 when there is no such folder.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -87,7 +86,6 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let folder = args.folder.as_ref().unwrap_or(&global.store);
     let mut file = match &args.out {

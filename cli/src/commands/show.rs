@@ -8,10 +8,11 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
+    history::{self, HistoryItem},
     json::Json,
-    kept::{self, Kept},
     output::Out,
-    store, text,
+    read, store, text,
     view::{self, Part},
 };
 
@@ -27,7 +28,6 @@ Each message is shown with its sequence, which is what --to-point, --after, --fr
 
 With --json: {\"session\": {…}, \"instances\": [{…}]} and then a line for each event, as `runlog replay --json`.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -39,15 +39,14 @@ pub(crate) struct Args {
     full: bool,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let (session, instances) = (subject.session(), subject.instances());
     if out.is_json() {
         out.value(&serde_json::json!({"session": session, "instances": instances}))?;
-        for kept in kept::kept(&store, session, instances)? {
-            if let Kept::Event(event, _) = kept? {
+        for item in history::history(&store, session, instances)? {
+            if let HistoryItem::Event(event, _) = item? {
                 out.value(&event)?;
             }
         }
@@ -55,7 +54,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let mut events = 0;
     for instance in instances {
-        events += store::event_count(&store, instance.id)?;
+        events += read::event_count(&store, instance.id)?;
     }
     head(session, instances, events, out)?;
     let ids: Vec<_> = instances.iter().map(|it| it.id).collect();
@@ -65,13 +64,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         current: None,
         shown_calls: Vec::new(),
     };
-    for kept in kept::kept(&store, session, instances)? {
-        match kept? {
-            Kept::Event(event, _) => {
+    for item in history::history(&store, session, instances)? {
+        match item? {
+            HistoryItem::Event(event, _) => {
                 let agent = instances.iter().find(|it| it.id == event.instance_id);
                 page.event(&event, agent, out)?;
             }
-            Kept::Other(instance, json) if ids.contains(&instance) => {
+            HistoryItem::Other(instance, json) if ids.contains(&instance) => {
                 let said = run_note(&json).unwrap_or_else(|| json.as_str().to_owned());
                 let line = text::one_line(&said, out.width() - INDENT - 2);
                 out.line(format!(
@@ -80,7 +79,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                     console::style(format!("· {line}")).dim()
                 ))?;
             }
-            Kept::Other(..) => {}
+            HistoryItem::Other(..) => {}
         }
     }
     Ok(Exit::Ok)
@@ -105,7 +104,7 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
             .filter(|_| session.title.is_some())
             .map(|name| text::one_line(name, 40)),
     );
-    origin.extend(kept::format_of(session).map(|format| format!("from {format}")));
+    origin.extend(history::format_of(session).map(|format| format!("from {format}")));
     let mut facts = vec![format!("{} UTC", text::time(session.created_at_ms))];
     if instances.len() > 1 {
         facts.push(text::count(instances.len() as u64, "agent", "agents"));
@@ -126,7 +125,7 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
 
 /// What `runlog run` noted of a run, for people.
 fn run_note(other: &RawJson) -> Option<String> {
-    let note = Json::read(other.as_str()).filter(|_| kept::is_own(other))?;
+    let note = Json::read(other.as_str()).filter(|_| history::is_run_note(other))?;
     let of = |name: &str| {
         note.get(name)
             .filter(|value| **value != Json::Null)

@@ -6,15 +6,15 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
     output::Out,
-    store, text,
+    read, store, text,
 };
 
 const AFTER_HELP: &str = "\
 With --json: {\"store\", \"id\", \"created_ms\", \"sessions\", \"instances\", \"events\", \"records\", \"streams\", \
 \"streams_deleted\", \"segments\", \"segment_bytes\", \"used_bytes\", \"last_time_ms\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {}
@@ -36,7 +36,6 @@ struct Report {
     last_time_ms: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let stat = pollster::block_on(store.backend().maintenance().stat())?;
@@ -103,11 +102,11 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
 /// Sessions, instances and events.
 fn totals(store: &Store) -> Result<(u64, u64, u64)> {
     let mut totals = (0, 0, 0);
-    for session in store::sessions(store) {
+    for session in find::sessions(store) {
         totals.0 += 1;
         for instance in store.instances(session?.id)? {
             totals.1 += 1;
-            totals.2 += store::event_count(store, instance.id)?;
+            totals.2 += read::event_count(store, instance.id)?;
         }
     }
     Ok(totals)

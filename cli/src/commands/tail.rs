@@ -10,8 +10,8 @@ use crate::{
     args::Global,
     failure::{Exit, Result},
     output::Out,
-    store::{self, Owners},
-    text, view,
+    read::{self, Owners},
+    store, text, view,
 };
 
 /// How many records are read at a time.
@@ -24,7 +24,6 @@ With -f it goes on until it is stopped, also while another process writes.
 
 With --json: a line for each event, as `runlog replay --json`, with \"session_id\" and \"agent_name\".";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -44,11 +43,10 @@ struct Line<'a> {
     agent_name: &'a str,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let mut owners = Owners::default();
-    let last = store::last_position(&store)?;
+    let last = read::last_position(&store)?;
     for record in newest(&store, &mut owners, last, args.number)? {
         print(&store, &mut owners, &record, out)?;
     }
@@ -58,7 +56,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut seen = last;
     loop {
         out.flush()?;
-        let durable = store::last_position(&store)?;
+        let durable = read::last_position(&store)?;
         if durable <= seen {
             if out.is_closed() {
                 return Ok(Exit::Ok);

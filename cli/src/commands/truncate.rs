@@ -5,6 +5,7 @@ use runlog::{Session, blocking::Store};
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
     output::Out,
     store, text,
 };
@@ -15,7 +16,6 @@ their events: give an instance instead of a session to truncate one of them.
 
 With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -27,17 +27,16 @@ pub(crate) struct Args {
     after: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let session = subject.session();
     let (instance, deleted) = match &subject {
-        store::Subject::Session(session, _) => {
+        find::Subject::Session(session, _) => {
             let root = store.root_instance(session.id)?;
             (root, truncate(&store, session, args.after)?)
         }
-        store::Subject::Instance(session, instance) => {
+        find::Subject::Instance(session, instance) => {
             let deleted = store
                 .contexts()
                 .delete_events_after(instance.id, args.after);

@@ -24,7 +24,6 @@ With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_
 \"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}. Exit code 5 when something \
 is damaged and stays so.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -55,7 +54,6 @@ struct ProblemReport<'a> {
     is_loss: bool,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let repaired = if args.repair {
         store::repair(global)?

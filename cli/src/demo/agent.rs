@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::messages;
+use super::transcript::messages;
 use crate::failure::{Exit, Failure, Result};
 
 /// The fields of Runlog's lines that this agent looks at.

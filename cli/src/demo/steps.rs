@@ -11,11 +11,12 @@ use std::{
 use runlog::{AgentInstance, Session, blocking::Store, transcripts::NewContextEvent};
 use serde::{Deserialize, Serialize};
 
-use super::messages;
+use super::transcript::messages;
 use crate::{
     args::Global,
     commands::{copy, truncate},
     failure::{Failure, Result},
+    find,
     output::Out,
     store, text, view,
 };
@@ -54,7 +55,6 @@ pub(crate) struct Report {
     pub(crate) ok: bool,
 }
 
-/// The steps.
 pub(crate) struct Steps<'a> {
     global: &'a Global,
     out: &'a mut Out,
@@ -379,7 +379,7 @@ impl<'a> Steps<'a> {
     }
 
     fn session(&self, store: &Store) -> Result<(Session, AgentInstance)> {
-        let session = store::session(store, NAME)?;
+        let session = find::session(store, NAME)?;
         let agent = store.root_instance(session.id)?;
         Ok((session, agent))
     }

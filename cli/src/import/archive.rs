@@ -11,7 +11,10 @@ use runlog::{
     blocking::Store,
 };
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    lines::PIECE_BYTES,
+};
 
 /// How an archive begins.
 const BEGINNING: &[u8] = b"{\"runlog\":\"archive\"";
@@ -99,10 +102,7 @@ impl Archive {
                     error,
                 )
             })?;
-            Ok(
-                Box::new(BufReader::with_capacity(super::source::PIECE_BYTES, file))
-                    as Box<dyn BufRead>,
-            )
+            Ok(Box::new(BufReader::with_capacity(PIECE_BYTES, file)) as Box<dyn BufRead>)
         };
         let imported = archive::import(store, Some(clock), is_strict, &mut source)?;
         read(length - length / 2);

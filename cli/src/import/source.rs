@@ -14,11 +14,8 @@ use super::{
 };
 use crate::{
     failure::{Failure, Result},
-    lines::LINE_BYTES_MAX,
+    lines::{LINE_BYTES_MAX, PIECE_BYTES},
 };
-
-/// How much of a file is read at a time.
-pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 /// Opens a file and tells what it is, as far as its beginning tells it.
 pub(crate) fn open(

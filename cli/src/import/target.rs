@@ -18,11 +18,11 @@ use runlog::{
     },
 };
 
-use super::{BATCH_BYTES, Outcome, Part};
+use super::outcome::{BATCH_BYTES, Outcome, Part};
 use crate::{
     failure::{Failure, Result},
-    kept,
-    store::records,
+    history,
+    read::records,
     text,
 };
 
@@ -175,7 +175,7 @@ impl Target {
     /// nothing in it could be compared, and anything would seem to go on with it.
     pub(super) fn is_of_kind(&self, session: &Session) -> bool {
         self.head.record.is_some()
-            || kept::format_of(session) == Some(self.head.format)
+            || history::format_of(session) == Some(self.head.format)
             || self.there.is_empty()
             || self.instances.iter().any(|instance| instance.id.is_some())
     }

@@ -18,7 +18,6 @@ pub(crate) struct AgentsFile {
     /// The project that they belong to.
     #[serde(default)]
     pub(crate) project: Option<String>,
-    /// The agents.
     pub(crate) agents: Vec<AgentEntry>,
 }
 
@@ -28,7 +27,6 @@ pub(crate) struct AgentsFile {
 pub(crate) struct AgentEntry {
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    /// What it is.
     #[serde(flatten)]
     pub(crate) definition: AgentDefinition,
 }

@@ -22,6 +22,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::queries;
+use crate::failure::Failure;
 
 /// The agent that the client counts as: the runs that it spawns have a run of it as their parent.
 const CLIENT: &str = "mcp-client";
@@ -102,7 +103,7 @@ impl Server {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
-    ) -> runlog::Result<Option<Value>> {
+    ) -> Result<Option<Value>, Failure> {
         let shared = &self.shared;
         match (tool, &shared.orchestrator) {
             (LIST_AVAILABLE_AGENTS, _) => {
@@ -122,6 +123,7 @@ impl Server {
                 self.spawn(orchestrator, spawn_requests(&arguments)?)
                     .await
                     .map(Some)
+                    .map_err(Failure::from)
             }
             _ => queries::answer(&shared.store, tool, arguments).await,
         }
@@ -209,8 +211,7 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(message, None));
             }
             Err(error) => {
-                let value =
-                    json!({"error": {"code": error.kind().name(), "message": error.to_string()}});
+                let value = json!({"error": {"code": error.kind(), "message": error.message()}});
                 CallToolResult::error(vec![ContentBlock::text(value.to_string())])
             }
         };

@@ -99,7 +99,7 @@ impl Place {
     pub fn scripted(&self, with: &[&str], steps: &[&str]) -> Command {
         let mut arguments = vec!["run"];
         arguments.extend(with);
-        arguments.extend(["--", env!("CARGO_BIN_EXE_runlog"), "__scripted-agent", "--"]);
+        arguments.extend(["--", env!("CARGO_BIN_EXE_scripted-agent"), "--"]);
         arguments.extend(steps);
         self.command(&arguments)
     }

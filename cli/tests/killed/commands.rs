@@ -108,7 +108,7 @@ fn a_truncation_is_completed() {
 fn run<'a>(with: &[&'a str], arguments: &mut Vec<&'a str>) {
     arguments.extend(["run", "--json"]);
     arguments.extend(with);
-    arguments.extend(["--", env!("CARGO_BIN_EXE_runlog"), "__scripted-agent", "--"]);
+    arguments.extend(["--", env!("CARGO_BIN_EXE_scripted-agent"), "--"]);
     arguments.extend([
         "ready",
         "say:one",

@@ -5,8 +5,6 @@
 //! once it is as durable as was asked.
 
 use std::{
-    future::Future,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -16,11 +14,9 @@ use uuid::Uuid;
 use crate::{
     Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
     StreamInfo,
+    future::BackendFuture,
     maintenance::{Maintenance, NoMaintenance},
 };
-
-/// What a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
-pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Some records of a stream or of the log, and where the next page begins.
 #[derive(Clone, Debug)]

@@ -8,16 +8,18 @@ mod backend;
 mod batch;
 pub mod calendar;
 mod error;
+mod future;
 mod ids;
 pub mod limits;
 mod maintenance;
 
-pub use backend::{Backend, BackendFuture, Decorator, Page, Wait};
+pub use backend::{Backend, Decorator, Page, Wait};
 pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions,
     Record, Snapshot, StreamInfo,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use future::BackendFuture;
 pub use ids::{Position, SegmentId, Sequence, StreamId};
 pub use maintenance::{
     Backup, BackupOptions, Maintenance, Problem, Recovery, Repair, Stat, Verification, if_supported,

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store,
 };
@@ -36,7 +37,6 @@ pub(super) struct SendArgs {
     message: String,
 }
 
-/// The arguments of `resume`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ResumeArgs {
@@ -48,7 +48,6 @@ pub(super) struct ResumeArgs {
     message: String,
 }
 
-/// The arguments of `command`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct CommandArgs {
@@ -72,13 +71,11 @@ pub(super) fn send(global: &Global, kind: &str, args: &SendArgs, out: &mut Out) 
     leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
-/// Does what `resume` says.
 pub(super) fn resume(global: &Global, args: &ResumeArgs, out: &mut Out) -> Result<Exit> {
     let command = serde_json::json!({"type": "resume", "message": args.message});
     leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
-/// Does what `command` says.
 pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Result<Exit> {
     let command = RawJson::parse(&args.command).map_err(Failure::of_argument)?;
     leave(global, &args.flow, &command, out)
@@ -87,7 +84,7 @@ pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Res
 /// Records a command, where the flow will take it.
 fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
-    let flow = store::flow_id(&store, flow)?;
+    let flow = find::flow_id(&store, flow)?;
     check(&store, flow)?;
     FlowRun::attach(&store, flow)?
         .command(command)
@@ -112,7 +109,7 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
 /// the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
     let Some(flow) = store.flows().get(id)? else {
-        return Err(store::no_flow(&id.to_string()));
+        return Err(find::no_flow(&id.to_string()));
     };
     if flow.is_over && flow.run_status.is_none() {
         let message = format!(

@@ -13,7 +13,6 @@ use crate::{
     output::Out,
 };
 
-/// The arguments.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -37,7 +36,6 @@ enum Sub {
     Command(command::CommandArgs),
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     match &args.command {
         Sub::Show(args) => show::run(global, args, out),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, text,
 };
@@ -22,7 +23,6 @@ both inclusive.
 
 With --json a line for each event: {\"sequence\", \"position\", \"recorded_at_ms\", \"event\": as it was recorded}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
@@ -62,7 +62,6 @@ struct Line<'a> {
     event: &'a RawJson,
 }
 
-/// Does it.
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(to) = args.to.filter(|to| args.from > *to) {
         return Err(Failure::usage(format!(
@@ -81,7 +80,7 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let wait_max = Duration::try_from_secs_f64(args.wait_max)
         .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
     let store = store::open_read_only(global)?;
-    let flow = store::flow_id(&store, &args.flow)?;
+    let flow = find::flow_id(&store, &args.flow)?;
     let speed = args.speed.map_or(Speed::AtOnce, Speed::Multiple);
     let options = PlaybackOptions {
         first: args.from,

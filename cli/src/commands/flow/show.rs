@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, table, text,
 };
@@ -22,7 +23,6 @@ Nodes and sessions are those of the latest snapshot; the inbox is what waits now
 With --json one document: {\"run_id\", \"run_status\" (null for a flow by itself), \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
 wait now], \"events\": {type: count}}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
@@ -40,10 +40,9 @@ struct Shown<'a> {
     events: BTreeMap<String, u64>,
 }
 
-/// Does it.
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let run = store::flow_id(&store, &args.flow)?;
+    let run = find::flow_id(&store, &args.flow)?;
     let options = PlaybackOptions {
         speed: Speed::AtOnce,
         ..PlaybackOptions::default()
@@ -56,11 +55,7 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let snapshot = playback.snapshot();
     if snapshot.is_none() && events.is_empty() {
-        return Err(Failure::new(
-            Exit::NotFound,
-            "not_found",
-            format!("the run {run} has no flow"),
-        ));
+        return Err(Failure::not_found(format!("the run {run} has no flow")));
     }
     let run_status = store.runs().get(run)?.map(|run| run.status);
     let shown = Shown {
@@ -100,45 +95,40 @@ fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
         for (node, session) in &snapshot.agent_sessions {
             nodes.entry(node).or_default().1 = session;
         }
-        let rows = nodes
-            .into_iter()
-            .map(|(node, (status, session))| vec![node.into(), status, session.into()]);
-        let columns = [
-            table::left("node", 30),
-            table::left("status", 7),
-            table::left("agent session", 80),
+        let columns: [table::Cells<'_, (&str, (String, &str))>; 3] = [
+            (table::left("node", 30), &|(node, _)| (*node).to_owned()),
+            (table::left("status", 7), &|(_, (status, _))| status.clone()),
+            (table::left("agent session", 80), &|(_, (_, session))| {
+                (*session).to_owned()
+            }),
         ];
-        section(&columns, &rows.collect::<Vec<_>>(), out)?;
+        section(&nodes.into_iter().collect::<Vec<_>>(), &columns, out)?;
     }
-    let rows = shown.inbox.iter().map(|command| {
-        let message = command.message().unwrap_or_default();
-        vec![
-            command.command_type.clone(),
-            command.run_id.clone().unwrap_or_default(),
-            message.to_owned(),
-        ]
-    });
-    let columns = [
-        table::left("inbox", 20),
-        table::left("for", 36),
-        table::left("message", 120),
+    let columns: [table::Cells<'_, RuntimeCommand>; 3] = [
+        (table::left("inbox", 20), &|command| {
+            command.command_type.clone()
+        }),
+        (table::left("for", 36), &|command| {
+            command.run_id.clone().unwrap_or_default()
+        }),
+        (table::left("message", 120), &|command| {
+            command.message().unwrap_or_default().to_owned()
+        }),
     ];
-    section(&columns, &rows.collect::<Vec<_>>(), out)?;
-    let rows = shown
-        .events
-        .iter()
-        .map(|(name, count)| vec![text::thousands(*count), name.clone()]);
-    section(
-        &[table::right("events"), table::left("type", 80)],
-        &rows.collect::<Vec<_>>(),
-        out,
-    )
+    section(&shown.inbox, &columns, out)?;
+    let columns: [table::Cells<'_, (&String, &u64)>; 2] = [
+        (table::right("events"), &|(_, count)| {
+            text::thousands(**count)
+        }),
+        (table::left("type", 80), &|(name, _)| (*name).clone()),
+    ];
+    section(&shown.events.iter().collect::<Vec<_>>(), &columns, out)
 }
 
-fn section(columns: &[table::Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {
-    if rows.is_empty() {
+fn section<T>(items: &[T], columns: &[table::Cells<'_, T>], out: &mut Out) -> Result<()> {
+    if items.is_empty() {
         return Ok(());
     }
     out.line("")?;
-    table::print(columns, rows, out)
+    table::items(items, "", columns, out)
 }

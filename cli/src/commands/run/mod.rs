@@ -1,142 +1,36 @@
 //! `runlog run`: an agent, recorded; in a new session, or going on with one.
 
 mod agents;
+mod args;
 mod start;
 mod tell;
 
-use std::{ffi::OsString, path::PathBuf, time::Instant};
+use std::{ffi::OsString, time::Instant};
 
-use clap::builder::RangedU64ValueParser;
 use runlog::{
     RawJson, Run, RunStatus,
     blocking::Store,
     transcripts::keep::{Aside, EntryBatch},
 };
 
+pub(crate) use self::args::Args;
 use self::{
     agents::Agents,
+    args::{Sub, check},
     start::Started,
     tell::{Report, answer, tell_end, tell_start},
 };
-use super::{copy, runs};
+use super::runs;
 use crate::{
     agent::{Child, Conclusion, Ended, Recorded, Recorder, UNSUPPORTED_PROTOCOL, opening, record},
     args::Global,
     failure::{Exit, Failure, Result},
-    kept::RUN_NOTE_PREFIX,
+    history::RUN_NOTE,
     mcp::AgentsFile,
     output::Out,
-    scripted, store,
+    store,
 };
 
-const AFTER_HELP: &str = "\
-CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
-standard output: docs/agent-protocol.md has all of it. Each line is durable before it is acknowledged.
-
-In a new session:
-  runlog run --message \"fix the test\" -- ./agent.py
-Go on where one stopped:
-  runlog run --resume @last -- ./agent.py
-Go on from event 12, in a copy:
-  runlog run --copy 019a2b3c --to-point 12 -- ./agent.py
-Forget what came after event 12, and go on from there:
-  runlog run --overwrite 019a2b3c --from-point 12 -- ./agent.py
-Look at a run (a program that is called show is run with `runlog run -- show`):
-  runlog run show @last
-
-What the agent does is a run: `runlog runs` lists them. It is completed when the agent ended with 0, failed when it \
-ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
-newest run of a session, and only if that is paused and has taken fewer than 500 steps with those before it (else exit \
-code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
-an error result for each tool call that has none; with --leave-tool-calls neither of the two where there is such a call.
-
-It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
-stopped it. When nobody reads what is printed, it goes on recording.
-
-With --agents the agent may spawn the agents that FILE tells of, by lines of its own; `runlog mcp --help` says what is \
-in FILE. Where it is stopped, what it spawned is paused with it; where it ends without waiting for them, cancelled.
-
-With --json a line for each thing that happens:
-  {\"started\": {\"session_id\", \"instance_id\", \"run_id\", \"how\", \"last_sequence\", \"step_count\", \"resumed_from\"}}
-  {\"ack\": {\"id\", \"sequence\", \"last_sequence\", \"step\"}}
-  {\"step\": {\"id\", \"step\", \"steps_left\"}}
-  {\"error\": {\"id\", \"line\", \"code\", \"message\"}}
-  {\"ended\": {\"run_id\", \"status\", \"step_count\", \"summary\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
-where \"how\" is new, resumed, copied or overwritten.";
-
-/// The arguments.
-#[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Option<Sub>,
-    /// Go on from the paused run of this session; or from a run, by its id
-    #[arg(long, value_name = "SESSION", group = "with")]
-    resume: Option<String>,
-    /// Start a run in a copy of this session
-    #[arg(long, value_name = "SESSION", group = "with")]
-    copy: Option<String>,
-    /// Copy only up to this sequence
-    #[arg(long, value_name = "N", requires = "copy")]
-    to_point: Option<u64>,
-    /// Start a run in this session, however its last one ended
-    #[arg(long, value_name = "SESSION", group = "with")]
-    overwrite: Option<String>,
-    /// The last sequence that --overwrite leaves: what came after it is forgotten first
-    #[arg(long, value_name = "N", requires = "overwrite")]
-    from_point: Option<u64>,
-    /// What the user says to the agent before it begins; a resumed one is told to continue unless given
-    #[arg(short, long, value_name = "TEXT")]
-    message: Option<String>,
-    /// With --resume: don't tell the agent to continue
-    #[arg(long, requires = "resume", conflicts_with = "message")]
-    no_message: bool,
-    /// The steps that the agent may take; a resumed run may take as many as the one before unless given
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
-    max_steps: Option<u32>,
-    /// Record an error result for each tool call that has none, before the agent gets the context; --resume does so
-    /// for a paused run
-    #[arg(long)]
-    close_tool_calls: bool,
-    /// With --resume: leave tool calls that have no result to the agent
-    #[arg(long, conflicts_with = "close_tool_calls", requires = "resume")]
-    leave_tool_calls: bool,
-    /// What to call the new session (or the copy)
-    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
-    name: Option<String>,
-    /// The title of the new session; the program's name unless given
-    #[arg(long, conflicts_with = "with")]
-    title: Option<String>,
-    /// The name of the agent of the new session
-    #[arg(long, default_value = "agent", conflicts_with = "with")]
-    agent: String,
-    /// The agents that the agent may spawn, as `runlog mcp` takes them
-    #[arg(long, value_name = "FILE")]
-    agents: Option<PathBuf>,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    program: Vec<OsString>,
-}
-
-#[derive(clap::Subcommand)]
-enum Sub {
-    /// Show a run's fields
-    Show(runs::ShowArgs),
-}
-
-/// The arguments of the agent that the tests run.
-#[derive(clap::Args)]
-pub(crate) struct ScriptedArgs {
-    /// What to do, in order
-    steps: Vec<String>,
-}
-
-/// Does what the agent that the tests run is told to.
-pub(crate) fn scripted_agent(args: &ScriptedArgs) -> Result<Exit> {
-    scripted::run(&args.steps)
-}
-
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(Sub::Show(args)) = &args.command {
         return runs::show(global, args, out);
@@ -174,7 +68,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     put_aside(
         &store,
         &started,
-        &serde_json::json!({
+        serde_json::json!({
             "state": "started", "how": started.how, "program": program.to_string_lossy(), "run_id": started.run.id(),
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
@@ -203,7 +97,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     put_aside(
         &store,
         &started,
-        &serde_json::json!({
+        serde_json::json!({
             "state": "ended", "run_id": run.id, "exit_code": ended.code, "signal": ended.signal,
             "events": recorder.events(), "refused": recorder.refused(), "at_ms": store.backend().now_ms(),
         }),
@@ -290,31 +184,13 @@ fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Fail
         "state": "failed", "why": why, "at_ms": store.backend().now_ms(), "run_id": started.run.id(),
         "events": recorder.events(), "refused": recorder.refused(),
     });
-    let _ = put_aside(store, started, &note);
-}
-
-/// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
-fn check(args: &Args) -> Result<()> {
-    if args.to_point.is_some() && args.copy.is_none() {
-        return Err(Failure::usage(
-            "--to-point says how much of a session is copied; it goes with --copy alone",
-        ));
-    }
-    if args.from_point.is_some() && args.overwrite.is_none() {
-        return Err(Failure::usage(
-            "--from-point says what is forgotten first; it goes with --overwrite alone",
-        ));
-    }
-    copy::check_name(args.name.as_deref())
+    let _ = put_aside(store, started, note);
 }
 
 /// Notes something of the run beside the session's messages.
-fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Result<()> {
-    // The type comes first, which is how these notes are told from what was imported.
-    let json = RawJson::parse(format!(
-        "{RUN_NOTE_PREFIX}run\",{}",
-        what.to_string().trim_start_matches('{')
-    ))?;
+fn put_aside(store: &Store, started: &Started, mut what: serde_json::Value) -> Result<()> {
+    what["type"] = RUN_NOTE.into();
+    let json = RawJson::parse(what.to_string())?;
     let mut batch = EntryBatch::new(started.session.id);
     batch.push_aside(&Aside::Other(started.instance.id, json));
     pollster::block_on(store.backend().commit(batch.batch()))?;

@@ -8,13 +8,14 @@ use runlog::{
     runs::{Continuation, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
 };
 
-use super::{Args, agents::check_project};
+use super::{agents::check_project, args::Args};
 use crate::{
     commands::{copy, truncate},
     failure::{Failure, Result},
+    find,
     mcp::AgentsFile,
     output::note,
-    store, text,
+    text,
 };
 
 /// What stands as the result of a call that was cut off, where the command line asks for one.
@@ -43,7 +44,7 @@ pub(super) struct Started {
 pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
     let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
         (Some(text), _) => to_resume(store, text)?,
-        (None, Some(text)) => Source::Session(store::session(store, text)?),
+        (None, Some(text)) => Source::Session(find::session(store, text)?),
         (None, None) => return Ok(Source::New(agents.and_then(|file| file.project.clone()))),
     };
     if let Source::Session(session) | Source::Paused(session, _) = &source {
@@ -53,14 +54,14 @@ pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> R
 }
 
 fn to_resume(store: &Store, text: &str) -> Result<Source> {
-    let (session, run) = match store::session(store, text) {
+    let (session, run) = match find::session(store, text) {
         Ok(session) => {
             let run = newest_run(store, &session)?;
             (session, run)
         }
         // It may be a run's id: that of a sub-agent, say.
         Err(failure) if failure.kind() == "not_found" => {
-            let run = match store::run_id(store, text) {
+            let run = match find::run_id(store, text) {
                 Ok(id) => store.runs().get(id)?,
                 Err(other) if other.kind() == "not_found" => None,
                 Err(other) => return Err(other),

@@ -1,6 +1,6 @@
-//! What a store keeps of a session, in the order in which it happened: events, and what was kept beside them.
+//! The history of a session, in the order in which it happened: events, and what was stored beside them.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{borrow::Cow, cmp::Reverse, collections::BinaryHeap};
 
 use runlog::log::Position;
 use runlog::{
@@ -12,16 +12,17 @@ use runlog::{
         keep::{Aside, aside_stream, envelope_matches},
     },
 };
+use serde::Deserialize;
 
-use crate::{failure::Result, store::records};
+use crate::{failure::Result, read::records};
 
 /// The most instances whose contexts are read at one time, a page of each in memory. Those of a session with
 /// more come one after the other.
 const MERGED_MAX: usize = 256;
 
-/// One thing that a store keeps of a session.
+/// One item of the history of a session.
 #[derive(Clone, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum HistoryItem {
     /// An event, with the envelope that its message stood in where it came from.
     Event(ContextEvent, Option<RawJson>),
     /// Something that is no message.
@@ -35,12 +36,12 @@ enum Piece {
     Aside(Aside),
 }
 
-/// Everything that is kept of a session's instances, in the order in which it happened.
-pub(crate) fn kept<'a>(
+/// The history of a session's instances, in the order in which it happened.
+pub(crate) fn history<'a>(
     store: &'a Store,
     session: &Session,
     instances: &'a [AgentInstance],
-) -> Result<impl Iterator<Item = Result<Kept>> + 'a> {
+) -> Result<impl Iterator<Item = Result<HistoryItem>> + 'a> {
     let (together, after) = instances.split_at(instances.len().min(MERGED_MAX));
     let mut sources: Vec<Source<'a>> = vec![Box::new(asides(store, session))];
     for instance in together {
@@ -59,14 +60,14 @@ pub(crate) fn kept<'a>(
         Ok((position, Piece::Event(event))) => {
             let own = envelope.take_if(|_| event.event_type.is_message());
             let own = own.filter(|(at, _)| envelope_matches(Position(*at), Position(position)));
-            Some(Ok(Kept::Event(event, own.map(|(_, json)| json))))
+            Some(Ok(HistoryItem::Event(event, own.map(|(_, json)| json))))
         }
         Ok((position, Piece::Aside(Aside::Envelope(json)))) => {
             envelope = Some((position, json));
             None
         }
         Ok((_, Piece::Aside(Aside::Other(instance, json)))) => {
-            Some(Ok(Kept::Other(instance, json)))
+            Some(Ok(HistoryItem::Other(instance, json)))
         }
         Ok((_, Piece::Aside(Aside::Wrapper(_)))) => None,
     }))
@@ -120,13 +121,18 @@ pub(crate) fn format_of(session: &Session) -> Option<Format> {
     Format::from_name(metadata.get("source")?.get("format")?.as_str()?)
 }
 
-/// Whether something that is no message was put there by `runlog run`, and is no part of what was imported.
-pub(crate) fn is_own(other: &RawJson) -> bool {
-    other.as_str().starts_with(RUN_NOTE_PREFIX)
-}
+/// The type of the notes that `runlog run` keeps of its runs beside the messages.
+pub(crate) const RUN_NOTE: &str = "runlog:run";
 
-/// What is noted of a run of an agent begins so.
-pub(crate) const RUN_NOTE_PREFIX: &str = "{\"type\":\"runlog:";
+/// Whether something that is no message is a note of `runlog run`, and no part of what was imported.
+pub(crate) fn is_run_note(other: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    struct Tag<'a> {
+        #[serde(rename = "type", borrow)]
+        name: Cow<'a, str>,
+    }
+    serde_json::from_str::<Tag<'_>>(other.as_str()).is_ok_and(|tag| tag.name == RUN_NOTE)
+}
 
 /// Sources in order of position, merged into one.
 struct Merge<'a> {

@@ -2,13 +2,25 @@
 
 use std::{
     io::{self, BufRead, Write},
+    process::ExitCode,
     thread,
     time::Duration,
 };
 
 use serde_json::Value;
 
-use crate::failure::{Exit, Failure, Result};
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let steps: Vec<String> = std::env::args().skip(1).filter(|it| it != "--").collect();
+    match run(&steps) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Does the steps in order.
 ///
@@ -32,7 +44,7 @@ use crate::failure::{Exit, Failure, Result};
 /// | `sleep:MS` | does nothing for a while |
 /// | `stderr:TEXT` | writes this to standard error |
 /// | `exit:N` | ends with this code |
-pub(crate) fn run(steps: &[String]) -> Result<Exit> {
+fn run(steps: &[String]) -> Result<()> {
     let mut agent = Agent {
         lines: io::stdin().lock().lines(),
         messages: Vec::new(),
@@ -93,12 +105,12 @@ pub(crate) fn run(steps: &[String]) -> Result<Exit> {
             }
             "dangling" => agent.say(&format!("{} dangling", agent.dangling))?,
             "sleep" => thread::sleep(Duration::from_millis(number(rest) as u64)),
-            "stderr" => crate::output::to_stderr(rest),
+            "stderr" => eprintln!("{rest}"),
             "exit" => std::process::exit(i32::try_from(number(rest)).unwrap_or(1)),
-            _ => return Err(Failure::usage(format!("no step {verb:?}"))),
+            _ => return Err(format!("no step {verb:?}").into()),
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 struct Agent {
@@ -118,10 +130,9 @@ impl Agent {
         loop {
             let line = match self.lines.next() {
                 Some(Ok(line)) => line,
-                _ => return Err(Failure::other(format!("the input ended before {wanted}"))),
+                _ => return Err(format!("the input ended before {wanted}").into()),
             };
-            let line: Value =
-                serde_json::from_str(&line).map_err(|error| Failure::other(error.to_string()))?;
+            let line: Value = serde_json::from_str(&line)?;
             let kind = line.get("type").and_then(Value::as_str).unwrap_or_default();
             match kind {
                 "message" => self
@@ -161,7 +172,6 @@ fn number(text: &str) -> usize {
 
 fn write(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::io(&error, "standard output"))
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }

@@ -1,0 +1,153 @@
+//! [`Cli`]: the whole command line, and which command does what it says.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::{
+    args::Global,
+    commands::{
+        agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp,
+        record_fixtures, replay, resume, run, runs, salvage, show, stat, tail, truncate, verify,
+    },
+    failure::{Exit, Result},
+    output::Out,
+};
+
+const AFTER_HELP: &str = "\
+SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
+INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's and FLOW a flow's, or @last (the newest).
+CHAT is a chat's id, or a session as above.
+
+With --json every command but completions and man prints one JSON document, or one JSON value a line (`runlog \
+COMMAND --help` says which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
+
+Exit codes:
+  0  done
+  1  failed
+  2  the arguments don't fit
+  3  no such store, session, instance, run, flow, agent or chat, or more than one
+     fits
+  4  something is there already, the store is in use, or a run's status or steps
+     forbid it
+  5  the store is damaged; see `runlog verify`
+  6  imported, but not everything
+  7  the agent that was run ended with a failure
+  8  the agent that was run has taken all its steps, and its run is paused
+  128 + n  ended by signal n (130: Ctrl-C)
+
+Environment:
+  RUNLOG_STORE  the store, where --store isn't given
+  COLUMNS       how wide text is; else as the terminal, or 80 columns
+  NO_COLOR      no colours";
+
+/// Help isn't wider than this, however wide the terminal is.
+pub(crate) const HELP_WIDTH_MAX: usize = 100;
+
+/// Record, replay, resume, truncate and fork AI-agent runs.
+#[derive(Parser)]
+#[command(name = "runlog", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Kill a recording half-way, recover it, resume it, fork it: what Runlog is for, in one screen
+    Demo(demo::Args),
+    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports, tables of chats
+    Import(import::Args),
+    /// Write sessions out as JSON lines
+    Export(export::Args),
+    /// List sessions, newest first
+    Ls(ls::Args),
+    /// Read a session's conversation
+    Show(show::Args),
+    /// Play recorded events again, in order and at their pace; no agent is run
+    Replay(replay::Args),
+    /// Print the newest events of the whole store
+    Tail(tail::Args),
+    /// Say what is in the store
+    Stat(stat::Args),
+    /// Copy the store to another folder, also while another process writes
+    Backup(backup::Args),
+    /// Check every byte of the store
+    Verify(verify::Args),
+    /// Print every whole record of a folder, also of one that does not open
+    Salvage(salvage::Args),
+    /// Copy a session, whole or up to a point; nothing is written twice
+    Copy(copy::Args),
+    /// Forget a session's events after a point
+    Truncate(truncate::Args),
+    /// Run an agent and record what it does, in a new session or going on with one; `run show` looks at a run
+    Run(run::Args),
+    /// List runs
+    Runs(runs::Args),
+    /// List the messages of a run, or read one
+    Messages(runs::MessagesArgs),
+    /// List the tool calls of a run, or read one
+    ToolCalls(runs::ToolCallsArgs),
+    /// List chats: sessions as their users see them
+    Chats(chats::Args),
+    /// List the steps of a chat
+    Steps(chats::StepsArgs),
+    /// List flows of nodes and agents
+    Flows(flow::ListArgs),
+    /// Look at a flow of nodes and agents, play it back, or leave a command for it
+    Flow(flow::Args),
+    /// List, show, put and delete the definitions of agents
+    Agents(agents::Args),
+    /// End a run that nobody wants any more, with all that is below it
+    Cancel(cancel::Args),
+    /// Write what agents were asked and told as fixtures, for tests without an agent
+    RecordFixtures(record_fixtures::Args),
+    /// List the runs that are paused and can go on
+    Resume(resume::Args),
+    /// Serve agents and runs to a client of the Model Context Protocol, on standard input and output
+    Mcp(mcp::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the manual page, or write one for each command
+    Man(man::Args),
+    /// The agent that the demo records
+    #[command(name = "__demo-agent", hide = true)]
+    DemoAgent(demo::AgentArgs),
+}
+
+/// Does what the command line says.
+pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
+    let global = cli.global;
+    match cli.command {
+        Command::Demo(args) => demo::run(&global, &args, out),
+        Command::Import(args) => import::run(&global, &args, out),
+        Command::Export(args) => export::run(&global, &args, out),
+        Command::Ls(args) => ls::run(&global, &args, out),
+        Command::Show(args) => show::run(&global, &args, out),
+        Command::Replay(args) => replay::run(&global, &args, out),
+        Command::Tail(args) => tail::run(&global, &args, out),
+        Command::Stat(args) => stat::run(&global, &args, out),
+        Command::Backup(args) => backup::run(&global, &args, out),
+        Command::Verify(args) => verify::run(&global, &args, out),
+        Command::Salvage(args) => salvage::run(&global, &args, out),
+        Command::Copy(args) => copy::run(&global, &args, out),
+        Command::Truncate(args) => truncate::run(&global, &args, out),
+        Command::Run(args) => run::run(&global, &args, out),
+        Command::Runs(args) => runs::run(&global, args, out),
+        Command::Messages(args) => runs::messages(&global, args, out),
+        Command::ToolCalls(args) => runs::tool_calls(&global, args, out),
+        Command::Chats(args) => chats::run(&global, &args, out),
+        Command::Steps(args) => chats::steps(&global, &args, out),
+        Command::Flows(args) => flow::list(&global, args, out),
+        Command::Agents(args) => agents::run(&global, &args, out),
+        Command::Cancel(args) => cancel::run(&global, &args, out),
+        Command::Flow(args) => flow::run(&global, &args, out),
+        Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
+        Command::Resume(args) => resume::run(&global, &args, out),
+        Command::Mcp(args) => mcp::run(&global, &args),
+        Command::Completions(args) => completions::run(&args, Cli::command(), out),
+        Command::Man(args) => man::run(&args, Cli::command(), out),
+        Command::DemoAgent(args) => demo::agent(&args),
+    }
+}

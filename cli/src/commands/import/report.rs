@@ -1,0 +1,224 @@
+//! [`Report`]: what became of one file, and how it is told.
+
+use runlog::transcripts::{Issue, Severity};
+use serde::Serialize;
+
+use crate::{
+    failure::Result,
+    import::{Outcome, tables::Table},
+    output::{Out, note},
+    text,
+};
+
+/// The most issues of one file that are printed; the others are counted.
+pub(super) const ISSUES_SHOWN: usize = 20;
+
+/// What became of one file.
+#[derive(Serialize, Default)]
+pub(super) struct Report {
+    pub(super) file: String,
+    pub(super) format: Option<&'static str>,
+    pub(super) sessions: Vec<SessionReport>,
+    /// Chats of a table.
+    pub(super) chats: u64,
+    pub(super) messages: u64,
+    /// Steps of a table.
+    pub(super) steps: u64,
+    pub(super) tool_calls: u64,
+    pub(super) other: u64,
+    pub(super) skipped: u64,
+    pub(super) issues: Vec<IssueReport>,
+    /// Whether it is what `runlog export` wrote, which has records.
+    #[serde(skip)]
+    pub(super) is_archive: bool,
+    /// How many of the issues were printed while the file was read.
+    #[serde(skip)]
+    pub(super) told: usize,
+    pub(super) seconds: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct SessionReport {
+    pub(super) id: String,
+    pub(super) name: Option<String>,
+    pub(super) outcome: &'static str,
+}
+
+/// Something that is wrong with a file.
+#[derive(Serialize)]
+pub(super) struct IssueReport {
+    pub(super) severity: &'static str,
+    pub(super) line: u64,
+    pub(super) column: u64,
+    pub(super) what: String,
+}
+
+impl IssueReport {
+    /// What keeps a line out of the store.
+    pub(super) fn error(line: u64, what: String) -> Self {
+        Self {
+            severity: "error",
+            line,
+            column: 1,
+            what,
+        }
+    }
+}
+
+impl From<&Issue> for IssueReport {
+    fn from(issue: &Issue) -> Self {
+        Self {
+            severity: match issue.severity {
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            },
+            line: issue.line,
+            column: issue.column,
+            what: issue.what.clone(),
+        }
+    }
+}
+
+impl Report {
+    /// Adds what became of one session.
+    pub(super) fn add(&mut self, outcome: Outcome) {
+        self.messages += outcome.messages;
+        self.tool_calls += outcome.tool_calls;
+        self.other += outcome.other;
+        self.skipped += outcome.skipped;
+        if let Some((line, what)) = outcome.conflict {
+            self.issues.push(IssueReport::error(line, what));
+        }
+        if let Some(session) = outcome.session {
+            self.sessions.push(SessionReport {
+                id: session.id.to_string(),
+                name: session.name,
+                outcome: outcome.what,
+            });
+        }
+    }
+
+    /// Whether the file had anything to import.
+    pub(super) fn has_any(&self) -> bool {
+        self.chats + self.messages + self.steps + self.other + self.skipped > 0
+    }
+
+    /// Whether something of the file was left out.
+    pub(super) fn is_partial(&self) -> bool {
+        self.issues.iter().any(|issue| issue.severity == "error")
+    }
+}
+
+/// What is told of a file that was taken for a format which much of it isn't in: another agent's, say, whose messages have
+/// the same fields and other roles. What it has is kept, but it is no success.
+pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
+    let unread = report
+        .issues
+        .iter()
+        .filter(|issue| issue.what.starts_with(OTHER_ROLE))
+        .count() as u64;
+    let read = report.messages + report.skipped;
+    let says_nothing = read == 0 && report.other > 0;
+    if report.is_archive || unread * 10 <= read && !says_nothing {
+        return None;
+    }
+    let format = report.format.unwrap_or("transcript");
+    let what = match says_nothing {
+        true => format!("there is no message in it; this looks like another format than {format}"),
+        false => format!(
+            "{unread} messages have unknown roles; this looks like another agent's format than {format}"
+        ),
+    };
+    Some(IssueReport::error(1, what))
+}
+
+/// How the issues begin that tell of messages that are kept, and whose role isn't known.
+const OTHER_ROLE: &str = "unknown role";
+
+pub(super) fn tell_issue(file: &str, issue: &IssueReport) {
+    let word = match issue.severity {
+        "error" => console::style("error:").for_stderr().red(),
+        _ => console::style("warning:").for_stderr().yellow(),
+    };
+    let what = text::printable(&issue.what);
+    note(
+        false,
+        format!("{word} {file}:{}:{}: {what}", issue.line, issue.column),
+    );
+}
+
+/// Prints what became of a file.
+pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
+    if out.is_json() {
+        return out.value(report);
+    }
+    let file = text::name(&report.file);
+    for issue in report.issues.iter().take(ISSUES_SHOWN).skip(report.told) {
+        tell_issue(&file, issue);
+    }
+    if let Some(more) = report
+        .issues
+        .len()
+        .checked_sub(ISSUES_SHOWN)
+        .filter(|more| *more > 0)
+    {
+        note(false, format!("… and {more} more in {file}"));
+    }
+    let Some(format) = report.format else {
+        return Ok(());
+    };
+    let table = Table::ALL.into_iter().find(|table| table.name() == format);
+    let of = |tables: &[Table]| table.is_some_and(|table| tables.contains(&table));
+    let has_messages = table.is_none() || of(&[Table::History, Table::Message]);
+    let others = match report.is_archive {
+        true => ("other record", "other records"),
+        false => ("other line", "other lines"),
+    };
+    let sessions = report.sessions.len() as u64;
+    let mut line = format.to_owned();
+    for (number, (one, many), is_told) in [
+        (sessions, ("session", "sessions"), table.is_none()),
+        (
+            report.chats,
+            ("chat", "chats"),
+            report.chats > 0 || of(&[Table::Chat]),
+        ),
+        (report.messages, ("message", "messages"), has_messages),
+        (report.steps, ("step", "steps"), of(&[Table::Step])),
+        (
+            report.tool_calls,
+            ("tool call", "tool calls"),
+            table.is_none(),
+        ),
+        (report.other, others, report.other > 0),
+    ] {
+        if is_told {
+            line += &format!(", {}", text::count(number, one, many));
+        }
+    }
+    if report.skipped > 0 {
+        line += &format!("; {} there already", text::thousands(report.skipped));
+    }
+    let completed = report
+        .sessions
+        .iter()
+        .filter(|session| session.outcome == "completed")
+        .count() as u64;
+    if completed > 0 {
+        let sessions = text::count(completed, "session", "sessions");
+        line += &format!("; completed {sessions} that an interrupted import had begun");
+    }
+    line += &format!(
+        "  ({})",
+        text::duration(std::time::Duration::from_secs_f64(report.seconds))
+    );
+    // Beside the name where there is room, else below it.
+    if console::measure_text_width(&file) + 2 + console::measure_text_width(&line) <= out.width() {
+        return out.line(format!("{file}: {line}"));
+    }
+    out.line(format!("{file}:"))?;
+    for line in text::wrap(&line, out.width().saturating_sub(2)) {
+        out.line(format!("  {line}"))?;
+    }
+    Ok(())
+}

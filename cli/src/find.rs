@@ -1,0 +1,308 @@
+//! Finding in the store what the command line names: by id, by the beginning of one, by name, or `@last`.
+
+use runlog::{
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, blocking::Store, flows::ListFlows,
+    runs::ListRuns, sessions::ListSessions,
+};
+
+use crate::failure::{Failure, Result};
+
+/// How many items are asked for at a time where all of a list are walked.
+const WALKED_AT_ONCE: usize = 500;
+
+/// The session that the command line names: by id, by the beginning of one, by name, or `@last`.
+pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
+    if text == "@last" {
+        let newest = store.list_sessions(&ListSessions {
+            limit: 1,
+            ..ListSessions::default()
+        })?;
+        return newest
+            .items
+            .into_iter()
+            .next()
+            .ok_or_else(|| Failure::not_found("there is no session yet, so @last is nothing"));
+    }
+    store.find_session(text).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::not_found(format!("there is no session {text:?}, by id, beginning of an id, or name; `runlog ls` lists them"),
+        ),
+        _ => error.into(),
+    })
+}
+
+/// What a command that takes a session or an instance is about.
+pub(crate) enum Subject {
+    /// A session with its instances, in the order they were made.
+    Session(Session, Vec<AgentInstance>),
+    /// One instance, and its session.
+    Instance(Session, AgentInstance),
+}
+
+impl Subject {
+    pub(crate) fn session(&self) -> &Session {
+        match self {
+            Self::Session(session, _) | Self::Instance(session, _) => session,
+        }
+    }
+
+    /// The instances, in the order they were made.
+    pub(crate) fn instances(&self) -> &[AgentInstance] {
+        match self {
+            Self::Session(_, instances) => instances,
+            Self::Instance(_, instance) => std::slice::from_ref(instance),
+        }
+    }
+}
+
+/// The session or the instance that the command line names.
+pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
+    let failure = match session(store, text) {
+        Ok(session) => {
+            let instances = store.instances(session.id)?;
+            return Ok(Subject::Session(session, instances));
+        }
+        Err(failure) if failure.kind() == ErrorKind::NotFound.name() => failure,
+        Err(failure) => return Err(failure),
+    };
+    let Some(instance) = instance(store, text)? else {
+        let message = failure
+            .message()
+            .replace("no session", "no session or agent instance");
+        return Err(Failure::not_found(message));
+    };
+    let session = store.get_session(instance.session_id)?.ok_or(failure)?;
+    Ok(Subject::Instance(session, instance))
+}
+
+/// The instance with this id, or the only one whose id begins so.
+fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
+    if let Ok(id) = text.parse::<InstanceId>() {
+        return Ok(store.get_instance(id)?);
+    }
+    let prefix = text.to_ascii_lowercase();
+    if prefix.len() < 4
+        || !prefix
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    {
+        return Ok(None);
+    }
+    let mut found: Option<AgentInstance> = None;
+    for session in sessions(store) {
+        for instance in store.instances(session?.id)? {
+            if !instance.id.to_string().starts_with(&prefix) {
+                continue;
+            }
+            if let Some(other) = &found {
+                let message = format!(
+                    "{text:?} fits the instances {} and {}, among others; say more of it",
+                    other.id, instance.id
+                );
+                return Err(Failure::ambiguous(message));
+            }
+            found = Some(instance);
+        }
+    }
+    Ok(found)
+}
+
+/// All sessions, newest first, a page at a time.
+pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
+    walk(|cursor| {
+        let limit = WALKED_AT_ONCE;
+        let options = ListSessions {
+            limit,
+            cursor,
+            ..ListSessions::default()
+        };
+        let page = store.list_sessions(&options)?;
+        Ok((page.items, page.next))
+    })
+}
+
+/// How many of the ids that fit are named.
+const CANDIDATES_MAX: usize = 4;
+
+/// How many runs are walked to tell how much of an id is enough; with more of them, ids are shown whole.
+const RUNS_WALKED_MAX: usize = 10_000;
+
+/// The run that the command line names: by id, by the beginning of one, or `@last`.
+pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
+    if let Ok(id) = text.parse::<RunId>() {
+        return Ok(id);
+    }
+    if text == "@last" {
+        let newest = store.runs().list(&ListRuns {
+            limit: 1,
+            ..ListRuns::default()
+        })?;
+        let none = || Failure::not_found("there is no run yet, so @last is nothing");
+        return newest.items.first().map(|run| run.id).ok_or_else(none);
+    }
+    let candidates = beginning_so(text, run_ids(store))?;
+    only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
+}
+
+/// The run that the command line names, which has to be there.
+pub(crate) fn run(store: &Store, text: &str) -> Result<RunId> {
+    let run = store.runs().get(run_id(store, text)?)?;
+    run.map(|run| run.id).ok_or_else(|| no_run(text))
+}
+
+/// Some of the ids that begin with what the command line gave, as many as are told where several do.
+fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<Vec<RunId>> {
+    let prefix = text.to_ascii_lowercase();
+    let is_prefix = prefix.bytes().any(|byte| byte.is_ascii_hexdigit())
+        && prefix
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let ids = ids.take_while(|_| is_prefix);
+    ids.filter(|id| {
+        id.as_ref()
+            .map_or(true, |id| id.to_string().starts_with(&prefix))
+    })
+    .take(CANDIDATES_MAX)
+    .collect()
+}
+
+/// The only one of the ids that begin so; more of them is an error that says what a session's would.
+fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId>> {
+    match candidates {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        several => {
+            let ids = several
+                .iter()
+                .map(RunId::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            let message = format!(
+                "several {what} have an id that begins {text:?}, among them {ids}; give more of it"
+            );
+            Err(Failure::ambiguous(message))
+        }
+    }
+}
+
+/// The flow that the command line names: by id, by the beginning of one, or `@last`. A run that has no flow is told so.
+pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
+    if text == "@last" {
+        let newest = store.flows().list(&ListFlows {
+            limit: 1,
+            ..ListFlows::default()
+        })?;
+        let none = || Failure::not_found("there is no flow yet, so @last is nothing");
+        return newest
+            .items
+            .first()
+            .map(|flow| flow.run_id)
+            .ok_or_else(none);
+    }
+    if let Ok(id) = text.parse::<RunId>() {
+        return Ok(id);
+    }
+    match only_one(text, "flows", &beginning_so(text, flow_ids(store))?)? {
+        Some(id) => Ok(id),
+        // A run that has no flow is found too, so that the command can say that it has none.
+        None => run_id(store, text).map_err(|_| no_flow(text)),
+    }
+}
+
+/// There is no such flow.
+pub(crate) fn no_flow(text: &str) -> Failure {
+    let message = format!(
+        "there is no flow {text:?}, by id or beginning of an id; `runlog flows` lists them"
+    );
+    Failure::not_found(message)
+}
+
+/// There is no such run.
+pub(crate) fn no_run(text: &str) -> Failure {
+    let message =
+        format!("there is no run {text:?}, by id or beginning of an id; `runlog runs` lists them");
+    Failure::not_found(message)
+}
+
+/// How much of a run's id is enough to name it, for each of those that are asked for.
+pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>) -> Result<usize> {
+    let mut ids = run_ids(store)
+        .take(RUNS_WALKED_MAX + 1)
+        .collect::<Result<Vec<RunId>>>()?;
+    if ids.len() > RUNS_WALKED_MAX {
+        return Ok(36);
+    }
+    ids.sort_unstable();
+    let same = |one: RunId, other: RunId| {
+        let (one, other) = (one.to_string(), other.to_string());
+        one.bytes()
+            .zip(other.bytes())
+            .take_while(|(one, other)| one == other)
+            .count()
+    };
+    let mut width = 8;
+    for id in shown {
+        let Ok(index) = ids.binary_search(&id) else {
+            continue;
+        };
+        for other in [index.checked_sub(1), Some(index + 1)]
+            .into_iter()
+            .flatten()
+            .filter_map(|it| ids.get(it))
+        {
+            width = width.max(same(id, *other) + 1);
+        }
+    }
+    Ok(width.min(36))
+}
+
+/// The ids of all runs, newest first.
+fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
+    let runs = walk(|cursor| {
+        let limit = WALKED_AT_ONCE;
+        let options = ListRuns {
+            limit,
+            cursor,
+            ..ListRuns::default()
+        };
+        let page = store.runs().list(&options)?;
+        Ok((page.items, page.next))
+    });
+    runs.map(|run| run.map(|run| run.id))
+}
+
+/// The ids of all flows, newest first.
+fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
+    let flows = walk(|cursor| {
+        let limit = WALKED_AT_ONCE;
+        let options = ListFlows {
+            limit,
+            cursor,
+            ..ListFlows::default()
+        };
+        let page = store.flows().list(&options)?;
+        Ok((page.items, page.next))
+    });
+    flows.map(|flow| flow.map(|flow| flow.run_id))
+}
+
+/// All items of a list, of which `list` gives the page at a cursor and the cursor of the next; an error ends them.
+fn walk<T>(
+    mut list: impl FnMut(Option<String>) -> Result<(Vec<T>, Option<String>)>,
+) -> impl Iterator<Item = Result<T>> {
+    let mut page = Vec::new().into_iter();
+    let mut next = Some(None);
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(item) = page.next() {
+                return Some(Ok(item));
+            }
+            match list(next.take()?) {
+                Ok((items, cursor)) => {
+                    next = cursor.map(Some);
+                    page = items.into_iter();
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    })
+}

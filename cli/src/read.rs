@@ -1,0 +1,69 @@
+//! Reading streams and the log, and whose they are.
+
+use std::collections::HashMap;
+
+use runlog::{
+    AgentInstance, ErrorKind, InstanceId,
+    blocking::Store,
+    log::{Position, ReadOptions, Record, Sequence, StreamId},
+};
+
+use crate::failure::Result;
+
+/// How many events an instance has.
+pub(crate) fn event_count(store: &Store, instance: InstanceId) -> Result<u64> {
+    let info = pollster::block_on(store.backend().stream(StreamId(instance.as_uuid())))?;
+    Ok(info.map_or(0, |info| info.last_sequence.0))
+}
+
+/// The records of a stream in order, a page at a time; none when there is no such stream.
+pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = Result<Record>> {
+    let mut next = Some(Sequence::FIRST);
+    let mut page = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(record) = page.next() {
+                return Some(Ok(record));
+            }
+            let options = ReadOptions {
+                first: next?,
+                ..ReadOptions::default()
+            };
+            match pollster::block_on(store.backend().read(stream, options)) {
+                Ok(read) => {
+                    next = read.next.filter(|_| !read.records.is_empty());
+                    page = read.records.into_iter();
+                }
+                Err(error) => {
+                    next = None;
+                    return (error.kind() != ErrorKind::NotFound).then(|| Err(error.into()));
+                }
+            }
+        }
+    })
+}
+
+/// Says whose the streams of a log are.
+#[derive(Default)]
+pub(crate) struct Owners {
+    known: HashMap<StreamId, Option<AgentInstance>>,
+}
+
+impl Owners {
+    /// The instance whose context a stream is.
+    pub(crate) fn of(&mut self, store: &Store, stream: StreamId) -> Result<Option<&AgentInstance>> {
+        // A stream that is nobody's yet may be someone's later, so only instances are remembered.
+        if !matches!(self.known.get(&stream), Some(Some(_))) {
+            let instance = store.get_instance(InstanceId(stream.0))?;
+            self.known.insert(stream, instance);
+        }
+        Ok(self.known.get(&stream).and_then(Option::as_ref))
+    }
+}
+
+/// The last position of the log that is durable.
+pub(crate) fn last_position(store: &Store) -> Result<Position> {
+    Ok(pollster::block_on(
+        store.backend().maintenance().last_position(),
+    )?)
+}
