@@ -18,7 +18,7 @@ pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
             ..ListSessions::default()
         })?;
         return newest
-            .sessions
+            .items
             .into_iter()
             .next()
             .ok_or_else(|| Failure::not_found("there is no session yet, so @last is nothing"));
@@ -116,7 +116,7 @@ pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
             ..ListSessions::default()
         };
         let page = store.list_sessions(&options)?;
-        Ok((page.sessions, page.next))
+        Ok((page.items, page.next))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use console::measure_text_width;
 
-use runlog::runs::Paged;
+use runlog::Page;
 use serde::Serialize;
 
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) type Cells<'a, T> = (Column, &'a dyn Fn(&T) -> String);
 
 /// Prints one page of a list: as JSON, or as a table with the cursor of the next page, or as `empty`.
 pub(crate) fn page<T: Serialize>(
-    page: &Paged<T>,
+    page: &Page<T>,
     empty: &str,
     columns: &[Cells<'_, T>],
     out: &mut Out,

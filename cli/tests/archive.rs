@@ -71,7 +71,7 @@ fn told(place: &Place, store: &str) -> Vec<String> {
         .chats()
         .list_chats(&ChatFilter::default())
         .unwrap()
-        .data
+        .items
     {
         for message in store
             .chats()

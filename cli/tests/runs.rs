@@ -300,7 +300,7 @@ fn chats_and_their_steps_are_listed() {
         )
         .json();
     assert_eq!(
-        (&found[0]["total"], &found[0]["data"][0]["chat_id"]),
+        (&found[0]["total"], &found[0]["items"][0]["chat_id"]),
         (&1.into(), &"chat_3".into())
     );
     let none = place
@@ -322,7 +322,7 @@ fn chats_and_their_steps_are_listed() {
     let second = place
         .expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"])
         .json();
-    assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
+    assert_eq!(second[0]["items"][0]["chat_id"], "chat_1");
     let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
     let next = first[0]["next"].as_str().unwrap();
     let rest = place
@@ -332,7 +332,7 @@ fn chats_and_their_steps_are_listed() {
         error(&place, 2, &["chats", "--user", "mia", "--cursor", next]),
         "invalid_input"
     );
-    assert_eq!(rest[0]["data"], second[0]["data"]);
+    assert_eq!(rest[0]["items"], second[0]["items"]);
 
     let steps = place.expect(0, &["steps", "chat_1"]);
     narrow(&steps);

@@ -9,6 +9,7 @@ import {
 } from "./appends.js";
 import type { AppendHead } from "./batch.js";
 import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+import type { AgentDefinition, Run } from "./generated/types.js";
 import { whenAborted } from "./signals.js";
 
 /** A number, text, bytes, or nothing. */
@@ -50,8 +51,8 @@ type Ask =
 
 /** An agent's work, as it is asked for. @internal */
 export interface Execution {
-  run: object;
-  definition: object;
+  run: Run;
+  definition: AgentDefinition;
   task: string;
   depth: number;
 }
@@ -318,9 +319,9 @@ export function check(reply: Reply): Reply {
   return reply;
 }
 
-/** The value of a reply. @internal */
+/** The value of a reply; `undefined` where there is none. @internal */
 export function valueOf<T>(reply: Reply): T {
-  return JSON.parse(check(reply).json ?? "null") as T;
+  return (JSON.parse(check(reply).json ?? "null") ?? undefined) as T;
 }
 
 /** The contents of a reply. @internal */

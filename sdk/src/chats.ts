@@ -1,44 +1,35 @@
-import { check, valueOf } from "./binding.js";
 import {
-  type Chat,
-  type ChatFilter,
   type ChatList,
-  type ChatMessage,
-  type ImportReport,
-  type MessageFilter,
   type NewChat,
   type NewChatMessage,
   type NewStep,
-  type Step,
-  type StepFilter,
-  type Updates,
-  wire,
+  chatListOf,
 } from "./chat-types.js";
 import { listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid } from "./error.js";
-import type { NewOf } from "./fields.js";
-import { Handle } from "./handle.js";
+import type { ResumptionCalls, StoreCalls } from "./generated/calls.js";
+import type {
+  Chat,
+  ChatFilter,
+  ChatMessage,
+  ImportReport,
+  ListSteps,
+  MessageFilter,
+  ResumptionParts,
+  StackLevel,
+  Step,
+} from "./generated/types.js";
+import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import type { Page } from "./pages.js";
 import { RequestBuffer, requestOf } from "./request.js";
-
-/** One level of a call stack. */
-export interface StackLevel {
-  /** The node. */
-  stackId: string;
-  /** Its assistant. */
-  assistantId: string;
-  /** Its steps, in their order. */
-  steps: Step[];
-  /** The step that waits for the level below. */
-  waiting?: Step;
-}
+import type { Updates } from "./updates.js";
 
 /** The message of a user that begins a request. Its role may be left out. */
-export type UserMessage = NewOf<ChatMessage, "type", "id" | "props" | "role"> & {
-  /** Who it is from: the user. */
+export type UserMessage = Omit<NewChatMessage, "role" | "props"> & {
+  /** It is the user's. */
   role?: "user" | undefined;
-  /** What it shows: an object, kept as JSON. */
+  /** What it shows. */
   props: object;
 };
 
@@ -52,21 +43,6 @@ export interface NewRequest {
   stackId?: string | undefined;
   /** The user's message, of any type. */
   message: UserMessage;
-}
-
-interface WireLevel {
-  stackId: string;
-  assistantId: string;
-  steps: object[];
-  waiting: object | null;
-}
-
-interface WireResumption {
-  step: object;
-  space: Record<string, unknown>;
-  action: Resumption["action"];
-  nested: boolean;
-  stack: WireLevel[];
 }
 
 /**
@@ -84,10 +60,10 @@ interface WireResumption {
  * ```
  */
 export class Chats {
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
 
   /** @internal */
-  constructor(handle: Handle) {
+  constructor(handle: Handle<StoreCalls>) {
     this.#handle = handle;
   }
 
@@ -98,8 +74,7 @@ export class Chats {
    * refused.
    */
   async create(chat: NewChat): Promise<Chat> {
-    // An id that is left out is an empty one.
-    return wire.chat(await this.#handle.value<object>("createChat", { chat_id: "", ...wire.toChat(chat) }));
+    return this.#handle.value("createChat", chat);
   }
 
   /**
@@ -108,7 +83,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is none, or it was deleted.
    */
   async get(chatId: string): Promise<Chat> {
-    return wire.chat(await this.#handle.value<object>("getChat", { chat: chatId }));
+    return this.#handle.value("getChat", { chat: chatId });
   }
 
   /**
@@ -118,7 +93,7 @@ export class Chats {
    * for a field that is refused.
    */
   async update(chatId: string, updates: Updates<Chat>): Promise<Chat> {
-    return wire.chat(await this.#handle.value<object>("updateChat", { id: chatId, updates: wire.toChat(updates) }));
+    return this.#handle.value("updateChat", { id: chatId, updates });
   }
 
   /**
@@ -127,7 +102,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted already.
    */
   async delete(chatId: string): Promise<void> {
-    await this.#handle.done("deleteChat", { chat: chatId });
+    await this.#handle.value("deleteChat", { chat: chatId });
   }
 
   /**
@@ -137,10 +112,7 @@ export class Chats {
    * order that has none.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
-    type Wire = { data: object[]; page: number; pagesize: number; pagecount: number; total: number; next?: string };
-    const page = await this.#handle.value<Wire>("listChats", wire.toChatFilter(filter));
-    const { data, pagesize, pagecount, ...rest } = page;
-    return { ...rest, data: data.map(wire.chat), pageSize: pagesize, pageCount: pagecount };
+    return chatListOf(await this.#handle.value("listChats", filter));
   }
 
   /**
@@ -151,8 +123,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
-    const args = { chat: chatId, messages: listOf(messages, "messages").map(wire.toMessage) };
-    return (await this.#handle.value<object[]>("saveMessages", args)).map(wire.message);
+    return this.#handle.value("saveMessages", { chat: chatId, messages: listOf(messages, "messages") });
   }
 
   /**
@@ -161,8 +132,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
-    const args = { chat: chatId, filter: wire.toMessageFilter(filter) };
-    return (await this.#handle.value<object[]>("getChatMessages", args)).map(wire.message);
+    return this.#handle.value("getChatMessages", { chat: chatId, filter });
   }
 
   /**
@@ -172,8 +142,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async updateMessage(messageId: string, updates: Updates<ChatMessage>): Promise<ChatMessage> {
-    const args = { id: messageId, updates: wire.toMessage(updates) };
-    return wire.message(await this.#handle.value<object>("updateMessage", args));
+    return this.#handle.value("updateMessage", { id: messageId, updates });
   }
 
   /**
@@ -182,7 +151,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or one of the messages isn't in it.
    */
   async deleteMessages(chatId: string, messageIds: readonly string[]): Promise<void> {
-    await this.#handle.done("deleteMessages", { chat: chatId, ids: messageIds });
+    await this.#handle.value("deleteMessages", { chat: chatId, ids: messageIds });
   }
 
   /**
@@ -192,7 +161,7 @@ export class Chats {
    * id that is taken; `invalid_input` when they are of several chats, or a field is refused.
    */
   async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("saveSteps", { steps: listOf(steps, "steps").map(wire.toStep) })).map(wire.step);
+    return this.#handle.value("saveSteps", { steps: listOf(steps, "steps") });
   }
 
   /**
@@ -202,7 +171,7 @@ export class Chats {
    * `too_large` for a field that is refused.
    */
   async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
-    return wire.step(await this.#handle.value<object>("updateStep", { id: stepId, updates: wire.toStep(updates) }));
+    return this.#handle.value("updateStep", { id: stepId, updates });
   }
 
   /**
@@ -211,7 +180,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
    */
   async getSteps(requestId: string): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("getSteps", { id: requestId })).map(wire.step);
+    return this.#handle.value("getSteps", { id: requestId });
   }
 
   /**
@@ -220,10 +189,8 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` for a limit
    * of 0, or a cursor of another list.
    */
-  async listSteps(chatId: string, filter: StepFilter = {}): Promise<Page<Step>> {
-    type Answer = { steps: object[]; next: string | null };
-    const page = await this.#handle.value<Answer>("listSteps", { chat: chatId, filter });
-    return { items: page.steps.map(wire.step), next: page.next ?? undefined };
+  async listSteps(chatId: string, filter: ListSteps = {}): Promise<Page<Step>> {
+    return this.#handle.value("listSteps", { chat: chatId, filter });
   }
 
   /**
@@ -232,8 +199,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getLastIncompleteStep(chatId: string): Promise<Step | undefined> {
-    const step = await this.#handle.value<object | null>("getLastIncompleteStep", { chat: chatId });
-    return step === null ? undefined : wire.step(step);
+    return this.#handle.value("getLastIncompleteStep", { chat: chatId });
   }
 
   /**
@@ -242,7 +208,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the node; `ambiguous` when several have.
    */
   async getStepsByStackId(stackId: string): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("getStepsByStackId", { id: stackId })).map(wire.step);
+    return this.#handle.value("getStepsByStackId", { id: stackId });
   }
 
   /**
@@ -268,7 +234,7 @@ export class Chats {
    * @throws {@link RunlogError} as {@link updateMessage}.
    */
   async redactMessage(messageId: string, reason: string): Promise<void> {
-    await this.#handle.done("redactMessage", { id: messageId, reason });
+    await this.#handle.value("redactMessage", { id: messageId, reason });
   }
 
   /**
@@ -284,8 +250,8 @@ export class Chats {
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = objectOf(request, "a request");
-    const args = { chat: chatId, ...rest, message: { role: "user", ...wire.toMessage({ ...message }) } };
-    return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
+    const args = { chat: chatId, request: rest, message: { ...message, role: message?.role ?? "user" } };
+    return requestOf(await this.#handle.made("beginRequest", args));
   }
 
   /**
@@ -335,10 +301,8 @@ export class Chats {
    */
   async resume(chatId: string, options: ResumeChatOptions = {}): Promise<Resumption | undefined> {
     const { requestId } = optionsOf(options, ["requestId"]);
-    const reply = check(await this.#handle.call("resumeChat", { chat: chatId, requestId }));
-    const found = valueOf<WireResumption | null>(reply);
-    if (found === null) return undefined;
-    return new Resumption(new Handle(this.#handle.channel, reply.handle, "the interrupted request"), found);
+    const { told, handle } = await this.#handle.made("resumeChat", { chat: chatId, requestId });
+    return told && new Resumption(handle("the interrupted request"), told);
   }
 
   /**
@@ -355,7 +319,7 @@ export class Chats {
    * ```
    */
   async dismiss(requestId: string): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("dismiss", { id: requestId })).map(wire.step);
+    return this.#handle.value("dismiss", { id: requestId });
   }
 
   /**
@@ -365,8 +329,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or no step waits for the node.
    */
   async completeDelegate(chatId: string, stackId: string, output: object | RawJson): Promise<Step> {
-    const args = { chat: chatId, stack: stackId, output };
-    return wire.step(await this.#handle.value<object>("completeDelegate", args));
+    return this.#handle.value("completeDelegate", { chat: chatId, stack: stackId, output });
   }
 
   /**
@@ -441,20 +404,16 @@ export class Resumption {
   readonly isNested: boolean;
   /** The call stack, from the root to the node of the step. */
   readonly stack: StackLevel[];
-  readonly #handle: Handle;
+  readonly #handle: Handle<ResumptionCalls>;
 
   /** @internal */
-  constructor(handle: Handle, found: WireResumption) {
+  constructor(handle: Handle<ResumptionCalls>, found: ResumptionParts) {
     this.#handle = handle;
-    this.step = wire.step(found.step);
-    this.space = found.space;
+    this.step = found.step;
+    this.space = found.space as Record<string, unknown>;
     this.action = found.action;
     this.isNested = found.nested;
-    this.stack = found.stack.map(({ waiting, steps, ...level }) => ({
-      ...level,
-      steps: steps.map(wire.step),
-      ...(waiting !== null && { waiting: wire.step(waiting) }),
-    }));
+    this.stack = found.stack;
   }
 
   /** The assistant that goes on. */
@@ -480,7 +439,7 @@ export class Resumption {
    * `not_found` when the chat was deleted meanwhile.
    */
   async goOn(): Promise<RequestBuffer> {
-    return requestOf(this.#handle.channel, check(await this.#handle.call("goOn")));
+    return requestOf(await this.#handle.made("goOn"));
   }
 
   /**
@@ -490,6 +449,6 @@ export class Resumption {
    * @throws {@link RunlogError} `conflict` when the step was completed meanwhile.
    */
   async complete(output: object | RawJson): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("complete", { output })).map(wire.step);
+    return this.#handle.value("complete", { output });
   }
 }

@@ -1,25 +1,19 @@
 import type { Handle } from "./handle.js";
-import { bytesOf, valueOf } from "./binding.js";
+import { valueOf } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
 import {
-  type AppendOptions,
-  type AppendResult,
   type ContextEvent,
-  type ContextEventType,
-  type DanglingToolCall,
   type FollowedEvent,
   type Message,
   type MessageInput,
-  danglingOf,
   unpackEvents,
   unpackMessages,
 } from "./context-types.js";
+import type { StoreCalls } from "./generated/calls.js";
+import type { AppendOptions, AppendResult, ContextEventType, DanglingToolCall } from "./generated/types.js";
 import { type RawJson, jsonBytes, messageBytes, messageList, parseBytes } from "./json.js";
-import { namesOf, renamed } from "./names.js";
 import { Pages } from "./pages.js";
 import { follow } from "./follow.js";
-
-const RESULT = namesOf(["first_sequence", "last_sequence"]);
 
 /** Where a follower stands: the next sequence, and the position of the event before it, 0 where it was given none. */
 interface Given {
@@ -29,10 +23,10 @@ interface Given {
 
 /** The contexts of a store, by instance id. {@link Context} has the same for one instance. Got from {@link Store.contexts}. */
 export class Contexts {
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
 
   /** @internal */
-  constructor(handle: Handle) {
+  constructor(handle: Handle<StoreCalls>) {
     this.#handle = handle;
   }
 
@@ -51,7 +45,7 @@ export class Contexts {
   ): Promise<ContextEvent> {
     const { toolCallId, ...rest } = objectOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
-    const bytes = bytesOf(await this.#handle.call("appendEvent", args, jsonBytes(content)));
+    const bytes = await this.#handle.bytes("appendEvent", args, jsonBytes(content));
     return unpackEvents(bytes).events[0] as ContextEvent;
   }
 
@@ -75,8 +69,8 @@ export class Contexts {
   }
 
   async *#eventPages(instance: string, first: number, signal: AbortSignal | undefined) {
-    let from: number | null = first;
-    while (from !== null) {
+    let from: number | undefined = first;
+    while (from !== undefined) {
       const page: ReturnType<typeof unpackEvents> = await this.eventPage(instance, from, signal);
       if (page.events.length > 0) yield page.events;
       from = page.next;
@@ -84,7 +78,7 @@ export class Contexts {
   }
 
   /** One page of events. @internal */
-  async eventPage(instance: string, from: number, signal?: AbortSignal): Promise<{ events: ContextEvent[]; next: number | null }> {
+  async eventPage(instance: string, from: number, signal?: AbortSignal): Promise<ReturnType<typeof unpackEvents>> {
     return unpackEvents(await this.#handle.bytes("events", { instance, from }, undefined, { signal }));
   }
 
@@ -143,13 +137,13 @@ export class Contexts {
 export class Context {
   /** The instance whose context this is. */
   readonly instanceId: string;
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
   readonly #contexts: Contexts;
   /** The arguments of an append without options. */
   readonly #appendArguments: string;
 
   /** @internal */
-  constructor(handle: Handle, contexts: Contexts, instanceId: string) {
+  constructor(handle: Handle<StoreCalls>, contexts: Contexts, instanceId: string) {
     this.#handle = handle;
     this.#contexts = contexts;
     this.instanceId = instanceId;
@@ -168,7 +162,7 @@ export class Context {
     const reply = await (options === undefined
       ? this.#handle.callText("appendMessage", this.#appendArguments, data)
       : this.#handle.call("appendMessage", { instance: this.instanceId, options }, data));
-    return appendResultOf(valueOf<object>(reply));
+    return valueOf(reply);
   }
 
   /**
@@ -179,8 +173,8 @@ export class Context {
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
     const { event, ...rest } = objectOf(options, "what is asked for beside it");
     const { lengths, data } = messageList(messages);
-    const args = { instance: this.instanceId, options: rest, messages: lengths.map((length) => ({ length, event })) };
-    return appendResultOf(await this.#handle.value<object>("appendMessages", args, data));
+    const events = lengths.map(() => event ?? {});
+    return this.#handle.value("appendMessages", { instance: this.instanceId, options: rest, events, lengths }, data);
   }
 
   /** Appends one event. As {@link Contexts.appendEvent}. */
@@ -238,8 +232,7 @@ export class Context {
     // The position of the last event that was given tells whether it is still the one at its sequence.
     return follow<FollowedEvent, Given>(this.#handle, signal, { from, position: 0 }, async (given, signal) => {
       const wire = { instance, sequence: given.position > 0 ? given.from - 1 : 0, position: given.position };
-      type Followed = [kept: number, position: number, isDeleted: boolean];
-      const [kept, position, isDeleted] = await this.#handle.value<Followed>("followed", wire, undefined, { signal });
+      const [kept, position, isDeleted] = await this.#handle.value("followed", wire, undefined, { signal });
       const changes: FollowedEvent[] = [];
       let next = given;
       if (kept < wire.sequence) {
@@ -280,8 +273,7 @@ export class Context {
 
   /** The tool calls without a result, in the order they were made. */
   async danglingToolCalls(): Promise<DanglingToolCall[]> {
-    const calls = await this.#handle.value<object[]>("danglingToolCalls", { instance: this.instanceId });
-    return calls.map(danglingOf);
+    return this.#handle.value("danglingToolCalls", { instance: this.instanceId });
   }
 
   /**
@@ -291,11 +283,6 @@ export class Context {
    * @throws {@link RunlogError} `conflict` when the context changed meanwhile.
    */
   async closeDanglingToolCalls(reason: string): Promise<DanglingToolCall[]> {
-    const args = { instance: this.instanceId, reason };
-    return (await this.#handle.value<object[]>("closeDanglingToolCalls", args)).map(danglingOf);
+    return this.#handle.value("closeDanglingToolCalls", { instance: this.instanceId, reason });
   }
-}
-
-function appendResultOf(wire: object): AppendResult {
-  return renamed(wire, RESULT.here) as unknown as AppendResult;
 }

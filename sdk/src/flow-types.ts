@@ -1,4 +1,4 @@
-import type { RunStatus } from "./run-types.js";
+import type { EdgeStatus, NodeStatus } from "./generated/types.js";
 
 /** A message of a prompt, as the agent's own library takes it. */
 export type ClaudeMessageInput = Record<string, unknown>;
@@ -214,12 +214,6 @@ export type RuntimeCommand<Type extends string = "send" | "reply" | "resume"> = 
 /** A command as it is received: of any type. */
 export type ReceivedCommand = RunCommand | ResumeCommand | OtherCommand;
 
-/** How far a node is. */
-export type NodeStatus = "pending" | "running" | "done" | "failed";
-
-/** Whether an edge was taken. */
-export type EdgeStatus = "pending" | "fired" | "skipped";
-
 /** What a flow is resumed from. Fields that aren't known are kept. */
 export interface RunSnapshot {
   /** The run. */
@@ -242,24 +236,6 @@ export interface RunSnapshot {
   agentSessions: Record<string, string>;
   /** Whatever else it says, kept as it is. */
   [field: string]: unknown;
-}
-
-/** A node that was running when the flow stopped. */
-export interface RunningNode {
-  /** The node. */
-  nodeId: string;
-  /** The agent's own session; a node that is no agent, or whose agent hadn't begun, has none. */
-  sessionId?: string;
-  /** What to resume the agent with: the message that was given, or `continue`. */
-  prompt: string;
-}
-
-/** What a resumed flow goes on with. */
-export interface Resumed {
-  /** The nodes that were running, in the order of their names. */
-  running: RunningNode[];
-  /** The sequence of the `flow:resumed` event. */
-  sequence: number;
 }
 
 /** What to play back, and how fast. */
@@ -290,48 +266,4 @@ export interface RecordedEvent {
   event: RuntimeEvent;
   /** The event as text, byte for byte. */
   json: string;
-}
-
-/** A flow in short. */
-export interface FlowSummary {
-  /** Its id: that of its run, where it is the flow of a run. */
-  runId: string;
-  /** Its own status, as its latest snapshot says. */
-  status: string;
-  /** The status of its run; left out, it is the flow of no run. */
-  runStatus?: RunStatus;
-  /** The run that spawned its run. */
-  parentRunId?: string;
-  /** The run whose flow it goes on with. */
-  resumedFrom?: string;
-  /** The run whose flow goes on with it. */
-  resumedBy?: string;
-  /**
-   * Whether it has come to its end: by its status (`completed`, `complete`, `done`, `failed`, `cancelled` and `aborted` say
-   * so), by that of its run, or because another goes on with it.
-   */
-  isOver: boolean;
-  /**
-   * Whether somebody is at work on it: has a {@link FlowRun} of it, or a recorder of its run. Left out where that can't be
-   * known: in a store that is open for reading only, which isn't told what the process does that writes it.
-   */
-  isLive?: boolean;
-  /** When it was begun: milliseconds since 1970-01-01 UTC. */
-  createdAtMs: number;
-  /** When its status was last saved as another one: milliseconds since 1970-01-01 UTC. */
-  updatedAtMs: number;
-}
-
-/** Which flows to list, and how many. A filter that is left out lets every flow pass. */
-export interface ListFlows {
-  /** Only flows of this status, as their snapshots say it. */
-  status?: string | undefined;
-  /** Only flows of runs that this run spawned. */
-  parentRunId?: string | undefined;
-  /** Only flows to be resumed: those that aren't over, and on which nobody is known to be at work. */
-  resumable?: boolean | undefined;
-  /** At most so many; 50 when left out. */
-  limit?: number | undefined;
-  /** Where to go on: the `next` of the page before. */
-  cursor?: string | undefined;
 }

@@ -1,46 +1,24 @@
-import { check, valueOf } from "./binding.js";
 import { checkText, objectOf, optionsOf, shown } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
-  FlowSummary,
-  ListFlows,
   PlaybackOptions,
   ReceivedCommand,
   RecordedEvent,
-  Resumed,
   RunSnapshot,
-  RunningNode,
   RuntimeCommand,
   RuntimeEvent,
 } from "./flow-types.js";
 import { follow, sleep, withEither } from "./follow.js";
-import { Handle } from "./handle.js";
+import type { FlowCalls, PlaybackCalls, StoreCalls } from "./generated/calls.js";
+import type { Durability, FlowState, FlowSummary, ListFlows, Resumed } from "./generated/types.js";
+import type { Handle, Made } from "./handle.js";
 import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
-import { namesOf, renamed, withoutNulls } from "./names.js";
-import type { Durability } from "./batch.js";
 import { unpackContents, unpackRecords } from "./packed.js";
 import { type Page, Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
 /** The kinds of the records that flow events are kept as. */
 const EVENT_KINDS = [96, 97, 98, 99, 100, 101];
-
-const NODE = namesOf(["node_id", "session_id"]);
-const SUMMARY = namesOf(
-  ["run_id", "run_status", "parent_run_id", "resumed_from", "resumed_by", "is_over", "is_live", "created_at_ms"].concat([
-    "updated_at_ms",
-  ]),
-);
-
-function summaryOf(wire: object): FlowSummary {
-  return withoutNulls(renamed(wire, SUMMARY.here)) as unknown as FlowSummary;
-}
-
-interface WireFlow {
-  run: string;
-  state: RunSnapshot;
-  resumed?: { running: object[]; sequence: number };
-}
 
 /** A flow that goes on. */
 export interface ResumedFlow {
@@ -70,10 +48,10 @@ export interface ResumedFlow {
  * ```
  */
 export class Flows {
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
 
   /** @internal */
-  constructor(handle: Handle) {
+  constructor(handle: Handle<StoreCalls>) {
     this.#handle = handle;
   }
 
@@ -85,7 +63,7 @@ export class Flows {
    * isn't running.
    */
   async create(runId?: string): Promise<FlowRun> {
-    return this.#flow(await this.#handle.call("createFlow", { run: runId })).flow;
+    return this.#flow(await this.#handle.made("createFlow", { run: runId }));
   }
 
   /**
@@ -99,13 +77,8 @@ export class Flows {
    * isn't running.
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
-    const { flow, wire } = this.#flow(await this.#handle.call("resumeFlow", { run: runId, message }));
-    const { running = [], sequence = 0 } = wire.resumed ?? {};
-    const nodes = running.map((node) => {
-      const { sessionId, ...rest } = renamed(node, NODE.here) as unknown as RunningNode & { sessionId: string | null };
-      return sessionId === null ? rest : { ...rest, sessionId };
-    });
-    return { flow, resumed: { running: nodes, sequence } };
+    const made = await this.#handle.made("resumeFlow", { run: runId, message });
+    return { flow: this.#flow(made), resumed: made.told.resumed ?? { running: [], sequence: 0 } };
   }
 
   /**
@@ -119,20 +92,16 @@ export class Flows {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async list(options: ListFlows = {}): Promise<Page<FlowSummary>> {
-    const page = await this.#handle.value<{ items: object[]; next: string | null }>("listFlows", options);
-    return { items: page.items.map(summaryOf), next: page.next ?? undefined };
+    return this.#handle.value("listFlows", options);
   }
 
   /** The flow of a run, or with this id of its own; `undefined` when there is none. */
   async get(runId: string): Promise<FlowSummary | undefined> {
-    const wire = await this.#handle.value<object | null>("getFlow", { run: runId });
-    return wire === null ? undefined : summaryOf(wire);
+    return this.#handle.value("getFlow", { run: runId });
   }
 
-  #flow(reply: Awaited<ReturnType<Handle["call"]>>): { flow: FlowRun; wire: WireFlow } {
-    const wire = valueOf<WireFlow>(reply);
-    const handle = new Handle(this.#handle.channel, reply.handle, "the flow");
-    return { flow: new FlowRun(handle, this.#handle, wire.run, wire.state), wire };
+  #flow({ told, handle }: Made<FlowState>): FlowRun {
+    return new FlowRun(handle("the flow"), this.#handle, told.run, told.state);
   }
 
   /**
@@ -144,10 +113,9 @@ export class Flows {
   async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
     const { speed = 1, signal, ...rest } = objectOf(options, "how to play back");
     if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
-    const wire = { run: runId, ...rest, speed: speed === Infinity ? 0 : speed };
-    const reply = check(await this.#handle.call("playback", wire, undefined, { signal }));
-    const snapshot = valueOf<RunSnapshot | null>(reply) ?? undefined;
-    return new Playback(new Handle(this.#handle.channel, reply.handle, "the playback"), snapshot, signal);
+    const wire = { run: runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
+    const { told, handle } = await this.#handle.made("playback", wire, undefined, { signal });
+    return new Playback(handle("the playback"), told, signal);
   }
 
   /** The events of a flow from a sequence on, then those that come, also while another process records them. */
@@ -193,13 +161,13 @@ export class FlowRun implements AsyncDisposable {
    * and {@link takeInbox}.
    */
   state: RunSnapshot;
-  readonly #handle: Handle;
-  readonly #store: Handle;
+  readonly #handle: Handle<FlowCalls>;
+  readonly #store: Handle<StoreCalls>;
   /** Called whenever a command was received, or none will be. */
   readonly #listeners = new Set<() => void>();
 
   /** @internal */
-  constructor(handle: Handle, store: Handle, runId: string, state: RunSnapshot) {
+  constructor(handle: Handle<FlowCalls>, store: Handle<StoreCalls>, runId: string, state: RunSnapshot) {
     this.#handle = handle;
     this.#store = store;
     this.runId = runId;
@@ -233,7 +201,7 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} `too_large` when the state is over 16 MiB.
    */
   async saveSnapshot(): Promise<void> {
-    await this.#save("saveSnapshot", undefined, []);
+    await this.#save([], (state) => this.#handle.value("saveSnapshot", undefined, state));
   }
 
   /**
@@ -243,10 +211,11 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */
   async startAgent(nodeId: string, sessionId: string): Promise<void> {
-    await this.#save("startAgent", { nodeId, sessionId }, [
+    const changes: Change[] = [
       ["agentSessions", nodeId, sessionId],
       ["nodeStatus", nodeId, "running"],
-    ]);
+    ];
+    await this.#save(changes, (state) => this.#handle.value("startAgent", { nodeId, sessionId }, state));
   }
 
   /**
@@ -256,24 +225,24 @@ export class FlowRun implements AsyncDisposable {
    */
   async finishNode(nodeId: string, output: unknown = null): Promise<void> {
     const kept = RawJson.from(output);
-    await this.#save("finishNode", { nodeId, output: kept }, [
+    const changes: Change[] = [
       ["outputs", nodeId, kept.value()],
       ["nodeStatus", nodeId, "done"],
-    ]);
+    ];
+    await this.#save(changes, (state) => this.#handle.value("finishNode", { nodeId, output: kept }, state));
   }
 
   /**
    * Saves the state with some entries of it changed. They are changed here before anything is awaited, so that a call that
    * comes meanwhile saves them too, and taken back when they couldn't be saved.
    */
-  async #save(method: string, args: object | undefined, changes: readonly Change[]): Promise<void> {
+  async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<RunSnapshot>): Promise<void> {
     const { state } = this;
     if (typeof state !== "object" || state === null) throw invalid("the state of a flow is an object");
-    if (args !== undefined) for (const [, node] of changes) checkText(node, "the id of a node");
+    for (const [, node] of changes) checkText(node, "the id of a node");
     const undo = changes.map((change) => changed(state, change));
     try {
-      const saved = this.#handle.value<RunSnapshot>(method, args, jsonBytes(state));
-      this.state.inbox = (await saved).inbox;
+      this.state.inbox = (await save(jsonBytes(state))).inbox;
     } catch (error) {
       for (const back of undo.reverse()) back();
       throw error;
@@ -287,7 +256,7 @@ export class FlowRun implements AsyncDisposable {
    * with the error, and waits nowhere.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
-    this.state.inbox = (await this.#handle.value<RunSnapshot>("command", undefined, jsonBytes(command))).inbox;
+    this.state.inbox = (await this.#handle.value("command", undefined, jsonBytes(command))).inbox;
     for (const listener of this.#listeners) listener();
   }
 
@@ -296,9 +265,7 @@ export class FlowRun implements AsyncDisposable {
    * snapshot brings them back: they are delivered at least once.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
-    const { taken, state } = await this.#handle.value<{ taken: ReceivedCommand[]; state: RunSnapshot }>("takeInbox", {
-      runId,
-    });
+    const { taken, state } = await this.#handle.value("takeInbox", { runId });
     this.state.inbox = state.inbox;
     return taken;
   }
@@ -321,7 +288,7 @@ export class FlowRun implements AsyncDisposable {
         const forget = whenAborted(signal, done);
         // When the store is closed, the next look at the inbox says so.
         const never = { position: Number.MAX_SAFE_INTEGER };
-        this.#store.done("waitPast", never, undefined, { signal: stop.signal, idle: true }).then(done, done);
+        this.#store.value("waitPast", never, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
       });
@@ -366,13 +333,13 @@ function changed(state: RunSnapshot, [part, node, value]: Change): () => void {
 export class Playback implements AsyncIterable<RecordedEvent> {
   /** The latest state of the flow, up to the last sequence asked for. For looking at, not for running. */
   readonly snapshot: RunSnapshot | undefined;
-  readonly #handle: Handle;
+  readonly #handle: Handle<PlaybackCalls>;
   readonly #signal: AbortSignal | undefined;
   /** Events that were read and not given yet, in order. */
   #rest: RecordedEvent[] = [];
 
   /** @internal */
-  constructor(handle: Handle, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
+  constructor(handle: Handle<PlaybackCalls>, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
     this.#handle = handle;
     this.snapshot = snapshot;
     this.#signal = signal;

@@ -1,3 +1,4 @@
+import type { StoreCalls } from "./generated/calls.js";
 import type { Handle } from "./handle.js";
 import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
@@ -18,7 +19,7 @@ interface Read<T, Place> {
  * @internal
  */
 export function follow<T, Place = number>(
-  store: Handle,
+  store: Handle<StoreCalls>,
   given: AbortSignal | undefined,
   from: Place,
   read: (from: Place, signal: AbortSignal) => Promise<Read<T, Place>>,
@@ -28,11 +29,11 @@ export function follow<T, Place = number>(
     let isEnd = false;
     const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
       // Asked for before reading, so that nothing that comes in between is slept through.
-      const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
+      const seen = await store.value("lastPosition", undefined, undefined, { signal });
       const page = await read(next, signal);
       next = page.next;
       isEnd = page.isEnd ?? false;
-      if (page.items.length === 0 && !isEnd) await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+      if (page.items.length === 0 && !isEnd) await store.value("waitPast", { position: seen }, undefined, { signal });
       return page.items;
     };
     try {

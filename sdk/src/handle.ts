@@ -3,17 +3,53 @@ import type { AppendHead } from "./batch.js";
 import { type CallOptions, type Channel, type Reply, bytesOf, check, valueOf } from "./binding.js";
 import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
+import { unpackContents } from "./packed.js";
 
 /** Lets go of what nobody holds any more. */
 const registry = new FinalizationRegistry<{ channel: Channel; id: number }>(({ channel, id }) => channel.release(id));
 
+/** How calls answer: with a value, with heads and contents, with a value and contents, with an object that was made. */
+type Form = "value" | "packed" | "beside" | "made";
+
+/** The calls of an object that answer so. `Calls` is one of the tables that are generated from Rust. */
+type MethodOf<Calls, As extends Form> = {
+  [Method in keyof Calls]: Calls[Method] extends { [Key in As]: unknown } ? Method : never;
+}[keyof Calls] &
+  string;
+
+/** What a call answers. */
+type AnswerOf<Calls, Method extends keyof Calls, As extends Form> = Calls[Method] extends { [Key in As]: infer Answer }
+  ? Answer
+  : never;
+
+type Beside = [data?: Uint8Array | undefined, options?: CallOptions];
+
+/** What a call is given: its arguments, which may be left out where all of them may be, and contents. */
+type Given<Calls, Method extends keyof Calls> = Calls[Method] extends { args: infer Args }
+  ? Args extends undefined
+    ? [args?: undefined, ...beside: Beside]
+    : Record<string, never> extends Args
+      ? [args?: Args | undefined, ...beside: Beside]
+      : [args: Args, ...beside: Beside]
+  : never;
+
+/** An object that a call made. @internal */
+export interface Made<Told> {
+  /** What is told of it. */
+  told: Told;
+  /** The way to it, under the name that messages give it. */
+  handle<Calls>(what: string): Handle<Calls>;
+  /** Contents that came with it. */
+  bytes: Uint8Array | undefined;
+}
+
 /**
- * The way from an object here to its other half in the core. It is let go when it is disposed of, or when nobody holds
- * it any more.
+ * The way from an object here to its other half in the core, whose calls are checked by the compiler. It is let go when it is
+ * disposed of, or when nobody holds it any more.
  *
  * @internal
  */
-export class Handle {
+export class Handle<Calls> {
   readonly channel: Channel;
   readonly #id: number;
   readonly #what: string;
@@ -38,12 +74,13 @@ export class Handle {
   }
 
   /** Calls a method; a failure is in the reply. */
-  call(method: string, args?: object, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
+  call<Method extends keyof Calls & string>(method: Method, ...given: Given<Calls, Method>): Reply | Promise<Reply> {
+    const [args, data, options] = given as unknown as [object | undefined, ...Beside];
     return this.callText(method, args === undefined ? "" : encodeArguments(args), data, options);
   }
 
   /** As `call`, with arguments that are JSON text already. */
-  callText(method: string, args: string, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
+  callText(method: keyof Calls & string, args: string, ...[data, options]: Beside): Reply | Promise<Reply> {
     this.check();
     return this.channel.call(this.#id, method, args, data, options);
   }
@@ -60,19 +97,44 @@ export class Handle {
     return this.channel.appendRecord(this.#id, stream, head, record);
   }
 
-  /** Calls a method that answers nothing. */
-  async done(method: string, args?: object, data?: Uint8Array, options?: CallOptions): Promise<void> {
-    check(await this.call(method, args, data, options));
+  /** Calls a method that answers a value; `undefined` where there is none. */
+  async value<Method extends MethodOf<Calls, "value">>(
+    method: Method,
+    ...given: Given<Calls, Method>
+  ): Promise<AnswerOf<Calls, Method, "value">> {
+    return valueOf(await this.call(method, ...given));
   }
 
-  /** Calls a method that answers a value. */
-  async value<T>(method: string, args?: object, data?: Uint8Array, options?: CallOptions): Promise<T> {
-    return valueOf<T>(await this.call(method, args, data, options));
+  /** Calls a method that answers contents, which are read by who knows how they are packed. */
+  async bytes<Method extends MethodOf<Calls, "packed">>(method: Method, ...given: Given<Calls, Method>): Promise<Uint8Array> {
+    return bytesOf(await this.call(method, ...given));
   }
 
-  /** Calls a method that answers contents. */
-  async bytes(method: string, args?: object, data?: Uint8Array, options?: CallOptions): Promise<Uint8Array> {
-    return bytesOf(await this.call(method, args, data, options));
+  /** Calls a method that answers heads, and the contents that they tell of: one after the other, `take` gives them. */
+  async packed<Method extends MethodOf<Calls, "packed">>(
+    method: Method,
+    ...given: Given<Calls, Method>
+  ): Promise<{ heads: AnswerOf<Calls, Method, "packed">; take: (length: number) => Uint8Array }> {
+    return unpackContents(await this.bytes(method, ...given));
+  }
+
+  /** Calls a method that answers a value with contents beside it, if there are any. */
+  async beside<Method extends MethodOf<Calls, "beside">>(
+    method: Method,
+    ...given: Given<Calls, Method>
+  ): Promise<{ value: AnswerOf<Calls, Method, "beside">; bytes: Uint8Array | undefined }> {
+    const reply = await this.call(method, ...given);
+    return { value: valueOf(reply), bytes: reply.bytes };
+  }
+
+  /** Calls a method that makes an object. */
+  async made<Method extends MethodOf<Calls, "made">>(
+    method: Method,
+    ...given: Given<Calls, Method>
+  ): Promise<Made<AnswerOf<Calls, Method, "made">>> {
+    const reply = check(await this.call(method, ...given));
+    const handle = <Made>(what: string) => new Handle<Made>(this.channel, reply.handle, what);
+    return { told: valueOf(reply), handle, bytes: reply.bytes };
   }
 
   /** Lets go of the other half. */

@@ -27,7 +27,8 @@ import { check } from "./binding.js";
 import { checkText, objectOf } from "./checks.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
-import type { OpenOptions, SharedStore } from "./store-types.js";
+import type { OpenOptions } from "./generated/types.js";
+import type { SharedStore } from "./store-types.js";
 import { type Store, openedStore } from "./store.js";
 
 /**
@@ -48,7 +49,7 @@ import { type Store, openedStore } from "./store.js";
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
   checkText(path, "the path of a store's folder");
-  return openedStore(nodeChannel(), "open", { ...objectOf(options, "how a store is opened"), path });
+  return openedStore(nodeChannel(), "open", { path, options: objectOf(options, "how a store is opened") });
 }
 
 /**
@@ -93,51 +94,21 @@ export async function toolDefinitions(): Promise<ToolDefinition[]> {
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
 export type { Appended } from "./appends.js";
-export { type Durability, type Expected, type FlushInterval, type LastRecord, RecordBatch } from "./batch.js";
+export { type Expected, type LastRecord, RecordBatch } from "./batch.js";
 export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
-export type { Exported, ExportSelection, Imported, ImportConflict, ImportedSession, ImportOptions } from "./archives.js";
+export type { ImportOptions } from "./archives.js";
+export type { LogOptions, SharedStore } from "./store-types.js";
+export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
 export type {
-  Backup,
-  BackupOptions,
-  LogOptions,
-  OpenOptions,
-  Problem,
-  Recovery,
-  SharedStore,
-  Stat,
-  Verification,
-} from "./store-types.js";
-export type {
-  AgentInstance,
-  CopiedInstance,
-  CopiedSession,
-  CopySession,
-  ListSessions,
-  NewInstance,
-  NewSession,
-  Session,
-  SessionChanges,
-  SessionPage,
-  SessionStatus,
-  StartedSession,
-} from "./sessions.js";
-export type {
-  AppendOptions,
-  AppendResult,
   ContextChange,
   ContextEvent,
-  ContextEventType,
   FollowedEvent,
-  DanglingToolCall,
-  EventOptions,
   Message,
   MessageInput,
   MessageObject,
   MessageRole,
-  Role,
-  ToolResultMark,
 } from "./context-types.js";
 export type { Context, Contexts } from "./context.js";
 export type {
@@ -154,7 +125,6 @@ export type {
   RecordHead,
   RedactOperation,
   SnapshotOperation,
-  StreamInfo,
   StreamOperation,
   StreamSnapshot,
   Streams,
@@ -163,36 +133,16 @@ export type {
 export type { ResumedRun, Runs } from "./runs.js";
 export type { RunRecorder } from "./recorder.js";
 export type {
-  AnswerDangling,
-  CloseDangling,
-  ListRunMessages,
-  ListRuns,
-  ListToolCalls,
   NewRun,
-  Recorded,
-  ResumeOptions,
-  Run,
   RunInInstance,
   RunInNewInstance,
   RunInNewSession,
   RunMessage,
   RunPlace,
-  RunStatus,
-  RunSummary,
   ToolCall,
-  ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
-export type { KnownField, NewOf, OtherFields } from "./fields.js";
-export type {
-  AgentDefinition,
-  AgentPage,
-  AgentSummary,
-  AgentVisibility,
-  Agents,
-  ListAgents,
-  NewAgent,
-} from "./agents.js";
+export type { Agents, NewAgent } from "./agents.js";
 export type {
   AgentDone,
   AgentEnd,
@@ -207,26 +157,77 @@ export type {
   StartAgent,
   ToolDefinition,
 } from "./orchestrator.js";
-export type { RunContext, ToolAnswer } from "./run-context.js";
-export type { SpawnRequest, SpawnResult } from "./spawn.js";
+export type { RunContext } from "./run-context.js";
 export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
 export type * from "./flow-types.js";
-export type { Chats, NewRequest, ResumeChatOptions, Resumption, StackLevel, UserMessage } from "./chats.js";
+export type { Chats, NewRequest, ResumeChatOptions, Resumption, UserMessage } from "./chats.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
+export type { ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
+export type { Updates } from "./updates.js";
 export type {
+  AgentDefinition,
+  AgentInstance,
+  AgentSummary,
+  AgentVisibility,
+  AppendOptions,
+  AppendResult,
+  Backup,
+  BackupOptions,
   Chat,
   ChatFilter,
-  ChatList,
   ChatMessage,
+  ChatOrder,
+  ChatRole,
+  ChatShare,
+  ContextEventType,
+  CopiedInstance,
+  CopySession,
+  DanglingToolCall,
+  Durability,
+  EdgeStatus,
+  EventOptions,
+  ExportSelection,
+  Exported,
+  FlowSummary,
+  FlushInterval,
+  ImportConflict,
   ImportIssue,
   ImportReport,
+  Imported,
+  ImportedSession,
+  ListAgents,
+  ListFlows,
+  ListRunMessages,
+  ListRuns,
+  ListSessions,
+  ListSteps,
+  ListToolCalls,
   MessageFilter,
-  NewChat,
-  NewChatMessage,
-  NewStep,
+  NewInstance,
+  NewSession,
+  NodeStatus,
+  OpenOptions,
+  Problem,
+  Recorded,
+  Recovery,
+  ResumeOptions,
+  Resumed,
+  Role,
+  Run,
+  RunStatus,
+  RunSummary,
+  RunningNode,
+  SessionStatus,
+  SpawnRequest,
+  SpawnResult,
+  StackLevel,
+  Stat,
   Step,
-  StepFilter,
   StepStatus,
   StepType,
-  Updates,
-} from "./chat-types.js";
+  StreamInfo,
+  ToolAnswer,
+  ToolCallStatus,
+  ToolMark,
+  Verification,
+} from "./generated/types.js";

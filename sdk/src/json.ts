@@ -161,8 +161,8 @@ export function encodeArguments(args: object): string {
   };
   let text: string | undefined;
   try {
-    // Most arguments have none, and are faster without being looked at.
-    text = hasRaw(args) ? JSON.stringify(args, replacer) : JSON.stringify(args);
+    // Most arguments have no raw JSON, and are written faster without.
+    text = checkArgument(args, "") ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
     throw invalid(`an argument has no JSON form: ${messageOf(cause)}`, cause);
@@ -173,27 +173,21 @@ export function encodeArguments(args: object): string {
   return text.replaceAll(new RegExp(`"${MARK}(\\d+)"`, "g"), (_, index: string) => texts[Number(index)] ?? "null");
 }
 
-/** What is counted or measured: `null`, which JSON has for a number that is none, would be taken for left out. */
-const NUMBERS = new Set(
-  ["after", "afterSequence", "at", "atOrBefore", "concurrentMax", "createdAtMs", "defaultTimeoutMs", "default_timeout_ms"]
-    .concat(["depthMax", "durationMs", "expected", "expectedLastSequence", "first", "from", "inboxMax", "intervalMs", "last", "lockTimeoutMs"])
-    .concat(["limit", "liveMax", "maxSteps", "maxTotalSteps", "max_steps", "offset", "page", "pageSize", "pagesize"])
-    .concat(["position", "segmentBytesMax", "sequence", "spawnMax", "stepNumber", "stopGraceMs", "timeoutMs"])
-    .concat(["toolDurationMs", "upToSequence"]),
-);
-
-/** Whether there is raw JSON at most a few levels down, where callers may put it. */
-function hasRaw(value: unknown, depth = 4): boolean {
+/**
+ * Refuses what JSON has no form for, and would write as `null` or `{}`: numbers that aren't finite, and promises. Says whether
+ * there is raw JSON.
+ */
+function checkArgument(value: unknown, path: string, seen = new Set<object>()): boolean {
+  if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`\`${path}\` is ${value}, which JSON has no form for`);
+  if (typeof value !== "object" || value === null) return false;
   if (value instanceof RawJson) return true;
-  if (typeof value !== "object" || value === null || depth === 0) return false;
-  let has = false;
-  for (const [name, item] of Object.entries(value)) {
-    if (typeof item === "number" && !Number.isFinite(item) && NUMBERS.has(name)) throw invalid(`${name} is ${item}`);
-    // Its JSON would be `{}`.
-    if (isPromise(item)) throw invalid(`\`${name}\`: a promise was given; await it`);
-    has = hasRaw(item, depth - 1) || has;
-  }
-  return has;
+  if (isPromise(value)) throw invalid(`\`${path}\`: a promise was given; await it`);
+  // What contains itself is refused where it is written.
+  if (seen.has(value)) return false;
+  seen.add(value);
+  let hasRaw = false;
+  for (const [name, item] of Object.entries(value)) hasRaw = checkArgument(item, path === "" ? name : `${path}.${name}`, seen) || hasRaw;
+  return hasRaw;
 }
 
 function isPromise(value: unknown): boolean {

@@ -1,14 +1,22 @@
-import { type Channel, type Execution, type Reply, check, valueOf } from "./binding.js";
+import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
 import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
-import { type Failure, RunlogError, errorOf, messageOf } from "./error.js";
+import { type Failure, RunlogError, errorOf, invalid, messageOf } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
-import { Handle } from "./handle.js";
+import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
+import type {
+  DefinedTool,
+  NewSession,
+  OrchestratorOptions as Bounds,
+  ResumeOptions,
+  SpawnRequest,
+  SpawnResult,
+  StartAgent as GivenStart,
+  StartPlace,
+} from "./generated/types.js";
+import { Handle, type Made } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
 import { Space } from "./request.js";
 import { RunContext } from "./run-context.js";
-import { type ResumeOptions, wireResume } from "./run-types.js";
-import type { NewSession } from "./sessions.js";
-import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
 
 /** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
 export type AgentEnd = string | void | null | AgentDone | AgentPaused;
@@ -33,44 +41,20 @@ export interface AgentPaused {
 export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd>;
 
 /** The bounds of an orchestrator; each has a default. */
-export interface OrchestratorOptions {
+export interface OrchestratorOptions extends Bounds {
   /** The functions of agents, by the agent's name; {@link Orchestrator.register} adds others. */
   agents?: Readonly<Record<string, AgentFunction>> | undefined;
-  /** The most agents that work at one time; others wait for their turn. 1,024 when left out. */
-  concurrentMax?: number | undefined;
-  /** The most runs that are begun and not ended at one time. 65,536 when left out. */
-  liveMax?: number | undefined;
-  /** The most sub-agents of one call. 16,384 when left out. */
-  spawnMax?: number | undefined;
-  /** How deep agents may spawn agents. 8 when left out. */
-  depthMax?: number | undefined;
-  /** How long an agent that is stopped may take to record what it has, in milliseconds. 250 when left out. */
-  stopGraceMs?: number | undefined;
-  /** The cumulative steps, over all resumes, from which on no run is resumed. 500 when left out. */
-  maxTotalSteps?: number | undefined;
-  /** The most commands that wait for one run. 1,024 when left out. */
-  inboxMax?: number | undefined;
-  /**
-   * How a spawn that no model asked for is written into the context of the run that makes it; `openai` when left out.
-   */
-  toolStyle?: "openai" | "anthropic" | "aiSdk" | undefined;
 }
 
 /** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */
-export interface StartAgent {
-  /** The agent, by its name in the session's project. */
-  agentName: string;
-  /** What it is to do: its first user message, or the next one of a context that is there. */
-  task: string;
-  /** How long it may work, in milliseconds, in place of its definition's default. */
-  timeoutMs?: number | undefined;
+export type StartAgent = Omit<GivenStart, "place"> & {
   /** A session to make with the run; one of no project when nothing is given. */
   session?: NewSession | undefined;
   /** A session that is there, in which it gets a context of its own. */
   sessionId?: string | undefined;
   /** A context that is there, to go on with. */
   instanceId?: string | undefined;
-}
+};
 
 /** A run that was gone on with. */
 export interface ResumedAgent {
@@ -120,7 +104,7 @@ const gone = new FinalizationRegistry<{ channel: Channel; id: number }>(({ chann
 
 /** A function that is at work. */
 interface Work {
-  handle: Handle;
+  handle: Handle<RunContextCalls>;
   context: RunContext;
   /** Tells the function to stop. */
   stop: AbortController;
@@ -154,7 +138,7 @@ interface Work {
  * ```
  */
 export class Orchestrator implements AsyncDisposable {
-  readonly #handle: Handle;
+  readonly #handle: Handle<OrchestratorCalls>;
   readonly #id: number;
   readonly #functions = new Map<string, AgentFunction>();
   #ofOthers: AgentFunction | undefined;
@@ -165,7 +149,7 @@ export class Orchestrator implements AsyncDisposable {
   #isOpen = true;
 
   /** @internal */
-  constructor(handle: Handle, id: number) {
+  constructor(handle: Handle<OrchestratorCalls>, id: number) {
     this.#handle = handle;
     this.#id = id;
     const { channel } = handle;
@@ -180,7 +164,7 @@ export class Orchestrator implements AsyncDisposable {
   }
 
   #begin(execution: Execution, run: number): void {
-    const handle = new Handle(this.#handle.channel, run, "the agent's context");
+    const handle = new Handle<RunContextCalls>(this.#handle.channel, run, "the agent's context");
     const stop = new AbortController();
     const context = new RunContext(handle, execution, stop.signal, (waiting) => this.untilClosed(waiting));
     const work = { handle, context, stop, watching: new AbortController() };
@@ -190,7 +174,7 @@ export class Orchestrator implements AsyncDisposable {
 
   async #execute({ handle, context, stop, watching }: Work): Promise<void> {
     void this.#watch(handle, stop, watching.signal);
-    let end: object;
+    let end: RunContextCalls["end"]["args"];
     try {
       const work = this.#functions.get(context.run.agentId) ?? this.#ofOthers;
       if (work === undefined) throw new RunlogError("not_found", `no function does the work of ${context.run.agentId}`);
@@ -202,19 +186,19 @@ export class Orchestrator implements AsyncDisposable {
     }
     watching.abort();
     try {
-      await handle.done("end", end);
+      await handle.value("end", end);
     } catch {
       // What it returned is no end; or the store was closed, and the run is paused when it is opened next.
       const error = "the agent's function returned neither text nor { summary } or { paused }";
-      await handle.done("end", { error }).catch(() => {});
+      await handle.value("end", { error }).catch(() => {});
     }
     handle.release();
   }
 
   /** Aborts the agent's signal when it is to stop. */
-  async #watch(handle: Handle, stop: AbortController, signal: AbortSignal): Promise<void> {
+  async #watch(handle: Handle<RunContextCalls>, stop: AbortController, signal: AbortSignal): Promise<void> {
     try {
-      await handle.done("cancelled", undefined, undefined, { idle: true, signal });
+      await handle.value("cancelled", undefined, undefined, { idle: true, signal });
     } catch {
       return;
     }
@@ -229,14 +213,14 @@ export class Orchestrator implements AsyncDisposable {
     checkText(agentName, "the name of an agent");
     checkFunction(work, `the work of ${agentName}`);
     this.#functions.set(agentName, work);
-    await this.#handle.done("register", { agentName });
+    await this.#handle.value("register", { agentName });
   }
 
   /** Has a function do the work of every agent that has none of its own. */
   async registerDefault(work: AgentFunction): Promise<void> {
     checkFunction(work, "the work of other agents");
     this.#ofOthers = work;
-    await this.#handle.done("register", {});
+    await this.#handle.value("register", {});
   }
 
   /**
@@ -246,7 +230,7 @@ export class Orchestrator implements AsyncDisposable {
    * `limit_reached` when too many runs are under way.
    */
   async start(agent: StartAgent): Promise<RunHandle> {
-    return this.#run(await this.#handle.call("start", agent));
+    return this.#run(await this.#handle.made("start", givenStart(agent)));
   }
 
   /**
@@ -256,18 +240,17 @@ export class Orchestrator implements AsyncDisposable {
    */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = objectOf(options, "how to resume");
-    return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
+    return this.#run(await this.#handle.made("resume", { run: runId, options: rest, timeoutMs }));
   }
 
-  #run(reply: Awaited<ReturnType<Handle["call"]>>): RunHandle {
-    const id = valueOf<string>(reply);
-    const handle = new Handle(this.#handle.channel, reply.handle, "the agent's run");
+  #run({ told: id, handle: handleOf }: Made<string>): RunHandle {
+    const handle = handleOf<RunHandleCalls>("the agent's run");
     if (this.#isOpen) void this.#hold(handle);
     return new RunHandle(handle, id, this);
   }
 
   /** Sees to it that this is there as long as the run is under way. */
-  async #hold(run: Handle): Promise<void> {
+  async #hold(run: Handle<RunHandleCalls>): Promise<void> {
     atWork.set(this, (atWork.get(this) ?? 0) + 1);
     await run.call("wait", undefined, undefined, { idle: true });
     const others = (atWork.get(this) ?? 1) - 1;
@@ -295,13 +278,10 @@ export class Orchestrator implements AsyncDisposable {
    * function are left as they are.
    */
   async resumeAll(): Promise<ResumeReport> {
-    type Wire = { resumed: [string, object][]; left: [string, Failure][] };
-    const report = await this.untilClosed(
-      this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true }),
-    );
+    const report = await this.untilClosed(this.#handle.value("resumeAll", undefined, undefined, { idle: true }));
     return {
-      resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
-      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(failure) })),
+      resumed: report.resumed.map(([runId, result]) => ({ runId, result })),
+      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(failure as Failure) })),
     };
   }
 
@@ -318,9 +298,8 @@ export class Orchestrator implements AsyncDisposable {
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { run: parentRunId, requests, ...rest };
-    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
-    const results = await this.untilClosed(spawning);
-    return results.map(spawnResultOf);
+    const spawning = this.#handle.value("spawnAgents", wire, undefined, { signal, idle: true });
+    return this.untilClosed(spawning);
   }
 
   /**
@@ -330,7 +309,7 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async cancel(runId: string): Promise<void> {
-    await this.#handle.done("cancel", { run: runId });
+    await this.#handle.value("cancel", { run: runId });
   }
 
   /**
@@ -339,13 +318,13 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it.
    */
   async send(runId: string, command: OtherCommand | RawJson): Promise<void> {
-    await this.#handle.done("send", { run: runId }, jsonBytes(command));
+    await this.#handle.value("send", { run: runId }, jsonBytes(command));
   }
 
   /** The run, when it is under way here. */
   async handle(runId: string): Promise<RunHandle | undefined> {
-    const reply = check(await this.#handle.call("handle", { run: runId }));
-    return valueOf<string | null>(reply) === null ? undefined : this.#run(reply);
+    const { told, ...made } = await this.#handle.made("handle", { run: runId });
+    return told === undefined ? undefined : this.#run({ told, ...made });
   }
 
   /** How many runs are under way here, those that wait for their turn included. */
@@ -387,12 +366,12 @@ export class RunHandle {
   readonly runId: string;
   /** What the run shares with those below it. */
   readonly space: Space;
-  readonly #handle: Handle;
+  readonly #handle: Handle<RunHandleCalls>;
   /** Held as long as this is, since it does the work. */
   readonly orchestrator: Orchestrator;
 
   /** @internal */
-  constructor(handle: Handle, runId: string, orchestrator: Orchestrator) {
+  constructor(handle: Handle<RunHandleCalls>, runId: string, orchestrator: Orchestrator) {
     this.#handle = handle;
     this.runId = runId;
     this.orchestrator = orchestrator;
@@ -407,8 +386,7 @@ export class RunHandle {
    */
   async wait(options: { signal?: AbortSignal | undefined } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
-    const waiting = this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true });
-    return spawnResultOf(await this.orchestrator.untilClosed(waiting));
+    return this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: true }));
   }
 
   /**
@@ -417,7 +395,7 @@ export class RunHandle {
    * @throws {@link RunlogError} as {@link Orchestrator.cancel}.
    */
   async cancel(): Promise<void> {
-    await this.#handle.done("cancel");
+    await this.#handle.value("cancel");
   }
 
   /**
@@ -426,16 +404,22 @@ export class RunHandle {
    * @throws {@link RunlogError} as {@link Orchestrator.send}.
    */
   async send(command: OtherCommand | RawJson): Promise<void> {
-    await this.#handle.done("send", undefined, jsonBytes(command));
+    await this.#handle.value("send", undefined, jsonBytes(command));
   }
 }
 
 /** The tools that models are given, as the core tells them. @internal */
 export function toolsOf(reply: Reply): ToolDefinition[] {
-  type Definition = { name: string; description: string; input_schema: Record<string, unknown> };
-  type Wire = { definition: Definition } & Pick<ToolDefinition, "openai" | "anthropic">;
-  return valueOf<Wire[]>(reply).map(({ definition, ...forms }) => {
-    const { input_schema: inputSchema, ...rest } = definition;
-    return { ...rest, inputSchema, ...forms };
-  });
+  return valueOf<DefinedTool[]>(reply).map(({ definition, ...forms }) => ({ ...definition, ...forms }) as ToolDefinition);
+}
+
+/** An agent to start, as it is told to the core. */
+function givenStart(agent: StartAgent): GivenStart {
+  const { session, sessionId, instanceId, ...rest } = objectOf(agent, "an agent to start");
+  const places: StartPlace[] = [];
+  if (session !== undefined) places.push({ newSession: session });
+  if (sessionId !== undefined) places.push({ session: sessionId });
+  if (instanceId !== undefined) places.push({ instance: instanceId });
+  if (places.length > 1) throw invalid("an agent starts in a session, a sessionId or an instanceId; give one");
+  return { ...rest, place: places[0] };
 }

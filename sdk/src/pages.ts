@@ -94,8 +94,8 @@ export interface Page<T> {
   /** What there is on the page. */
   items: T[];
   /**
-   * The cursor of the next page; `undefined` when this is the last. It stays right while more is recorded, and fits the
+   * The cursor of the next page; left out when this is the last. It stays right while more is recorded, and fits the
    * same list with the same filters only.
    */
-  next: string | undefined;
+  next?: string;
 }

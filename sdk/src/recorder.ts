@@ -1,10 +1,12 @@
-import type { Handle } from "./handle.js";
-import type { AppendOptions, MessageInput } from "./context-types.js";
+import type { MessageInput } from "./context-types.js";
 import { listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
+import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
+import type { AppendOptions, Recorded, Run } from "./generated/types.js";
+import type { Handle } from "./handle.js";
 import { showsItsJson } from "./inspect.js";
 import { checkField, jsonBytes, jsonList, messageBytes } from "./json.js";
-import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
+import type { ToolOutcome } from "./run-types.js";
 
 /**
  * Writes one run while it happens. Got from {@link Runs.start}, {@link Runs.resume} and {@link Runs.recorder}.
@@ -21,11 +23,11 @@ import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs }
  * ```
  */
 export class RunRecorder implements AsyncDisposable {
-  readonly #handle: Handle;
+  readonly #handle: Handle<RecorderCalls>;
   #run: Run;
 
   /** @internal */
-  constructor(handle: Handle, run: Run) {
+  constructor(handle: Handle<RecorderCalls>, run: Run) {
     this.#handle = handle;
     this.#run = run;
   }
@@ -42,7 +44,7 @@ export class RunRecorder implements AsyncDisposable {
 
   /** The run as far as this recorder knows now, with the steps begun. */
   async refresh(): Promise<Run> {
-    this.#run = runOf(await this.#handle.value<object>("run"));
+    this.#run = await this.#handle.value("run");
     return this.#run;
   }
 
@@ -64,7 +66,7 @@ export class RunRecorder implements AsyncDisposable {
    * is refused; `conflict`. Nothing is written then.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return recordedOf(await this.#handle.value<object>("recordMessage", options, messageBytes(message)));
+    return this.#handle.value("recordMessage", options, messageBytes(message));
   }
 
   /**
@@ -126,7 +128,7 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   async #end(how: "pause" | "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
-    this.#run = runOf(await this.#handle.value<object>(how, { text }));
+    this.#run = await this.#handle.value(how, { text });
     return this.#run;
   }
 
@@ -148,31 +150,29 @@ export class RunRecorder implements AsyncDisposable {
 
 showsItsJson(RunRecorder);
 
+/** What records, in a run. */
+type Recording = Handle<RecorderCalls> | Handle<RunContextCalls>;
+
 /** Records what a tool gave, in a run. @internal */
-export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
-  const data = jsonBytes(outputOf(objectOf(outcome, "what a tool gave")));
-  return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
+export async function recordToolResult(run: Recording, outcome: ToolOutcome): Promise<Recorded> {
+  const { output, ...rest } = objectOf(outcome, "what a tool gave");
+  return (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
 }
 
 /** Records a message with what its tools gave, in a run. @internal */
 export async function recordToolCall(
-  run: Handle,
+  run: Recording,
   message: MessageInput,
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
-  listOf(outcomes, "what the tools gave").forEach((outcome) => objectOf(outcome, "what a tool gave"));
-  const { lengths, data } = jsonList([messageBytes(message), ...outcomes.map(outputOf)]);
-  const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
-  return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));
+  const given = listOf(outcomes, "what the tools gave").map((outcome) => objectOf(outcome, "what a tool gave"));
+  const { lengths, data } = jsonList([messageBytes(message), ...given.map(({ output }) => outputOf(output))]);
+  const rest = given.map(({ output: _, ...outcome }) => outcome);
+  return (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: rest, lengths }, data);
 }
 
 /** What a tool gave; of an error that was caught, its name and its message, which it hides from JSON. */
-function outputOf({ output }: ToolOutcome): unknown {
+function outputOf(output: unknown): unknown {
   checkField("output", output);
   return output instanceof Error ? { ...output, name: output.name, message: output.message } : output;
-}
-
-function wireOutcome(outcome: ToolOutcome, length: number): object {
-  const { toolCallId, status = "completed", durationMs } = outcome;
-  return { toolCallId, status, length, ...wholeMs(durationMs) };
 }

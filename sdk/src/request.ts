@@ -1,17 +1,10 @@
-import { type Channel, type Reply, valueOf } from "./binding.js";
-import { type NewChatMessage, type StepType, wire } from "./chat-types.js";
-import { Handle } from "./handle.js";
+import type { NewChatMessage } from "./chat-types.js";
+import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
+import type { RequestPlace, StepType } from "./generated/types.js";
+import type { Handle, Made } from "./handle.js";
 import { messageOf } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
-
-/** Where a request is. */
-interface Place {
-  chatId: string;
-  requestId: string;
-  stackId: string;
-  assistantId: string;
-}
 
 /** How a request ended, which decides what becomes of the step that was under way. */
 export type RequestEnd = "completed" | "interrupted" | RequestFailed;
@@ -34,12 +27,12 @@ export interface RequestFailed {
 export class RequestBuffer implements AsyncDisposable {
   /** What the assistants of the request share; it is saved with every step. */
   readonly space: Space;
-  readonly #handle: Handle;
-  #place: Place;
+  readonly #handle: Handle<RequestCalls>;
+  #place: RequestPlace;
   #ended = false;
 
   /** @internal */
-  constructor(handle: Handle, place: Place) {
+  constructor(handle: Handle<RequestCalls>, place: RequestPlace) {
     this.#handle = handle;
     this.#place = place;
     this.space = new Space(handle);
@@ -77,7 +70,7 @@ export class RequestBuffer implements AsyncDisposable {
    * for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
-    return this.#handle.value("send", wire.toMessage(message));
+    return this.#handle.value("send", message);
   }
 
   /**
@@ -87,7 +80,7 @@ export class RequestBuffer implements AsyncDisposable {
    * isn't text; `too_large`.
    */
   async append(messageId: string, text: string): Promise<void> {
-    await this.#handle.done("append", { id: messageId, value: text });
+    await this.#handle.value("append", { id: messageId, value: text });
   }
 
   /**
@@ -97,7 +90,7 @@ export class RequestBuffer implements AsyncDisposable {
    * can't be saved.
    */
   async replace(messageId: string, props: object | RawJson): Promise<void> {
-    await this.#handle.done("replace", { id: messageId, value: props });
+    await this.#handle.value("replace", { id: messageId, value: props });
   }
 
   /**
@@ -116,7 +109,7 @@ export class RequestBuffer implements AsyncDisposable {
    * object, or the step has ended already; `too_large`.
    */
   async completeStep(stepId: string, output?: object | RawJson): Promise<void> {
-    await this.#handle.done("completeStep", { id: stepId, output });
+    await this.#handle.value("completeStep", { id: stepId, output });
   }
 
   /**
@@ -125,7 +118,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link completeStep}.
    */
   async failStep(stepId: string, error: unknown): Promise<void> {
-    await this.#handle.done("failStep", { id: stepId, error: messageOf(error) });
+    await this.#handle.value("failStep", { id: stepId, error: messageOf(error) });
   }
 
   /**
@@ -134,7 +127,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `too_large` when the stack is deeper than 1,024.
    */
   async enter(assistantId: string, stackId?: string): Promise<string> {
-    this.#place = await this.#handle.value<Place>("enter", { assistantId, stackId });
+    this.#place = await this.#handle.value("enter", { assistantId, stackId });
     return this.#place.stackId;
   }
 
@@ -144,7 +137,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `invalid_input` at the root.
    */
   async leave(): Promise<void> {
-    this.#place = await this.#handle.value<Place>("leave");
+    this.#place = await this.#handle.value("leave");
   }
 
   /**
@@ -159,7 +152,7 @@ export class RequestBuffer implements AsyncDisposable {
   async finish(end: RequestEnd): Promise<void> {
     this.#ended = true;
     try {
-      await this.#handle.done("finish", { end: typeof end === "object" && end !== null ? { ...end, failed: messageOf(end.failed) } : end });
+      await this.#handle.value("finish", { end: typeof end === "object" && end !== null ? { ...end, failed: messageOf(end.failed) } : end });
       requestEnded(this);
     } catch (error) {
       this.#ended = false;
@@ -186,16 +179,17 @@ export class RequestBuffer implements AsyncDisposable {
 
 /** What the assistants of a request share: values by key, kept as JSON. Got from {@link RequestBuffer.space}. */
 export class Space {
-  readonly #handle: Handle;
+  readonly #handle: Handle<SpaceCalls>;
 
   /** @internal */
-  constructor(handle: Handle) {
-    this.#handle = handle;
+  constructor(handle: Handle<never>) {
+    // Whatever has a space has the calls of one too.
+    this.#handle = handle as unknown as Handle<SpaceCalls>;
   }
 
   /** The value of a key; `undefined` when there is none. */
   async get<T = unknown>(key: string): Promise<T | undefined> {
-    return (await this.#handle.value<T | null>("spaceGet", { key })) ?? undefined;
+    return (await this.#handle.value("spaceGet", { key })) as T | undefined;
   }
 
   /**
@@ -204,17 +198,17 @@ export class Space {
    * @throws {@link RunlogError} `invalid_input` when the value has no JSON form.
    */
   async set(key: string, value: unknown): Promise<void> {
-    await this.#handle.done("spaceSet", { key, value: value ?? null });
+    await this.#handle.value("spaceSet", { key, value: value ?? null });
   }
 
   /** Takes the value of a key out. */
   async getAndDelete<T = unknown>(key: string): Promise<T | undefined> {
-    return (await this.#handle.value<T | null>("spaceGetAndDelete", { key })) ?? undefined;
+    return (await this.#handle.value("spaceGetAndDelete", { key })) as T | undefined;
   }
 
   /** All keys and values. */
   async snapshot(): Promise<Record<string, unknown>> {
-    return this.#handle.value("spaceSnapshot");
+    return (await this.#handle.value("spaceSnapshot")) as Record<string, unknown>;
   }
 
   /**
@@ -223,7 +217,7 @@ export class Space {
    * @throws {@link RunlogError} `invalid_input` when it isn't a JSON object. Nothing is set then.
    */
   async restore(snapshot: object | RawJson): Promise<void> {
-    await this.#handle.done("spaceRestore", undefined, jsonBytes(snapshot));
+    await this.#handle.value("spaceRestore", undefined, jsonBytes(snapshot));
   }
 
   /** The keys. */
@@ -233,8 +227,8 @@ export class Space {
 }
 
 /** The request of a reply. @internal */
-export function requestOf(channel: Channel, reply: Reply): RequestBuffer {
-  const request = new RequestBuffer(new Handle(channel, reply.handle, "the request"), valueOf<Place>(reply));
+export function requestOf({ told, handle }: Made<RequestPlace>): RequestBuffer {
+  const request = new RequestBuffer(handle("the request"), told);
   requestBegan(request);
   return request;
 }

@@ -1,22 +1,23 @@
-import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
-import { check } from "./binding.js";
+import type { Execution } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
-import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context-types.js";
+import { type Message, type MessageInput, unpackMessages } from "./context-types.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
+import type { RunContextCalls } from "./generated/calls.js";
+import type {
+  AgentDefinition,
+  AgentSummary,
+  AppendOptions,
+  Recorded,
+  Run,
+  SpawnRequest,
+  SpawnResult,
+  ToolAnswer,
+} from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
 import { recordToolCall, recordToolResult } from "./recorder.js";
 import { Space } from "./request.js";
-import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf } from "./run-types.js";
-import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
-
-/** What answered a model's tool call; it is recorded already. */
-export interface ToolAnswer {
-  /** What the model is given: any JSON. */
-  output: unknown;
-  /** Whether the call was refused, with `output` saying why. */
-  isError: boolean;
-}
+import type { ToolOutcome } from "./run-types.js";
 
 /**
  * The run that an agent's function works on: its context, its record, and what it shares with others.
@@ -43,21 +44,21 @@ export class RunContext {
   readonly signal: AbortSignal;
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
   readonly space: Space;
-  readonly #handle: Handle;
+  readonly #handle: Handle<RunContextCalls>;
   readonly #untilClosed: <T>(waiting: Promise<T>) => Promise<T>;
 
   /** @internal */
   constructor(
-    handle: Handle,
-    work: { run: object; definition: object; task: string; depth: number },
+    handle: Handle<RunContextCalls>,
+    work: Execution,
     signal: AbortSignal,
     untilClosed: <T>(waiting: Promise<T>) => Promise<T>,
   ) {
     this.#handle = handle;
     this.#untilClosed = untilClosed;
-    this.run = runOf(work.run);
+    this.run = work.run;
     this.runId = this.run.id;
-    this.definition = agentOf(work.definition);
+    this.definition = work.definition;
     this.task = work.task;
     this.depth = work.depth;
     this.signal = signal;
@@ -66,7 +67,7 @@ export class RunContext {
 
   /** The run as far as is known now, with the steps begun. */
   async refresh(): Promise<Run> {
-    return runOf(await this.#handle.value<object>("run"));
+    return this.#handle.value("run");
   }
 
   /** The messages of its context, to be sent to the model. Those of the runs it goes on from are among them. */
@@ -95,7 +96,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link RunRecorder.recordMessage}.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return recordedOf(await this.#handle.value<object>("recordMessage", options, messageBytes(message)));
+    return this.#handle.value("recordMessage", options, messageBytes(message));
   }
 
   /**
@@ -134,7 +135,7 @@ export class RunContext {
    */
   async recordEvents(events: readonly (RuntimeEvent | RawJson)[]): Promise<void> {
     const { lengths, data } = jsonList(events);
-    await this.#handle.done("recordEvents", { lengths }, data);
+    await this.#handle.value("recordEvents", { lengths }, data);
   }
 
   /**
@@ -144,12 +145,12 @@ export class RunContext {
    * MiB.
    */
   async saveSnapshot(state: RunSnapshot): Promise<void> {
-    await this.#handle.done("saveSnapshot", undefined, jsonBytes(state));
+    await this.#handle.value("saveSnapshot", undefined, jsonBytes(state));
   }
 
   /** The state that was saved last, by this run or by the one it goes on from. */
   async snapshot(): Promise<RunSnapshot | undefined> {
-    return (await this.#handle.value<RunSnapshot | null>("snapshot")) ?? undefined;
+    return this.#handle.value("snapshot");
   }
 
   /**
@@ -159,13 +160,13 @@ export class RunContext {
    */
   async nextCommand(options: { signal?: AbortSignal | undefined } = {}): Promise<ReceivedCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
-    const waiting = this.#handle.value<ReceivedCommand>("nextCommand", undefined, undefined, { signal, idle: true });
+    const waiting = this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
     return this.#untilClosed(waiting);
   }
 
   /** The next command that waits, if there is one. */
   async takeCommand(): Promise<ReceivedCommand | undefined> {
-    return (await this.#handle.value<ReceivedCommand | null>("takeCommand")) ?? undefined;
+    return this.#handle.value("takeCommand");
   }
 
   /**
@@ -185,9 +186,8 @@ export class RunContext {
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { requests, ...rest };
-    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
-    const results = await this.#untilClosed(spawning);
-    return results.map(spawnResultOf);
+    const spawning = this.#handle.value("spawnAgents", wire, undefined, { signal, idle: true });
+    return this.#untilClosed(spawning);
   }
 
   /**
@@ -203,14 +203,11 @@ export class RunContext {
     args: RawJson | Uint8Array | string | object,
   ): Promise<ToolAnswer | undefined> {
     const wire = { toolCallId, name };
-    const answering = Promise.resolve(this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true }));
-    const reply = await this.#untilClosed(answering);
-    return (JSON.parse(check(reply).json ?? "null") as ToolAnswer | null) ?? undefined;
+    return this.#untilClosed(this.#handle.value("answerToolCall", wire, jsonBytes(args), { idle: true }));
   }
 
   /** What there is to spawn. */
   async listAvailableAgents(): Promise<AgentSummary[]> {
-    const agents = await this.#handle.value<object[]>("listAvailableAgents");
-    return agents.map((agent) => agentOf<AgentSummary>(agent));
+    return this.#handle.value("listAvailableAgents");
   }
 }

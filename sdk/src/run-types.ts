@@ -1,60 +1,19 @@
-import type { MessageInput, Role } from "./context-types.js";
-import { listOf, objectOf, shown } from "./checks.js";
+import { objectOf } from "./checks.js";
 import { invalid } from "./error.js";
+import type {
+  NewInstance,
+  NewRun as GivenRun,
+  NewSession,
+  Role,
+  RunMessageHead,
+  RunPlace as GivenPlace,
+  ToolCallHead,
+  ToolCallStatus,
+  ToolOutcome as GivenOutcome,
+} from "./generated/types.js";
 import { showsItsJson } from "./inspect.js";
-import { namesOf, renamed } from "./names.js";
+import type { MessageInput } from "./context-types.js";
 import { parseBytes, textOf } from "./json.js";
-import type { NewInstance, NewSession } from "./sessions.js";
-
-/** How far a run has come. */
-export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancelled";
-
-/** How a tool call ended; `pending` while no result is recorded. */
-export type ToolCallStatus = "pending" | "completed" | "error";
-
-/** What a list tells of a run. */
-export interface RunSummary {
-  /** Its id, a UUID. */
-  id: string;
-  /** The project it belongs to. */
-  project?: string;
-  /** The session it works in. */
-  sessionId: string;
-  /** The agent instance whose context it writes. */
-  instanceId: string;
-  /** The agent's name: the `agentName` that the run's instance was made with, unless the run was given another. */
-  agentId: string;
-  /** How far it has come. */
-  status: RunStatus;
-  /** The steps begun so far, those of the runs it was resumed from included. */
-  stepCount: number;
-  /** The run that spawned it. */
-  parentRunId?: string;
-  /** The run it goes on from. */
-  resumedFrom?: string;
-  /** When it was made: milliseconds since 1970-01-01 UTC. */
-  createdAtMs: number;
-  /** When it was over: milliseconds since 1970-01-01 UTC. */
-  completedAtMs?: number;
-  /** How long it ran, until it paused or was over. */
-  durationMs?: number;
-}
-
-/** One stretch of an agent's work in its context: from its start until it pauses or ends. */
-export interface Run extends RunSummary {
-  /** The steps it may take itself; left out, as many as it likes. */
-  maxSteps?: number;
-  /** The run that goes on from this one. */
-  resumedBy?: string;
-  /** What came of it. */
-  summary?: string;
-  /** Why it failed. */
-  errorMessage?: string;
-  /** Why it paused. */
-  pauseReason?: string;
-  /** The node of a flow that it runs. */
-  nodeId?: string;
-}
 
 /** A run works in the context of an instance that is there. */
 export interface RunInInstance {
@@ -80,151 +39,19 @@ export interface RunInNewSession {
 export type RunPlace = RunInInstance | RunInNewInstance | RunInNewSession;
 
 /** A run to start. */
-export type NewRun = RunPlace & {
-  /** Its id, where the caller has one already; else a fresh one. */
-  id?: string | undefined;
-  /** The agent it is a run of; left out, the instance's. */
-  agentId?: string | undefined;
-  /** The project it belongs to; left out, the session's. */
-  project?: string | undefined;
-  /** The run that spawned it. */
-  parentRunId?: string | undefined;
-  /** The steps it may take; left out, as many as it likes. */
-  maxSteps?: number | undefined;
-  /** The node of a flow that it runs. */
-  nodeId?: string | undefined;
-  /** Messages it begins with, before its first step. */
-  messages?: readonly MessageInput[] | undefined;
-  /**
-   * What becomes of tool calls of the context that have no result, where the run begins with messages: as when a run is
-   * resumed, each is closed when left out. Nothing else may stand between a call and its result.
-   */
-  dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
-  /**
-   * Whether it may write to the context while another run does; without it such a start is refused (`wrong_status`). What
-   * two runs record into one context alternates.
-   */
-  concurrent?: boolean | undefined;
-};
-
-/** Closes each tool call without a result with an error result of this text. */
-export interface CloseDangling {
-  /** What each error result says to the model. */
-  closeWith: string;
-}
-
-/** Answers tool calls without a result with what the tools gave. Those that none of the outcomes is for are closed. */
-export interface AnswerDangling {
-  /** The outcomes, each for one of the calls. */
-  answer: readonly ToolOutcome[];
-}
-
-/** How to resume a run. */
-export interface ResumeOptions {
-  /**
-   * What the user says to the agent: text, or content parts; `null` for nothing. Left out, the agent is told to continue,
-   * in a message whose event is marked {@link ContextEvent.isContinuation}; and told nothing where tool calls are left
-   * open by `dangling: "report"`, for no provider takes a message between a call and its result.
-   */
-  message?: string | readonly object[] | null | undefined;
-  /** The steps the new run may take; left out, as many as the run before could. */
-  maxSteps?: number | undefined;
-  /** The cumulative steps, over all resumes, from which on no resume is allowed; 500 when left out. */
-  maxTotalSteps?: number | undefined;
-  /**
-   * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
-   * when left out), or one with this text; or its outcome, for the caller has found the calls with
-   * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to record their results
-   * before anything else.
-   */
-  dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
-  /** The id of the new run, where the caller has one already. */
-  id?: string | undefined;
-  /** The run that spawns the new one; left out, the one that spawned the run before. */
-  parentRunId?: string | undefined;
-}
-
-/** Which runs to list, and how many. A filter that is left out lets every run pass. */
-export interface ListRuns {
-  /** Only runs that have come so far. */
-  status?: RunStatus | undefined;
-  /** Only runs of this agent, by its name: what a run was started with as `agentName`. */
-  agentId?: string | undefined;
-  /** Only runs that this run spawned. */
-  parentRunId?: string | undefined;
-  /** Only runs in this session. */
-  sessionId?: string | undefined;
-  /** Only runs of this project. */
-  project?: string | undefined;
-  /** At most so many; 50 when left out. */
-  limit?: number | undefined;
-  /** Where to go on: the `next` of the page before. */
-  cursor?: string | undefined;
-}
-
-/** Which messages of a run to list, and how many. */
-export interface ListRunMessages {
-  /** Only messages of this step. */
-  stepNumber?: number | undefined;
-  /** At most so many; 50 when left out. */
-  limit?: number | undefined;
-  /** Where to go on: the `next` of the page before. */
-  cursor?: string | undefined;
-}
-
-/** Which tool calls of a run to list, and how many. */
-export interface ListToolCalls {
-  /** Only calls of this tool. */
-  toolName?: string | undefined;
-  /** Only calls of this status. */
-  status?: ToolCallStatus | undefined;
-  /** At most so many; 50 when left out. */
-  limit?: number | undefined;
-  /** Where to go on: the `next` of the page before. */
-  cursor?: string | undefined;
-}
-
-/** Where a message was recorded. */
-export interface Recorded {
-  /** The id of the (first) message: its place in the whole log. */
-  id: number;
-  /** Its sequence in the instance's context. */
-  sequenceNumber: number;
-  /** The sequence of the last event recorded with it: its tool calls, and their results. */
-  lastSequence: number;
-  /** The step it belongs to. */
-  stepNumber: number;
-  /** Whether an earlier write had the same idempotency key, so that nothing was written now. */
-  repeated: boolean;
-  /**
-   * Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its sequences
-   * may be those of other events by now.
-   */
-  truncated: boolean;
-}
+export type NewRun = RunPlace &
+  Omit<GivenRun, "place"> & {
+    /** Messages it begins with, before its first step. */
+    messages?: readonly MessageInput[] | undefined;
+  };
 
 /** What a tool gave for one call. */
-export interface ToolOutcome {
-  /** The call it answers. */
-  toolCallId: string;
+export type ToolOutcome = Omit<GivenOutcome, "output" | "status"> & {
   /** What the tool gave, or the details of its error. Text or an array of content parts is what providers take. */
   output: unknown;
   /** Whether it is an error; `completed` when left out. */
   status?: "completed" | "error" | undefined;
-  /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
-  durationMs?: number | undefined;
-}
-
-/** A message as it comes, without its content. @internal */
-export interface RunMessageHead {
-  id: number;
-  runId: string;
-  role: Role;
-  stepNumber: number;
-  createdAtMs: number;
-  sequenceNumber: number;
-  length: number;
-}
+};
 
 /** One message of a run. Its content is looked at when it is asked for. */
 export class RunMessage {
@@ -269,22 +96,6 @@ export class RunMessage {
   }
 }
 
-/** A tool call as it comes, without its contents. @internal */
-export interface ToolCallHead {
-  id: number;
-  runId: string;
-  messageId: number | null;
-  toolCallId: string | null;
-  toolName: string;
-  status: ToolCallStatus;
-  durationMs: number | null;
-  stepNumber: number;
-  createdAtMs: number;
-  sequenceNumber: number;
-  inputLength: number;
-  outputLength: number | null;
-}
-
 /** One invocation of a tool. Its input and output are looked at when they are asked for. */
 export class ToolCall {
   /** Its id: the place of its event in the whole log. */
@@ -314,11 +125,11 @@ export class ToolCall {
   constructor(head: ToolCallHead, input: Uint8Array, output: Uint8Array | undefined) {
     this.id = head.id;
     this.runId = head.runId;
-    this.messageId = head.messageId ?? undefined;
-    this.toolCallId = head.toolCallId ?? undefined;
+    this.messageId = head.messageId;
+    this.toolCallId = head.toolCallId;
     this.toolName = head.toolName;
     this.status = head.status;
-    this.durationMs = head.durationMs ?? undefined;
+    this.durationMs = head.durationMs;
     this.stepNumber = head.stepNumber;
     this.createdAtMs = head.createdAtMs;
     this.sequenceNumber = head.sequenceNumber;
@@ -354,56 +165,19 @@ export class ToolCall {
 
 showsItsJson(RunMessage, ToolCall);
 
-const RUN = namesOf(
-  [
-    "session_id",
-    "instance_id",
-    "agent_id",
-    "step_count",
-    "max_steps",
-    "parent_run_id",
-    "resumed_from",
-    "resumed_by",
-    "error_message",
-    "pause_reason",
-    "node_id",
-    "duration_ms",
-  ],
-  { created_at: "createdAtMs", completed_at: "completedAtMs" },
-);
-const RECORDED = namesOf(["sequence_number", "last_sequence", "step_number"]);
-
-/** A run as the core tells it. @internal */
-export function runOf<T extends RunSummary = Run>(wire: object): T {
-  return renamed(wire, RUN.here) as unknown as T;
+/** The place of a run, as it is told to the core, and what else was given. @internal */
+export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {
+  type Given = Partial<RunInInstance & RunInNewInstance & RunInNewSession>;
+  const { instanceId, newInstance, session, agentName, ...rest } = objectOf(run, "a run") as Given & Rest;
+  const places: GivenPlace[] = [];
+  if (instanceId !== undefined) places.push({ instance: instanceId });
+  if (newInstance !== undefined) places.push({ newInstance });
+  if (session !== undefined && agentName !== undefined) places.push({ newSession: [session, agentName] });
+  const [place] = places;
+  if (place === undefined || places.length > 1 || (session === undefined) !== (agentName === undefined)) {
+    throw invalid("a run is started in an instance, in a newInstance, or in a session with an agentName; give one of them");
+  }
+  return { place, rest };
 }
 
-/** Where a message was recorded, as the core tells it. @internal */
-export function recordedOf(wire: object): Recorded {
-  return renamed(wire, RECORDED.here) as unknown as Recorded;
-}
-
-/** How to resume a run, as it is told to the core. @internal */
-export function wireResume(options: ResumeOptions): object {
-  return wireDangling(objectOf(options, "how to resume"));
-}
-
-/** Options with what becomes of tool calls without a result, as they are told to the core. @internal */
-export function wireDangling<T extends Pick<ResumeOptions, "dangling">>(options: T): object {
-  const { dangling } = options;
-  if (dangling === null) throw invalid("what becomes of tool calls without a result is not null");
-  if (typeof dangling !== "object" || !("answer" in dangling)) return options;
-  const answer = listOf(dangling.answer, "the answers").map(({ status = "completed", durationMs, ...outcome }) => ({
-    ...outcome,
-    status,
-    ...wholeMs(durationMs),
-  }));
-  return { ...options, dangling: { answer } };
-}
-
-/** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
-export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
-  if (durationMs === undefined) return {};
-  if (!(Number.isFinite(durationMs) && durationMs >= 0)) throw invalid(`\`durationMs\`: a duration is a number of milliseconds from 0 on, not ${shown(durationMs)}`);
-  return { durationMs: Math.round(durationMs) };
-}
+type PlaceField = "instanceId" | "newInstance" | "session" | "agentName";

@@ -1,27 +1,21 @@
-import { bytesOf, valueOf } from "./binding.js";
-import { objectOf } from "./checks.js";
-import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context-types.js";
-import { Handle } from "./handle.js";
+import { type Message, unpackMessages } from "./context-types.js";
+import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
+import type {
+  DanglingToolCall,
+  ListRunMessages,
+  ListRuns,
+  ListToolCalls,
+  ResumeOptions,
+  Run,
+  RunMessageHead,
+  RunSummary,
+  ToolCallHead,
+} from "./generated/types.js";
+import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
-import { unpackContents } from "./packed.js";
 import type { Page } from "./pages.js";
 import { RunRecorder } from "./recorder.js";
-import {
-  type ListRunMessages,
-  type ListRuns,
-  type ListToolCalls,
-  type NewRun,
-  type ResumeOptions,
-  type Run,
-  RunMessage,
-  type RunMessageHead,
-  type RunSummary,
-  ToolCall,
-  type ToolCallHead,
-  runOf,
-  wireDangling,
-  wireResume,
-} from "./run-types.js";
+import { type NewRun, RunMessage, ToolCall, placeOf } from "./run-types.js";
 
 /** A run that goes on from a paused one. */
 export interface ResumedRun {
@@ -35,11 +29,6 @@ export interface ResumedRun {
   rawMessages: Message[];
   /** The tool calls that had no result. */
   dangling: DanglingToolCall[];
-}
-
-interface WirePage {
-  items: object[];
-  next: string | null;
 }
 
 /**
@@ -63,10 +52,10 @@ interface WirePage {
  * ```
  */
 export class Runs {
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
 
   /** @internal */
-  constructor(handle: Handle) {
+  constructor(handle: Handle<StoreCalls>) {
     this.#handle = handle;
   }
 
@@ -77,10 +66,11 @@ export class Runs {
    * id or name is taken; `invalid_input`, `too_large` for a field that is refused.
    */
   async start(run: NewRun): Promise<RunRecorder> {
-    const { messages = [], ...rest } = objectOf(run, "a run") as NewRun & { instanceId?: string };
-    const { instanceId: instance, ...others } = rest;
+    this.#handle.check();
+    const { place, rest } = placeOf(run);
+    const { messages = [], ...others } = rest;
     const { lengths, data } = messageList(messages);
-    return this.#recorder(await this.#handle.call("startRun", wireDangling({ ...others, instance, lengths }), data));
+    return recorderOf(await this.#handle.made("startRun", { new: { ...others, place }, lengths }, data));
   }
 
   /**
@@ -93,16 +83,15 @@ export class Runs {
    * `not_found`.
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
-    const reply = await this.#handle.call("resumeRun", { run: runId, options: wireResume(options) });
-    const wire = valueOf<{ run: object; dangling: object[] }>(reply);
-    const run = runOf(wire.run);
-    const rawMessages = unpackMessages(bytesOf(reply));
+    const made = await this.#handle.made("resumeRun", { run: runId, options });
+    const { run, dangling } = made.told;
+    const rawMessages = unpackMessages(made.bytes ?? new Uint8Array());
     return {
-      recorder: new RunRecorder(new Handle(this.#handle.channel, reply.handle, "the run's recorder"), run),
+      recorder: new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run),
       run,
       messages: rawMessages.map((message) => message.value<Record<string, unknown>>()),
       rawMessages,
-      dangling: wire.dangling.map(danglingOf),
+      dangling,
     };
   }
 
@@ -112,12 +101,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async recorder(runId: string): Promise<RunRecorder> {
-    return this.#recorder(await this.#handle.call("recorder", { run: runId }));
-  }
-
-  #recorder(reply: Awaited<ReturnType<Handle["call"]>>): RunRecorder {
-    const run = runOf(valueOf<object>(reply));
-    return new RunRecorder(new Handle(this.#handle.channel, reply.handle, "the run's recorder"), run);
+    return recorderOf(await this.#handle.made("recorder", { run: runId }));
   }
 
   /** Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has done it. */
@@ -131,7 +115,7 @@ export class Runs {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async list(options: ListRuns = {}): Promise<Page<RunSummary>> {
-    return summaries(await this.#handle.value<WirePage>("listRuns", options));
+    return this.#handle.value("listRuns", options);
   }
 
   /**
@@ -140,13 +124,12 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    return summaries(await this.#handle.value<WirePage>("childRuns", { run: runId, ...options }));
+    return this.#handle.value("childRuns", { run: runId, ...options });
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */
   async get(runId: string): Promise<Run | undefined> {
-    const wire = await this.#handle.value<object | null>("getRun", { run: runId });
-    return wire === null ? undefined : runOf(wire);
+    return this.#handle.value("getRun", { run: runId });
   }
 
   /**
@@ -156,7 +139,7 @@ export class Runs {
    * another list.
    */
   async messages(runId: string, options: ListRunMessages = {}): Promise<Page<RunMessage>> {
-    return unpackRunMessages(await this.#handle.bytes("runMessages", { run: runId, ...options }));
+    return messagesOf(await this.#handle.packed("runMessages", { run: runId, options }));
   }
 
   /**
@@ -165,7 +148,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async message(runId: string, messageId: number): Promise<RunMessage | undefined> {
-    return unpackRunMessages(await this.#handle.bytes("runMessage", { run: runId, id: messageId })).items[0];
+    return messagesOf(await this.#handle.packed("runMessage", { run: runId, id: messageId })).items[0];
   }
 
   /**
@@ -174,7 +157,7 @@ export class Runs {
    * @throws {@link RunlogError} as {@link messages}.
    */
   async toolCalls(runId: string, options: ListToolCalls = {}): Promise<Page<ToolCall>> {
-    return unpackToolCalls(await this.#handle.bytes("toolCalls", { run: runId, ...options }));
+    return toolCallsOf(await this.#handle.packed("toolCalls", { run: runId, options }));
   }
 
   /**
@@ -183,25 +166,28 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async toolCall(runId: string, callId: number): Promise<ToolCall | undefined> {
-    return unpackToolCalls(await this.#handle.bytes("toolCall", { run: runId, id: callId })).items[0];
+    return toolCallsOf(await this.#handle.packed("toolCall", { run: runId, id: callId })).items[0];
   }
 }
 
-function summaries(wire: WirePage): Page<RunSummary> {
-  return { items: wire.items.map((item) => runOf<RunSummary>(item)), next: wire.next ?? undefined };
+function recorderOf(made: Made<Run>): RunRecorder {
+  return new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), made.told);
 }
 
-function unpackRunMessages(bytes: Uint8Array): Page<RunMessage> {
-  const { heads, take } = unpackContents<{ items: RunMessageHead[]; next: string | null }>(bytes);
-  const items = heads.items.map((head) => new RunMessage(head, take(head.length)));
-  return { items, next: heads.next ?? undefined };
+/** A page of heads, and the contents that they tell of. */
+interface Packed<Head> {
+  heads: Page<Head>;
+  take: (length: number) => Uint8Array;
 }
 
-function unpackToolCalls(bytes: Uint8Array): Page<ToolCall> {
-  const { heads, take } = unpackContents<{ items: ToolCallHead[]; next: string | null }>(bytes);
+function messagesOf({ heads, take }: Packed<RunMessageHead>): Page<RunMessage> {
+  return { ...heads, items: heads.items.map((head) => new RunMessage(head, take(head.length))) };
+}
+
+function toolCallsOf({ heads, take }: Packed<ToolCallHead>): Page<ToolCall> {
   const items = heads.items.map((head) => {
     const input = take(head.inputLength);
-    return new ToolCall(head, input, head.outputLength === null ? undefined : take(head.outputLength));
+    return new ToolCall(head, input, head.outputLength === undefined ? undefined : take(head.outputLength));
   });
-  return { items, next: heads.next ?? undefined };
+  return { ...heads, items };
 }

@@ -1,13 +1,5 @@
 import { Agents } from "./agents.js";
-import {
-  type Exported,
-  type ExportSelection,
-  type Imported,
-  type ImportOptions,
-  exported,
-  imported,
-  selectionOf,
-} from "./archives.js";
+import { type ImportOptions, exported, imported, selectionOf } from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, objectOf, optionsOf } from "./checks.js";
@@ -17,23 +9,26 @@ import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
 import { type LogRecord, unpackRecords } from "./packed.js";
-import { Pages } from "./pages.js";
+import { type Page, Pages } from "./pages.js";
 import { Runs } from "./runs.js";
-import {
-  type AgentInstance,
-  type CopiedSession,
-  type CopySession,
-  type ListSessions,
-  type NewInstance,
-  type NewSession,
-  type Session,
-  type SessionChanges,
-  type SessionPage,
-  type StartedSession,
-  instanceOf,
-  sessionOf,
-} from "./sessions.js";
-import type { Backup, BackupOptions, LogOptions, Recovery, SharedStore, Stat, Verification } from "./store-types.js";
+import type {
+  AgentInstance,
+  Backup,
+  BackupOptions,
+  CopySession,
+  ExportSelection,
+  Exported,
+  Imported,
+  ListSessions,
+  NewInstance,
+  NewSession,
+  Recovery,
+  Stat,
+  Verification,
+} from "./generated/types.js";
+import type { StoreCalls } from "./generated/calls.js";
+import { type CopiedSession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
+import type { LogOptions, SharedStore } from "./store-types.js";
 import { Streams, scanPage } from "./streams.js";
 import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
@@ -67,14 +62,14 @@ export class Store implements AsyncDisposable {
   readonly streams: Streams;
   /** What opening found. */
   readonly recovery: Recovery;
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
   readonly #owns: boolean;
   /** Those that somebody still holds, and some that nobody does any more. */
   #orchestrators: WeakRef<Orchestrator>[] = [];
   #orchestratorsMax = 64;
 
   /** @internal */
-  constructor(handle: Handle, recovery: Recovery, owns: boolean) {
+  constructor(handle: Handle<StoreCalls>, recovery: Recovery, owns: boolean) {
     this.#handle = handle;
     this.#owns = owns;
     this.recovery = recovery;
@@ -93,7 +88,7 @@ export class Store implements AsyncDisposable {
    * that is refused.
    */
   async createSession(session: NewSession = {}): Promise<Session> {
-    return sessionOf(await this.#handle.value<object>("createSession", session));
+    return sessionOf(await this.#handle.value("createSession", session));
   }
 
   /**
@@ -102,14 +97,14 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link createSession} and {@link createInstance}. Nothing is made then.
    */
   async startSession(session: NewSession, agentName: string): Promise<StartedSession> {
-    const [made, instance] = await this.#handle.value<[object, object]>("startSession", { session, agentName });
-    return { session: sessionOf(made), instance: instanceOf(instance) };
+    const [made, instance] = await this.#handle.value("startSession", { session, agentName });
+    return { session: sessionOf(made), instance };
   }
 
   /** The session with this id; `undefined` when there is none, or it was deleted. */
   async getSession(id: string): Promise<Session | undefined> {
-    const wire = await this.#handle.value<object | null>("getSession", { id });
-    return wire === null ? undefined : sessionOf(wire);
+    const found = await this.#handle.value("getSession", { id });
+    return found && sessionOf(found);
   }
 
   /**
@@ -118,7 +113,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when none fits, `ambiguous` when the beginning of an id fits several.
    */
   async findSession(text: string): Promise<Session> {
-    return sessionOf(await this.#handle.value<object>("findSession", { text }));
+    return sessionOf(await this.#handle.value("findSession", { text }));
   }
 
   /**
@@ -126,9 +121,9 @@ export class Store implements AsyncDisposable {
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async listSessions(options: ListSessions = {}): Promise<SessionPage> {
-    const page = await this.#handle.value<{ sessions: object[]; next: string | null }>("listSessions", options);
-    return { sessions: page.sessions.map(sessionOf), next: page.next ?? undefined };
+  async listSessions(options: ListSessions = {}): Promise<Page<Session>> {
+    const { items, ...rest } = await this.#handle.value("listSessions", options);
+    return { items: items.map(sessionOf), ...rest };
   }
 
   /**
@@ -138,7 +133,7 @@ export class Store implements AsyncDisposable {
    * over its limit.
    */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
-    return sessionOf(await this.#handle.value<object>("updateSession", { id, ...changes }));
+    return sessionOf(await this.#handle.value("updateSession", { id, ...changes }));
   }
 
   /**
@@ -147,7 +142,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link updateSession}.
    */
   async archiveSession(id: string): Promise<Session> {
-    return sessionOf(await this.#handle.value<object>("archiveSession", { id }));
+    return sessionOf(await this.#handle.value("archiveSession", { id }));
   }
 
   /**
@@ -156,7 +151,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link updateSession}.
    */
   async unarchiveSession(id: string): Promise<Session> {
-    return sessionOf(await this.#handle.value<object>("unarchiveSession", { id }));
+    return sessionOf(await this.#handle.value("unarchiveSession", { id }));
   }
 
   /**
@@ -166,7 +161,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted already.
    */
   async deleteSession(id: string): Promise<void> {
-    await this.#handle.done("deleteSession", { id });
+    await this.#handle.value("deleteSession", { id });
   }
 
   /**
@@ -177,10 +172,8 @@ export class Store implements AsyncDisposable {
    * before the point; `already_exists` when the name is taken.
    */
   async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
-    type Wire = { session: object; instances: { source: string; instance: object }[] };
-    const wire = await this.#handle.value<Wire>("copySession", { id, ...options });
-    const instances = wire.instances.map(({ source, instance }) => ({ source, instance: instanceOf(instance) }));
-    return { session: sessionOf(wire.session), instances };
+    const { session, instances } = await this.#handle.value("copySession", { id, options });
+    return { session: sessionOf(session), instances };
   }
 
   /**
@@ -201,13 +194,12 @@ export class Store implements AsyncDisposable {
    * in another session, or the name is empty; `already_exists` when the id is taken.
    */
   async createInstance(instance: NewInstance): Promise<AgentInstance> {
-    return instanceOf(await this.#handle.value<object>("createInstance", instance));
+    return this.#handle.value("createInstance", instance);
   }
 
   /** The instance with this id; `undefined` when there is none. */
   async getInstance(id: string): Promise<AgentInstance | undefined> {
-    const wire = await this.#handle.value<object | null>("getInstance", { id });
-    return wire === null ? undefined : instanceOf(wire);
+    return this.#handle.value("getInstance", { id });
   }
 
   /**
@@ -216,7 +208,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted.
    */
   async instances(sessionId: string): Promise<AgentInstance[]> {
-    return (await this.#handle.value<object[]>("instances", { id: sessionId })).map(instanceOf);
+    return this.#handle.value("instances", { id: sessionId });
   }
 
   /**
@@ -225,7 +217,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
    */
   async rootInstance(sessionId: string): Promise<AgentInstance> {
-    return instanceOf(await this.#handle.value<object>("rootInstance", { id: sessionId }));
+    return this.#handle.value("rootInstance", { id: sessionId });
   }
 
   /**
@@ -253,9 +245,8 @@ export class Store implements AsyncDisposable {
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
     const { agents = {}, ...bounds } = objectOf(options, "what is asked of an orchestrator");
     for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
-    const reply = check(await this.#handle.call("orchestrate", bounds));
-    const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
-    const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
+    const made = await this.#handle.made("orchestrate", bounds);
+    const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.told.id);
     if (this.#orchestrators.length >= this.#orchestratorsMax) {
       this.#orchestrators = this.#orchestrators.filter((weak) => weak.deref() !== undefined);
       this.#orchestratorsMax = Math.max(64, 2 * this.#orchestrators.length);
@@ -352,7 +343,7 @@ export class Store implements AsyncDisposable {
   async backup(folder: string, options: BackupOptions = {}): Promise<Backup> {
     checkText(folder, "the path of a backup's folder");
     const { verify } = optionsOf(options, ["verify"]);
-    return this.#handle.value("backup", { folder, verify: verify ?? false });
+    return this.#handle.value("backup", { folder, options: { verify } });
   }
 
   /**
@@ -436,7 +427,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `io`: the store then refuses appends until it is reopened.
    */
   async sync(): Promise<void> {
-    await this.#handle.done("sync");
+    await this.#handle.value("sync");
   }
 
   /** A fresh id that sorts by time: a UUID of version 7. */
@@ -449,7 +440,7 @@ export class Store implements AsyncDisposable {
    * {@link attach} there.
    */
   async share(): Promise<SharedStore> {
-    return { runlogStore: await this.#handle.value<number>("share") };
+    return { runlogStore: await this.#handle.value("share") };
   }
 
   /**

@@ -1,9 +1,11 @@
-import type { Handle } from "./handle.js";
-import { bytesOf, check, valueOf } from "./binding.js";
+import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Durability, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
 import { invalid, throwIfAborted } from "./error.js";
+import type { StoreCalls } from "./generated/calls.js";
+import type { GivenOp, StreamInfo } from "./generated/types.js";
+import type { Handle } from "./handle.js";
 import { concat, stringify, utf8 } from "./json.js";
 import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
@@ -43,14 +45,6 @@ export interface Committed {
    * sequences may be those of other records by now.
    */
   truncated: boolean;
-}
-
-/** A stream, in short. */
-export interface StreamInfo {
-  /** Its id, a UUID. */
-  id: string;
-  /** Its last sequence, 0 when it is empty. */
-  lastSequence: number;
 }
 
 /** Which records of a stream to read, and in which order. */
@@ -186,12 +180,12 @@ const SCRATCH_BYTES_MAX = 1 << 20;
  * their ids; what is appended to those here isn't checked to be what they keep.
  */
 export class Streams {
-  readonly #handle: Handle;
+  readonly #handle: Handle<StoreCalls>;
   /** Used for one append after the other: what it holds is copied before the call returns. */
   #scratch: RecordBatch | undefined;
 
   /** @internal */
-  constructor(handle: Handle) {
+  constructor(handle: Handle<StoreCalls>) {
     this.#handle = handle;
   }
 
@@ -249,8 +243,7 @@ export class Streams {
       return content.length;
     };
     const wired = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
-    type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean; truncated: boolean };
-    const done = await this.#handle.value<Wire>("commit", { ops: wired, ...options }, concat(contents));
+    const done = await this.#handle.value("commit", { ops: wired, ...options }, concat(contents));
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
   }
@@ -285,10 +278,8 @@ export class Streams {
 
   /** The newest state that was saved at or before a sequence. */
   async latestSnapshot(stream: string, atOrBefore?: number): Promise<StreamSnapshot | undefined> {
-    const reply = check(await this.#handle.call("latestSnapshot", { stream, atOrBefore }));
-    const head = valueOf<{ sequence: number; position: number; timeMs: number; metaLength: number } | null>(reply);
-    if (head === null) return undefined;
-    const bytes = bytesOf(reply);
+    const { value: head, bytes } = await this.#handle.beside("latestSnapshot", { stream, atOrBefore });
+    if (head === undefined || bytes === undefined) return undefined;
     const { metaLength, ...rest } = head;
     return { ...rest, meta: bytes.subarray(0, metaLength), payload: bytes.subarray(metaLength) };
   }
@@ -304,7 +295,7 @@ export class Streams {
 
   /** A stream in short; `undefined` when it isn't there. */
   async get(stream: string): Promise<StreamInfo | undefined> {
-    return (await this.#handle.value<StreamInfo | null>("stream", { stream })) ?? undefined;
+    return this.#handle.value("stream", { stream });
   }
 
   /** Every stream, in the order they were made. */
@@ -365,12 +356,12 @@ export class Streams {
 
 /** The records of the whole log, from a position on. @internal */
 export async function scanPage(
-  handle: Handle,
+  handle: Handle<StoreCalls>,
   from: number,
   limit: number | undefined,
   signal: AbortSignal | undefined,
 ): Promise<RecordPage> {
-  return unpackRecords(bytesOf(await handle.call("scan", { from, limit }, undefined, { signal })));
+  return unpackRecords(await handle.bytes("scan", { from, limit }, undefined, { signal }));
 }
 
 function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): RecordBatch {
@@ -406,7 +397,7 @@ function bytesOrText(value: Uint8Array | string): Uint8Array {
   return typeof value === "string" ? utf8(value) : bytesGiven(value, "what is saved");
 }
 
-function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): object {
+function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): GivenOp {
   objectOf(operation, "a step of a batch");
   if ("append" in operation) {
     const { append: stream, records, expected } = operation;

@@ -156,7 +156,7 @@ pub async fn check(store: &Store, shape: Shape) -> runlog::Result<Found> {
             ..ListSessions::default()
         })
         .await?
-        .sessions
+        .items
     {
         instances.extend(
             store

@@ -72,7 +72,7 @@ fn check_files(folder: &Path, extent: Extent) {
         limit: usize::MAX,
         ..runlog::sessions::ListSessions::default()
     };
-    for session in store.list_sessions(&options).unwrap().sessions {
+    for session in store.list_sessions(&options).unwrap().items {
         for instance in store.instances(session.id).unwrap() {
             let events = store.contexts().get_events(instance.id, 1).unwrap();
             let records = &streams[instance.id.as_uuid().as_bytes()];

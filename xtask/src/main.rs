@@ -38,6 +38,7 @@ usage: cargo xtask <verb>
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
+  generate             the TypeScript in sdk/src/generated, from the types of Rust; `test` finds it stale
   docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
   addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it; the release is stripped
   addon --release (--target NAME | --all)
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
         ("integrations", []) => node::integrations(&mut report),
+        ("generate", []) => node::generate(&mut report),
         ("docs", []) => lint::docs(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["floors"]) => lint::floors(&mut report),
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "node" | "integrations" | "docs" | "lint", _) => {
+        ("test" | "wasm" | "node" | "integrations" | "generate" | "docs" | "lint", _) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command, time::SystemTime};
 
 use crate::{
     addon::{self, Profile},
-    child::{answer, command, root, run, run_watched},
+    child::{answer, cargo, command, root, run, run_watched},
     platforms::{Version, version},
     report::{Counts, Outcome, Report, outcome},
 };
@@ -13,6 +13,14 @@ use crate::{
 const NODE_VERSION_MIN: Version = (20, 12);
 /// The folders with a package-lock.json of their own that tests need.
 const LOCKED: [&str; 2] = [".", "sdk/test/runtimes"];
+
+/// Writes the TypeScript that the types of Rust say.
+pub(crate) fn generate(report: &mut Report) {
+    report.check("generated TypeScript", || {
+        let mut command = cargo(&["test", "-p", "runlog-bindings", "--test", "generated"]);
+        outcome(run(command.env("RUNLOG_GENERATE", "1")))
+    });
+}
 
 /// Builds what the tests need, and runs them.
 pub(crate) fn test(report: &mut Report) {

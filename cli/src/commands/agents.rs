@@ -122,7 +122,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                     project,
                     visibility: *visibility,
                     limit: *limit,
-                    after,
+                    cursor: after,
                 },
                 out,
             )
@@ -139,7 +139,7 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
     let page = store.agents().list(options).map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&Page {
-            agents: page.agents,
+            agents: page.items,
             next: page.next,
         })?;
         return Ok(Exit::Ok);
@@ -157,7 +157,7 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
             agent.description.clone()
         }),
     ];
-    table::items(&page.agents, "no agents", &columns, out)?;
+    table::items(&page.items, "no agents", &columns, out)?;
     if let Some(next) = page.next {
         out.line(format!("… there are more: --after {next:?}"))?;
     }

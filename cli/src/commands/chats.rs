@@ -21,7 +21,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-With --json one document: {\"data\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
+With --json one document: {\"items\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
 \"next\": the cursor of the next page, not there on the last one}.";
 
 const AFTER_HELP_STEPS: &str = "\
@@ -149,7 +149,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             format!("{archived}{}", chat.title.as_deref().unwrap_or_default())
         }),
     ];
-    table::items(&list.data, empty, &columns, out)?;
+    table::items(&list.items, empty, &columns, out)?;
     table::next(list.next, out)?;
     Ok(Exit::Ok)
 }

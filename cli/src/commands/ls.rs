@@ -74,13 +74,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         ..ListSessions::default()
     };
     let page = store.list_sessions(&options)?;
-    if page.sessions.is_empty() && !out.is_json() {
+    if page.items.is_empty() && !out.is_json() {
         let is_empty = store
             .list_sessions(&ListSessions {
                 limit: 1,
                 ..ListSessions::default()
             })?
-            .sessions
+            .items
             .is_empty();
         out.line(if is_empty {
             "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
@@ -92,10 +92,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let id_width = if out.is_json() {
         0
     } else {
-        id_width(&store, &page.sessions)?
+        id_width(&store, &page.items)?
     };
     let mut rows = Vec::new();
-    for session in &page.sessions {
+    for session in &page.items {
         let mut instances = Vec::new();
         // The instances of a deleted session can't be listed.
         for instance in store.instances(session.id).unwrap_or_default() {

@@ -4,7 +4,7 @@ use runlog::{
     Run, RunStatus,
     blocking::Store,
     contexts::DanglingToolCall,
-    runs::{ListRuns, MAX_TOTAL_STEPS_PER_RUN, Paged},
+    runs::{ListRuns, MAX_TOTAL_STEPS_PER_RUN},
 };
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         items.push(row(&store, run)?);
     }
     if out.is_json() {
-        out.value(&Paged {
+        out.value(&runlog::Page {
             items,
             next: page.next,
         })?;

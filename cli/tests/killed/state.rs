@@ -50,7 +50,7 @@ impl State {
             limit: 1000,
             ..ListSessions::default()
         };
-        let mut listed = store.list_sessions(&list).unwrap().sessions;
+        let mut listed = store.list_sessions(&list).unwrap().items;
         listed.reverse();
         let ids: Vec<String> = listed
             .iter()
@@ -120,7 +120,7 @@ fn chats(store: &Store) -> Vec<String> {
         })
         .unwrap();
     let mut texts = Vec::new();
-    for chat in list.data {
+    for chat in list.items {
         let messages = chats
             .get_messages(&chat.chat_id, &MessageFilter::default())
             .unwrap();

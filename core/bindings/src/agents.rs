@@ -1,112 +1,38 @@
-//! The definitions of agents. Their JSON has the names of the model.
+//! The definitions of agents.
 
 use std::rc::Rc;
 
 use runlog::{
-    AgentDefinition,
-    agents::{AgentVisibility, ListAgents},
-    chats::Updates,
+    AgentDefinition, Page,
+    agents::{AgentSummary, ListAgents},
 };
-use serde::{Deserialize, Serialize};
 
-use crate::{Reply, Result, arguments::Input, object::Scope, store::StoreObject, tasks::Answer};
+use crate::{
+    answers::write,
+    calls::calls,
+    given::{Given, GivenUpdates},
+    store::StoreObject,
+};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    project: Option<String>,
-    name: String,
-}
+calls! {
+    (of: &Rc<StoreObject>, _scope, input) { let agents = of.store()?.agents(); }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Update {
-    project: Option<String>,
-    name: String,
-    updates: Updates,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    project: Option<String>,
-    visibility: Option<AgentVisibility>,
-    limit: Option<usize>,
-    after: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfProject {
-    project: Option<String>,
-}
-
-#[derive(Serialize)]
-struct PageReply {
-    agents: Vec<AgentDefinition>,
-    next: Option<String>,
-}
-
-/// Answers a call about the definitions of agents.
-pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-    let agents = of.store()?.agents();
-    Ok(Some(match input.method {
-        "defineAgent" => {
-            let definition: AgentDefinition = input.read()?;
-            Answer::write(async move { Reply::json(&agents.define(definition).await?) })
-        }
-        "putAgent" => {
-            let definition: AgentDefinition = input.read()?;
-            Answer::write(async move { Reply::json(&agents.put(definition).await?) })
-        }
-        "updateAgent" => {
-            let Update {
-                project,
-                name,
-                updates,
-            } = input.read()?;
-            Answer::write(async move {
-                Reply::json(&agents.update(project.as_deref(), &name, &updates).await?)
-            })
-        }
-        "deleteAgent" => {
-            let Named { project, name } = input.read()?;
-            Answer::write(
-                async move { Reply::json(&agents.delete(project.as_deref(), &name).await?) },
-            )
-        }
-        "getAgent" => {
-            let Named { project, name } = input.read()?;
-            of.offload(async move { Reply::json(&agents.get(project.as_deref(), &name).await?) })
-        }
-        "listAgents" => {
-            let List {
-                project,
-                visibility,
-                limit,
-                after,
-            } = input.read()?;
-            let limit = limit.unwrap_or(ListAgents::of(None).limit);
-            let options = ListAgents {
-                project,
-                visibility,
-                limit,
-                after,
-            };
-            of.offload(async move {
-                let page = agents.list(&options).await?;
-                Reply::json(&PageReply {
-                    agents: page.agents,
-                    next: page.next,
-                })
-            })
-        }
-        "listAvailableAgents" => {
-            let OfProject { project } = input.read()?;
-            of.offload(async move {
-                Reply::json(&agents.list_available_agents(project.as_deref()).await?)
-            })
-        }
-        _ => return Ok(None),
-    }))
+    defineAgent(definition: Given<AgentDefinition>) -> AgentDefinition =>
+        write(async move { agents.define(definition.0).await });
+    putAgent(definition: Given<AgentDefinition>) -> AgentDefinition =>
+        write(async move { agents.put(definition.0).await });
+    updateAgent {
+        project: Option<String>,
+        name: String,
+        updates: GivenUpdates<AgentDefinition>,
+    } -> AgentDefinition =>
+        write(async move { agents.update(project.as_deref(), &name, &updates.updates).await });
+    deleteAgent { project: Option<String>, name: String } -> () =>
+        write(async move { agents.delete(project.as_deref(), &name).await });
+    getAgent { project: Option<String>, name: String } -> Option<AgentDefinition> =>
+        of.read(async move { agents.get(project.as_deref(), &name).await });
+    listAgents(options: ListAgents) -> Page<AgentDefinition> =>
+        of.read(async move { agents.list(&options).await });
+    listAvailableAgents { project: Option<String> } -> Vec<AgentSummary> =>
+        of.read(async move { agents.list_available_agents(project.as_deref()).await });
 }

@@ -20,6 +20,8 @@ use runlog::{
     log::Appended,
 };
 
+use serde::Serialize;
+
 use crate::{Failure, Reply, Result, packed::PackedAppend};
 
 const HEADER_BYTES: usize = 8;
@@ -27,7 +29,9 @@ const HEADER_BYTES: usize = 8;
 const ANSWER_BYTES: usize = 48;
 
 /// What an append of records to one stream became.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Appended"))]
 pub(crate) struct Outcome {
     pub(crate) position: u64,
     pub(crate) last_position: u64,

@@ -10,7 +10,7 @@ use std::{
     io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     rc::Rc,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
 };
 
 use runlog::{
@@ -18,11 +18,13 @@ use runlog::{
     archive::{self, Exported, Imported, What},
     blocking,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{
-    Failure, Reply, Result,
+    Failure, Result,
+    answers::{Made, Packed, wait},
     arguments::Input,
+    calls::calls,
     object::{Object, Scope},
     store::StoreObject,
     tasks::Answer,
@@ -35,126 +37,23 @@ const PIECES_AHEAD: usize = 4;
 
 /// What to write: all there is, or some of it.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WhatArgument {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ExportSelection"))]
+#[serde(default, deny_unknown_fields)]
+struct GivenWhat {
+    /// Sessions, by their ids, the beginning of them, or their names.
     sessions: Option<Vec<String>>,
+    /// The sessions of these runs, by their ids.
     runs: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExportTo {
-    path: String,
-    #[serde(default)]
-    what: WhatArgument,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Export {
-    #[serde(default)]
-    what: WhatArgument,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ImportFrom {
-    path: String,
-    #[serde(default)]
-    strict: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Finish {
-    #[serde(default)]
-    strict: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ExportedReply {
-    sessions: Vec<SessionId>,
-    streams: u64,
-    records: u64,
-    snapshots: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ImportedReply {
-    sessions: Vec<SessionReply>,
-    messages: u64,
-    tool_calls: u64,
-    other: u64,
-    skipped: u64,
-    conflicts: Vec<ConflictReply>,
-}
-
-#[derive(Serialize)]
-struct SessionReply {
-    id: SessionId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    outcome: &'static str,
-}
-
-#[derive(Serialize)]
-struct ConflictReply {
-    line: u64,
-    what: String,
-}
-
-impl From<Exported> for ExportedReply {
-    fn from(done: Exported) -> Self {
-        let Exported {
-            sessions,
-            streams,
-            records,
-            snapshots,
-        } = done;
-        Self {
-            sessions,
-            streams,
-            records,
-            snapshots,
-        }
-    }
-}
-
-impl From<Imported> for ImportedReply {
-    fn from(done: Imported) -> Self {
-        let sessions = done.sessions.into_iter();
-        let conflicts = done.conflicts.into_iter();
-        Self {
-            sessions: sessions
-                .map(|it| SessionReply {
-                    id: it.id,
-                    name: it.name,
-                    outcome: it.outcome.name(),
-                })
-                .collect(),
-            messages: done.messages,
-            tool_calls: done.tool_calls,
-            other: done.other,
-            skipped: done.skipped,
-            conflicts: conflicts
-                .map(|it| ConflictReply {
-                    line: it.line,
-                    what: it.what,
-                })
-                .collect(),
-        }
-    }
-}
-
 /// An archive that is being written, piece by piece. Dropped before its end, it is written no further.
-struct ExportObject {
+pub(crate) struct ExportObject {
     pieces: Arc<Mutex<mpsc::Receiver<Result<Vec<u8>>>>>,
 }
 
 /// An archive that is given piece by piece: kept in a file until it is whole, since it is read twice.
-struct ImportObject {
+pub(crate) struct ImportObject {
     of: Rc<StoreObject>,
     file: Arc<Mutex<Upload>>,
 }
@@ -165,65 +64,43 @@ struct Upload {
     file: BufWriter<File>,
 }
 
-/// Answers a call about archives.
-pub(crate) fn call(
-    of: &Rc<StoreObject>,
-    scope: &Scope,
-    input: Input<'_>,
-) -> Result<Option<Answer>> {
-    let store = of.store()?;
-    Ok(Some(match input.method {
-        "exportTo" => {
-            let ExportTo { path, what } = input.read()?;
-            let path = path_of(path, "the path of an export")?;
-            Answer::wait(scope.host.offload(async move {
-                let chosen = what.chosen(&store).await?;
-                Reply::json(&ExportedReply::from(export_to(
-                    &store.to_blocking(),
-                    &path,
-                    chosen.as_deref(),
-                )?))
-            }))
-        }
-        "export" => {
-            let Export { what } = input.read()?;
-            let objects = Rc::clone(&scope.objects);
-            let beginning = scope.host.offload(async move {
-                let chosen = what.chosen(&store).await?;
-                export_pieces(store.to_blocking(), chosen)
-            });
-            Answer::wait(async move {
-                let pieces = Arc::new(Mutex::new(beginning.await?));
-                Ok(Reply::DONE.with_handle(objects.add(Rc::new(ExportObject { pieces }))?))
-            })
-        }
-        "importFrom" => {
-            let ImportFrom { path, strict } = input.read()?;
-            let path = path_of(path, "the path of an archive")?;
-            Answer::wait(scope.host.offload(async move {
-                Reply::json(&ImportedReply::from(import_from(
-                    &store.to_blocking(),
-                    &path,
-                    strict,
-                )?))
-            }))
-        }
-        "import" => {
-            let objects = Rc::clone(&scope.objects);
-            let of = Rc::clone(of);
-            let making = scope
-                .host
-                .offload(async move { Upload::create(std::env::temp_dir()) });
-            Answer::wait(async move {
-                let file = Arc::new(Mutex::new(making.await?));
-                Ok(Reply::DONE.with_handle(objects.add(Rc::new(ImportObject { of, file }))?))
-            })
-        }
-        _ => return Ok(None),
-    }))
+calls! {
+    (of: &Rc<StoreObject>, scope, input) {
+        let store = of.store()?;
+        let (maker, at) = (Rc::clone(of), scope.clone());
+    }
+
+    exportTo { path: String, #[serde(default)] what: GivenWhat } -> Exported => {
+        let path = path_of(path, "the path of an export")?;
+        wait(scope.host.offload(async move {
+            let chosen = what.chosen(&store).await?;
+            export_to(&store.to_blocking(), &path, chosen.as_deref())
+        }))
+    };
+    export { #[serde(default)] what: GivenWhat } -> Made<()> => {
+        let beginning = scope.host.offload(async move {
+            let chosen = what.chosen(&store).await?;
+            export_pieces(store.to_blocking(), chosen)
+        });
+        wait(async move {
+            let pieces = Arc::new(Mutex::new(beginning.await?));
+            Made::new(&at, Rc::new(ExportObject { pieces }), &())
+        })
+    };
+    importFrom { path: String, #[serde(default)] strict: bool } -> Imported => {
+        let path = path_of(path, "the path of an archive")?;
+        wait(scope.host.offload(async move { import_from(&store.to_blocking(), &path, strict) }))
+    };
+    import {} -> Made<()> => {
+        let making = scope.host.offload(async move { Upload::create(std::env::temp_dir()) });
+        wait(async move {
+            let file = Arc::new(Mutex::new(making.await?));
+            Made::new(&at, Rc::new(ImportObject { of: maker, file }), &())
+        })
+    };
 }
 
-impl WhatArgument {
+impl GivenWhat {
     /// The sessions that are asked for; `None` for the whole store.
     async fn chosen(self, store: &Store) -> Result<Option<Vec<SessionId>>> {
         if self.sessions.is_none() && self.runs.is_none() {
@@ -403,19 +280,24 @@ impl Object for ExportObject {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        let pieces = Arc::clone(&self.pieces);
-        Ok(match input.method {
-            // No contents at the end.
-            "next" => Some(Answer::wait(scope.host.offload(async move {
-                let pieces = pieces
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
-                pieces.recv().map_or(Ok(Reply::bytes(Vec::new())), |piece| {
-                    piece.map(Reply::bytes)
-                })
-            }))),
-            _ => None,
-        })
+        calls_of_export::call(&self, scope, input)
+    }
+}
+
+pub(crate) mod calls_of_export {
+    use super::*;
+
+    calls! {
+        (of: &Rc<ExportObject>, scope, input) {}
+
+        // No contents at the end.
+        next {} -> Packed<()> => {
+            let pieces = Arc::clone(&of.pieces);
+            wait(scope.host.offload(async move {
+                let pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                pieces.recv().unwrap_or_else(|_| Ok(Vec::new())).map(Packed::new)
+            }))
+        };
     }
 }
 
@@ -425,31 +307,31 @@ impl Object for ImportObject {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        let store = self.of.store()?;
-        let file = Arc::clone(&self.file);
-        Ok(Some(match input.method {
-            "write" => {
-                let piece = input.data.to_vec();
-                Answer::wait(scope.host.offload(async move {
-                    file.lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .write(&piece)?;
-                    Ok(Reply::DONE)
-                }))
-            }
-            "finish" => {
-                let Finish { strict } = input.read()?;
-                Answer::wait(scope.host.offload(async move {
-                    let mut file = file
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    Reply::json(&ImportedReply::from(
-                        file.import(&store.to_blocking(), strict)?,
-                    ))
-                }))
-            }
-            _ => return Ok(None),
-        }))
+        calls_of_import::call(&self, scope, input)
+    }
+}
+
+pub(crate) mod calls_of_import {
+    use super::*;
+
+    calls! {
+        (of: &Rc<ImportObject>, scope, input) {
+            let store = of.of.store()?;
+            let file = Arc::clone(&of.file);
+        }
+
+        write {} -> () => {
+            let piece = input.data.to_vec();
+            wait(scope.host.offload(async move {
+                file.lock().unwrap_or_else(PoisonError::into_inner).write(&piece)
+            }))
+        };
+        finish { #[serde(default)] strict: bool } -> Imported => {
+            wait(scope.host.offload(async move {
+                let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+                file.import(&store.to_blocking(), strict)
+            }))
+        };
     }
 }
 

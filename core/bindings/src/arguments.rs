@@ -1,10 +1,10 @@
 //! [`Input`]: what a call was given, and reading it. All of it is hostile.
 
 use bytes::Bytes;
-use runlog::{Durability, RawJson};
-use serde::{Deserialize, de::DeserializeOwned};
+use runlog::RawJson;
+use serde::de::DeserializeOwned;
 
-use crate::{Failure, Result};
+use crate::{Failure, Result, names::told_in_javascript};
 
 /// What a call was given.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,8 @@ impl Input<'_> {
         } else {
             self.arguments
         };
-        runlog::contexts::read_json(text).map_err(|told| Failure::invalid(in_camel_case(&told)))
+        runlog::contexts::read_json(text)
+            .map_err(|told| Failure::invalid(told_in_javascript(&told)))
     }
 
     /// The contents as one JSON value, byte for byte.
@@ -50,78 +51,9 @@ impl Input<'_> {
     }
 }
 
-/// Gives the names of fields, in backticks, as JavaScript has them: `limit_ms` is `limitMs` there.
-fn in_camel_case(message: &str) -> String {
-    let parts = message.split('`').enumerate().map(|(place, part)| {
-        // Every other part stands in backticks. A name that begins with a line is somebody's own.
-        let is_ours = place % 2 == 1
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        if !is_ours || part.starts_with('_') {
-            return part.to_owned();
-        }
-        let mut words = part.split('_');
-        let first = words.next().unwrap_or_default().to_owned();
-        words.fold(first, |name, word| {
-            let (head, rest) = word.split_at(word.len().min(1));
-            name + &head.to_ascii_uppercase() + rest
-        })
-    });
-    parts.collect::<Vec<_>>().join("`")
-}
-
-/// How durable an append is: `"sync"`, `"os"`, or `{"intervalMs": 100}`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    expecting = "\"sync\", \"os\", or { intervalMs }"
-)]
-pub(crate) enum DurabilityArgument {
-    Sync,
-    Os,
-    #[serde(untagged)]
-    Interval(Interval),
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Interval {
-    interval_ms: u32,
-}
-
-impl From<DurabilityArgument> for Durability {
-    fn from(argument: DurabilityArgument) -> Self {
-        match argument {
-            DurabilityArgument::Sync => Self::Sync,
-            DurabilityArgument::Os => Self::Os,
-            DurabilityArgument::Interval(interval) => Self::Interval(interval.interval_ms),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durability_has_three_forms() {
-        let read =
-            |text: &str| serde_json::from_str::<DurabilityArgument>(text).map(Durability::from);
-        assert_eq!(read(r#""sync""#).unwrap(), Durability::Sync);
-        assert_eq!(read(r#""os""#).unwrap(), Durability::Os);
-        assert_eq!(
-            read(r#"{"intervalMs":7}"#).unwrap(),
-            Durability::Interval(7)
-        );
-        assert!(read(r#""never""#).is_err());
-    }
-
-    #[test]
-    fn names_of_fields_are_told_as_javascript_has_them() {
-        let told = in_camel_case("`user_id` and `__own_x`, \"a_b\", `x`: `created_at_ms`");
-        assert_eq!(told, "`userId` and `__own_x`, \"a_b\", `x`: `createdAtMs`");
-    }
 
     #[test]
     fn contents_that_are_too_short_are_refused() {

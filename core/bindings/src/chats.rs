@@ -1,444 +1,145 @@
-//! Chats: sessions as their users see them, with messages and steps. Their JSON has the names of the model.
+//! Chats: sessions as their users see them, with messages and steps.
 
 use std::rc::Rc;
 
 use runlog::{
-    RawJson,
+    Page, RawJson,
     chats::{
-        Chat, ChatFilter, ChatMessage, ImportOptions, ImportReport, ListSteps, MessageFilter,
-        NewRequest, ResumeAction, Resumption, Step, StepStatus, StepType, Table, Updates,
+        Chat, ChatFilter, ChatList, ChatMessage, ImportOptions, ImportReport, ListSteps,
+        MessageFilter, NewRequest, ResumeAction, Resumption, StackLevel, Step, Table,
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{
-    Reply, Result,
+    Failure, Result,
+    answers::{Made, wait, write},
     arguments::Input,
+    calls::calls,
+    given::{Given, GivenUpdates},
     object::{Object, Scope},
-    requests::RequestObject,
+    requests::{RequestObject, RequestPlace},
     store::StoreObject,
     tasks::Answer,
 };
 
 /// How an interrupted request goes on.
-struct ResumptionObject {
+pub(crate) struct ResumptionObject {
     of: Rc<StoreObject>,
     resumption: Resumption,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfChat {
-    chat: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ResumeChat {
-    chat: String,
-    request_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ById {
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Update {
-    id: String,
-    updates: Updates,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Save<T> {
-    chat: String,
-    messages: Vec<T>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SaveSteps {
-    steps: Vec<Step>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Get {
-    chat: String,
-    #[serde(default)]
-    filter: MessageFilter,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    chat: String,
-    #[serde(default)]
-    filter: StepsArgument,
-}
-
-/// Which steps of a chat to list.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StepsArgument {
-    request_id: Option<String>,
-    stack_id: Option<String>,
-    #[serde(rename = "type")]
-    step_type: Option<StepType>,
-    status: Option<StepStatus>,
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
-impl StepsArgument {
-    fn options(self) -> ListSteps {
-        let Self {
-            request_id,
-            stack_id,
-            step_type,
-            status,
-            limit,
-            cursor,
-        } = self;
-        let limit = limit.unwrap_or(ListSteps::default().limit);
-        ListSteps {
-            request_id,
-            stack_id,
-            step_type,
-            status,
-            limit,
-            cursor,
-        }
-    }
-}
-
+/// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which place of
+/// the call stack.
 #[derive(Serialize)]
-struct StepsReply<'a> {
-    steps: &'a [Step],
-    next: Option<&'a str>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Redact {
-    id: String,
-    reason: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Delete {
-    chat: String,
-    ids: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Begin {
-    chat: String,
-    assistant_id: String,
-    request_id: Option<String>,
-    stack_id: Option<String>,
-    message: ChatMessage,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CompleteDelegate {
-    chat: String,
-    stack: String,
-    output: RawJson,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Complete {
-    output: RawJson,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Import {
-    lines: String,
-}
-
-/// How an interrupted request goes on.
-#[derive(Serialize)]
-struct ResumptionReply<'a> {
-    step: &'a Step,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ResumptionParts"))]
+struct Interrupted {
+    /// The step that was cut off: its assistant goes on, with its input.
+    step: Step,
+    /// The space as it was when the step began.
     space: RawJson,
-    action: &'static str,
+    /// What to do with the step.
+    action: ResumeAction,
+    /// Whether it isn't the root's.
     nested: bool,
-    stack: Vec<LevelReply<'a>>,
+    /// The call stack, from the root to the node of the step.
+    stack: Vec<StackLevel>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LevelReply<'a> {
-    stack_id: &'a str,
-    assistant_id: &'a str,
-    steps: &'a [Step],
-    waiting: Option<&'a Step>,
-}
-
-#[derive(Serialize)]
-struct ImportReply {
-    imported: usize,
-    chats: usize,
-    skipped: usize,
-    issues: Vec<IssueReply>,
-}
-
-#[derive(Serialize)]
-struct IssueReply {
-    line: usize,
-    what: String,
-}
-
-impl From<ImportReport> for ImportReply {
-    fn from(report: ImportReport) -> Self {
-        let ImportReport {
-            imported,
-            chats,
-            skipped,
-            issues,
-        } = report;
-        let issues = issues.into_iter().map(|issue| IssueReply {
-            line: issue.line,
-            what: issue.what,
-        });
-        Self {
-            imported,
-            chats,
-            skipped,
-            issues: issues.collect(),
-        }
-    }
-}
-
-fn action_name(action: ResumeAction) -> &'static str {
-    match action {
-        ResumeAction::Start => "start",
-        ResumeAction::Restart => "restart",
-        ResumeAction::Retry => "retry",
-        ResumeAction::Continue => "continue",
-    }
-}
-
-fn resumption_reply(
+fn interrupted(
     of: Rc<StoreObject>,
     scope: &Scope,
-    resumption: Option<Resumption>,
-) -> Result<Reply> {
-    let Some(resumption) = resumption else {
-        return Reply::json(&());
-    };
-    let levels = resumption.stack.iter().map(|level| LevelReply {
-        stack_id: &level.stack_id,
-        assistant_id: &level.assistant_id,
-        steps: &level.steps,
-        waiting: level.waiting.as_ref(),
-    });
-    let reply = Reply::json(&ResumptionReply {
-        step: &resumption.step,
+    resumption: Resumption,
+) -> Result<Made<Interrupted>> {
+    let told = Interrupted {
+        step: resumption.step.clone(),
         space: resumption.space.snapshot(),
-        action: action_name(resumption.action()),
+        action: resumption.action(),
         nested: resumption.is_nested(),
-        stack: levels.collect(),
-    })?;
-    Ok(reply.with_handle(
-        scope
-            .objects
-            .add(Rc::new(ResumptionObject { of, resumption }))?,
-    ))
+        stack: resumption.stack.clone(),
+    };
+    Made::new(scope, Rc::new(ResumptionObject { of, resumption }), &told)
 }
 
-/// Answers a call about chats.
-pub(crate) fn call(
-    of: &Rc<StoreObject>,
-    scope: &Scope,
-    input: Input<'_>,
-) -> Result<Option<Answer>> {
-    let chats = of.store()?.chats();
-    Ok(Some(match input.method {
-        "createChat" => {
-            let chat: Chat = input.read()?;
-            Answer::write(async move { Reply::json(&chats.create_chat(chat).await?) })
-        }
-        "getChat" => {
-            let OfChat { chat } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_chat(&chat).await?) })
-        }
-        "updateChat" => {
-            let Update { id, updates } = input.read()?;
-            Answer::write(async move { Reply::json(&chats.update_chat(&id, &updates).await?) })
-        }
-        "deleteChat" => {
-            let OfChat { chat } = input.read()?;
-            Answer::write(async move {
-                chats.delete_chat(&chat).await?;
-                Ok(Reply::DONE)
-            })
-        }
-        "listChats" => {
-            let filter: ChatFilter = input.read()?;
-            of.offload(async move { Reply::json(&chats.list_chats(&filter).await?) })
-        }
-        "saveMessages" => {
-            let Save::<ChatMessage> { chat, messages } = input.read()?;
-            Answer::write(async move { Reply::json(&chats.save_messages(&chat, messages).await?) })
-        }
-        "getChatMessages" => {
-            let Get { chat, filter } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_messages(&chat, &filter).await?) })
-        }
-        // What is found by its id alone may have to be looked for in every chat.
-        "updateMessage" => {
-            let Update { id, updates } = input.read()?;
-            of.offload(async move { Reply::json(&chats.update_message(&id, &updates).await?) })
-        }
-        "redactMessage" => {
-            let Redact { id, reason } = input.read()?;
-            of.offload(async move {
-                chats.redact_message(&id, &reason).await?;
-                Ok(Reply::DONE)
-            })
-        }
-        "deleteMessages" => {
-            let Delete { chat, ids } = input.read()?;
-            Answer::write(async move {
-                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                chats.delete_messages(&chat, &ids).await?;
-                Ok(Reply::DONE)
-            })
-        }
-        "saveSteps" => {
-            let SaveSteps { steps } = input.read()?;
-            Answer::write(async move { Reply::json(&chats.save_steps(steps).await?) })
-        }
-        "updateStep" => {
-            let Update { id, updates } = input.read()?;
-            of.offload(async move { Reply::json(&chats.update_step(&id, &updates).await?) })
-        }
-        "getSteps" => {
-            let ById { id } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_steps(&id).await?) })
-        }
-        "listSteps" => {
-            let List { chat, filter } = input.read()?;
-            let options = filter.options();
-            of.offload(async move {
-                let page = chats.list_steps(&chat, &options).await?;
-                Reply::json(&StepsReply {
-                    steps: &page.items,
-                    next: page.next.as_deref(),
-                })
-            })
-        }
-        "getLastIncompleteStep" => {
-            let OfChat { chat } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_last_incomplete_step(&chat).await?) })
-        }
-        "getStepsByStackId" => {
-            let ById { id } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_steps_by_stack_id(&id).await?) })
-        }
-        "getStackPath" => {
-            let ById { id } = input.read()?;
-            of.offload(async move { Reply::json(&chats.get_stack_path(&id).await?) })
-        }
-        "beginRequest" => {
-            let Begin {
-                chat,
-                assistant_id,
-                request_id,
-                stack_id,
-                message,
-            } = input.read()?;
-            let new = NewRequest {
-                request_id,
-                assistant_id,
-                stack_id,
-            };
-            let (of, scope) = (Rc::clone(of), scope.clone());
-            Answer::write(async move {
-                RequestObject::reply(of, &scope, chats.begin_request(&chat, new, message).await?)
-            })
-        }
-        "resumeChat" => {
-            let ResumeChat { chat, request_id } = input.read()?;
-            let (of, scope) = (Rc::clone(of), scope.clone());
-            let resuming = of.run_blocking(async move {
-                Ok(match request_id {
-                    None => chats.resume(&chat).await?,
-                    Some(request_id) => chats
-                        .resume_request(&request_id)
-                        .await?
-                        .filter(|it| it.step.chat_id == chat),
-                })
-            });
-            Answer::wait(async move { resumption_reply(of, &scope, resuming.await?) })
-        }
-        "dismiss" => {
-            let ById { id } = input.read()?;
-            of.offload(async move { Reply::json(&chats.dismiss(&id).await?) })
-        }
-        "completeDelegate" => {
-            let CompleteDelegate {
-                chat,
-                stack,
-                output,
-            } = input.read()?;
-            Answer::write(async move {
-                Reply::json(&chats.complete_delegate(&chat, &stack, &output).await?)
-            })
-        }
-        "importAgentChat" => {
-            let Import { lines } = input.read()?;
-            of.offload(async move {
-                Reply::json(&ImportReply::from(
-                    chats
-                        .import_table(Table::Chat, &lines, ImportOptions::default())
-                        .await?,
-                ))
-            })
-        }
-        "importAgentMessage" => {
-            let Import { lines } = input.read()?;
-            of.offload(async move {
-                Reply::json(&ImportReply::from(
-                    chats
-                        .import_table(Table::Message, &lines, ImportOptions::default())
-                        .await?,
-                ))
-            })
-        }
-        "importAgentStep" => {
-            let Import { lines } = input.read()?;
-            of.offload(async move {
-                Reply::json(&ImportReply::from(
-                    chats
-                        .import_table(Table::Step, &lines, ImportOptions::default())
-                        .await?,
-                ))
-            })
-        }
-        "importAgentHistory" => {
-            let Import { lines } = input.read()?;
-            of.offload(async move {
-                Reply::json(&ImportReply::from(
-                    chats
-                        .import_table(Table::History, &lines, ImportOptions::default())
-                        .await?,
-                ))
-            })
-        }
-        _ => return Ok(None),
-    }))
+fn inner<T>(given: Vec<Given<T>>) -> Vec<T> {
+    given.into_iter().map(|item| item.0).collect()
+}
+
+calls! {
+    (of: &Rc<StoreObject>, scope, input) {
+        let chats = of.store()?.chats();
+        let (maker, scope) = (Rc::clone(of), scope.clone());
+    }
+
+    createChat(chat: Given<Chat>) -> Chat => write(async move { chats.create_chat(chat.0).await });
+    getChat { chat: String } -> Chat =>
+        of.read(async move { chats.get_chat(&chat).await });
+    updateChat { id: String, updates: GivenUpdates<Chat> } -> Chat =>
+        write(async move { chats.update_chat(&id, &updates.updates).await });
+    deleteChat { chat: String } -> () =>
+        write(async move { chats.delete_chat(&chat).await.map(drop) });
+    listChats(filter: ChatFilter) -> ChatList =>
+        of.read(async move { chats.list_chats(&filter).await });
+    saveMessages { chat: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
+        write(async move { chats.save_messages(&chat, inner(messages)).await });
+    getChatMessages { chat: String, #[serde(default)] filter: MessageFilter }
+        -> Vec<ChatMessage> =>
+        of.read(async move { chats.get_messages(&chat, &filter).await });
+    // What is found by its id alone may have to be looked for in every chat.
+    updateMessage { id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
+        of.read(async move { chats.update_message(&id, &updates.updates).await });
+    redactMessage { id: String, reason: String } -> () =>
+        of.read(async move { chats.redact_message(&id, &reason).await.map(drop) });
+    deleteMessages { chat: String, ids: Vec<String> } -> () =>
+        write(async move {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            chats.delete_messages(&chat, &ids).await.map(drop)
+        });
+    saveSteps { steps: Vec<Given<Step>> } -> Vec<Step> =>
+        write(async move { chats.save_steps(inner(steps)).await });
+    updateStep { id: String, updates: GivenUpdates<Step> } -> Step =>
+        of.read(async move { chats.update_step(&id, &updates.updates).await });
+    getSteps { id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&id).await });
+    listSteps { chat: String, #[serde(default)] filter: ListSteps } -> Page<Step> =>
+        of.read(async move { chats.list_steps(&chat, &filter).await });
+    getLastIncompleteStep { chat: String } -> Option<Step> =>
+        of.read(async move { chats.get_last_incomplete_step(&chat).await });
+    getStepsByStackId { id: String } -> Vec<Step> =>
+        of.read(async move { chats.get_steps_by_stack_id(&id).await });
+    getStackPath { id: String } -> Vec<String> =>
+        of.read(async move { chats.get_stack_path(&id).await });
+    beginRequest { chat: String, request: NewRequest, message: Given<ChatMessage> }
+        -> Made<RequestPlace> =>
+        write(async move {
+            RequestObject::made(maker, &scope, chats.begin_request(&chat, request, message.0).await?)
+        });
+    resumeChat { chat: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {
+        let resuming = of.run_blocking(async move {
+            match request_id {
+                None => chats.resume(&chat).await,
+                Some(request_id) => {
+                    let found = chats.resume_request(&request_id).await?;
+                    Ok(found.filter(|it| it.step.chat_id == chat))
+                }
+            }
+        });
+        wait(async move {
+            let found = resuming.await?.map(|found| interrupted(maker, &scope, found));
+            Made::optional(found.transpose()?)
+        })
+    };
+    dismiss { id: String } -> Vec<Step> => of.read(async move { chats.dismiss(&id).await });
+    completeDelegate { chat: String, stack: String, output: RawJson } -> Step =>
+        write(async move { chats.complete_delegate(&chat, &stack, &output).await });
+    importAgentChat { lines: String } -> ImportReport =>
+        of.read(async move { chats.import_table(Table::Chat, &lines, ImportOptions::default()).await });
+    importAgentMessage { lines: String } -> ImportReport =>
+        of.read(async move { chats.import_table(Table::Message, &lines, ImportOptions::default()).await });
+    importAgentStep { lines: String } -> ImportReport =>
+        of.read(async move { chats.import_table(Table::Step, &lines, ImportOptions::default()).await });
+    importAgentHistory { lines: String } -> ImportReport =>
+        of.read(async move { chats.import_table(Table::History, &lines, ImportOptions::default()).await });
 }
 
 impl Object for ResumptionObject {
@@ -447,20 +148,28 @@ impl Object for ResumptionObject {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        let chats = self.of.store()?.chats();
-        let scope = scope.clone();
-        Ok(Some(match input.method {
-            "goOn" => Answer::write(async move {
-                let request = chats.go_on(&self.resumption).await?;
-                RequestObject::reply(Rc::clone(&self.of), &scope, request)
-            }),
-            "complete" => {
-                let Complete { output } = input.read()?;
-                Answer::write(async move {
-                    Reply::json(&chats.complete_resumed(&self.resumption, &output).await?)
-                })
-            }
-            _ => return Ok(None),
-        }))
+        calls_of_resumption::call(&self, scope, input)
+    }
+}
+
+pub(crate) mod calls_of_resumption {
+    use super::*;
+
+    calls! {
+        (of: &Rc<ResumptionObject>, scope, input) {
+            let chats = of.of.store()?.chats();
+            let (of, scope) = (Rc::clone(of), scope.clone());
+        }
+
+        goOn {} -> Made<RequestPlace> =>
+            write(async move {
+                let request = chats.go_on(&of.resumption).await?;
+                RequestObject::made(Rc::clone(&of.of), &scope, request)
+            });
+        complete { output: RawJson } -> Vec<Step> =>
+            write(async move {
+                let done = chats.complete_resumed(&of.resumption, &output).await;
+                done.map_err(Failure::from)
+            });
     }
 }

@@ -10,6 +10,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// An error as JavaScript gets it: a code in snake_case that says what to do, a message, and what it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// The name of the [`ErrorKind`], or `internal` for a fault of Runlog's own.
     pub code: &'static str,

@@ -3,18 +3,20 @@
 use std::rc::Rc;
 
 use runlog::{
-    Durability, RawJson, RunId,
+    Durability, Page, RawJson, RunId, durability,
     flows::{
-        FlowRun, ListFlows, Playback, PlaybackOptions, RecordedEvent, Resumed, RunSnapshot,
-        RuntimeCommand, RuntimeEvent, Speed,
+        FlowRun, FlowSummary, ListFlows, Playback, PlaybackOptions, RecordedEvent, Resumed,
+        RunSnapshot, RuntimeCommand, RuntimeEvent,
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::Mutex;
 
 use crate::{
-    Reply, Result,
-    arguments::{DurabilityArgument, Input},
+    Failure, Result,
+    answers::{IntoReply, Made, Packed, Told, wait, write},
+    arguments::Input,
+    calls::calls,
     flow_records::RecordQueue,
     object::{Object, Scope},
     packed::Contents,
@@ -40,210 +42,91 @@ pub(crate) struct PlaybackObject {
     playback: Mutex<Playback>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Create {
-    run: Option<RunId>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Resume {
-    run: RunId,
-    message: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Record {
-    lengths: Vec<usize>,
-    durability: Option<DurabilityArgument>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StartAgent {
-    node_id: String,
-    session_id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct FinishNode {
-    node_id: String,
-    output: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct TakeInbox {
-    run_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Play {
-    run: RunId,
-    first: Option<u64>,
-    last: Option<u64>,
-    #[serde(default)]
-    types: Vec<String>,
-    /// How many times as fast as recorded; 0 for at once.
-    #[serde(default)]
-    speed: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct List {
-    status: Option<String>,
-    parent_run_id: Option<RunId>,
-    #[serde(default)]
-    resumable: bool,
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Of {
-    run: RunId,
-}
-
+/// A flow, and what it goes on with where it was resumed.
 #[derive(Serialize)]
-struct FlowReply<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct FlowState {
     run: RunId,
-    state: &'a RunSnapshot,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    state: RunSnapshot,
     resumed: Option<Resumed>,
 }
 
+/// The commands that were taken from a flow's inbox, and its state then.
 #[derive(Serialize)]
-struct InboxReply<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Taken {
     taken: Vec<RuntimeCommand>,
-    state: &'a RunSnapshot,
+    state: RunSnapshot,
 }
 
 /// An event that is played back, without its JSON: delay in milliseconds, sequence, position, when it was recorded,
 /// length.
 #[derive(Serialize)]
-struct EventHead(f64, u64, u64, u64, usize);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct PlayedHead(f64, u64, u64, u64, usize);
 
-fn flow_reply(
+fn made(
     of: Rc<StoreObject>,
     scope: &Scope,
     flow: FlowRun,
     resumed: Option<Resumed>,
-) -> Result<Reply> {
-    let reply = Reply::json(&FlowReply {
+) -> Result<Made<FlowState>> {
+    let told = FlowState {
         run: flow.run_id(),
-        state: flow.state(),
+        state: flow.state().clone(),
         resumed,
-    })?;
-    let flow = Rc::new(Mutex::new(flow));
-    Ok(reply.with_handle(scope.objects.add(Rc::new(FlowObject {
+    };
+    let object = FlowObject {
         of,
-        flow,
+        flow: Rc::new(Mutex::new(flow)),
         records: Rc::default(),
-    }))?))
+    };
+    Made::new(scope, Rc::new(object), &told)
 }
 
-/// Answers a call about flows.
-pub(crate) fn call(
-    of: &Rc<StoreObject>,
-    scope: &Scope,
-    input: Input<'_>,
-) -> Result<Option<Answer>> {
-    let store = of.store()?;
-    let (of, scope) = (Rc::clone(of), scope.clone());
-    Ok(Some(match input.method {
-        "createFlow" => {
-            let Create { run } = input.read()?;
-            Answer::write(async move {
-                flow_reply(of, &scope, FlowRun::create(&store, run).await?, None)
-            })
-        }
-        "resumeFlow" => {
-            let Resume { run, message } = input.read()?;
-            let resuming = of.run_blocking(async move {
-                Ok(FlowRun::resume(&store, run, message.as_deref()).await?)
-            });
-            Answer::wait(async move {
-                let (flow, resumed) = resuming.await?;
-                flow_reply(of, &scope, flow, Some(resumed))
-            })
-        }
-        "listFlows" => {
-            let List {
-                status,
-                parent_run_id,
-                resumable,
-                limit,
-                cursor,
-            } = input.read()?;
-            let limit = limit.unwrap_or(ListFlows::default().limit);
-            let options = ListFlows {
-                status,
-                parent_run_id,
-                resumable,
-                limit,
-                cursor,
-            };
-            of.offload(async move { Reply::json(&store.flows().list(&options).await?) })
-        }
-        "getFlow" => {
-            let Of { run } = input.read()?;
-            of.offload(async move { Reply::json(&store.flows().get(run).await?) })
-        }
-        "playback" => {
-            let Play {
-                run,
-                first,
-                last,
-                types,
-                speed,
-            } = input.read()?;
-            let speed = if speed == 0.0 {
-                Speed::AtOnce
-            } else {
-                Speed::Multiple(speed)
-            };
-            let options = PlaybackOptions {
-                first: first.unwrap_or(1),
-                last,
-                types,
-                speed,
-            };
-            let opening =
-                of.run_blocking(async move { Ok(Playback::new(&store, run, options).await?) });
-            Answer::wait(async move {
-                let playback = opening.await?;
-                let reply = Reply::json(&playback.snapshot())?;
-                let object = PlaybackObject {
-                    of,
-                    playback: Mutex::new(playback),
-                };
-                Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
-            })
-        }
-        _ => return Ok(None),
-    }))
+calls! {
+    (of: &Rc<StoreObject>, scope, input) {
+        let store = of.store()?;
+        let (maker, scope) = (Rc::clone(of), scope.clone());
+    }
+
+    createFlow { run: Option<RunId> } -> Made<FlowState> =>
+        write(async move { made(maker, &scope, FlowRun::create(&store, run).await?, None) });
+    resumeFlow { run: RunId, message: Option<String> } -> Made<FlowState> => {
+        let resuming = of.run_blocking(async move {
+            FlowRun::resume(&store, run, message.as_deref()).await
+        });
+        wait(async move {
+            let (flow, resumed) = resuming.await?;
+            made(maker, &scope, flow, Some(resumed))
+        })
+    };
+    listFlows(options: ListFlows) -> Page<FlowSummary> =>
+        of.read(async move { store.flows().list(&options).await });
+    getFlow { run: RunId } -> Option<FlowSummary> =>
+        of.read(async move { store.flows().get(run).await });
+    playback { run: RunId, #[serde(default)] options: PlaybackOptions } -> Made<Option<RunSnapshot>> => {
+        let opening = of.run_blocking(async move {
+            Playback::new(&store, run, options).await
+        });
+        wait(async move {
+            let playback = opening.await?;
+            let snapshot = playback.snapshot().cloned();
+            let object = PlaybackObject { of: maker, playback: Mutex::new(playback) };
+            Made::new(&scope, Rc::new(object), &snapshot)
+        })
+    };
 }
 
 impl FlowObject {
     /// An answer that needs the flow to itself.
-    fn with<T>(
+    fn with<T: IntoReply + 'static>(
         &self,
-        work: impl AsyncFnOnce(&mut FlowRun) -> Result<T> + 'static,
-        reply: impl FnOnce(T, &FlowRun) -> Result<Reply> + 'static,
-    ) -> Answer {
+        work: impl AsyncFnOnce(&mut FlowRun) -> runlog::Result<T> + 'static,
+    ) -> Told<T> {
         let flow = Rc::clone(&self.flow);
         self.records.end_turn();
-        Answer::write(async move {
-            let mut flow = flow.lock().await;
-            let done = work(&mut flow).await?;
-            reply(done, &flow)
-        })
+        write(async move { work(&mut *flow.lock().await).await })
     }
 }
 
@@ -258,99 +141,97 @@ fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     *flow.state_mut() = RunSnapshot { inbox, ..state };
 }
 
-fn state_reply((): (), flow: &FlowRun) -> Result<Reply> {
-    Reply::json(flow.state())
-}
-
 impl Object for FlowObject {
     fn name(&self) -> &'static str {
         "a flow"
     }
 
-    fn call(self: Rc<Self>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         self.of.store()?;
-        Ok(Some(match input.method {
-            "record" => {
-                let Record {
-                    lengths,
-                    durability,
-                } = input.read()?;
-                let json = input.json_list(&lengths)?;
-                let events = json
-                    .into_iter()
-                    .map(RuntimeEvent::of_json)
-                    .collect::<std::result::Result<Vec<_>, _>>();
-                let events = events?;
-                let durability = durability.map(Durability::from);
-                let (flow, records) = (Rc::clone(&self.flow), Rc::clone(&self.records));
-                let answer = records.add(events, durability);
-                Answer::write(async move {
-                    let mut flow = flow.lock().await;
-                    Reply::json(&records.record(&mut flow, answer).await?)
-                })
+        calls_of_flow::call(&self, scope, input)
+    }
+}
+
+pub(crate) mod calls_of_flow {
+    use super::*;
+
+    calls! {
+        (of: &Rc<FlowObject>, _scope, input) {}
+
+        record {
+            lengths: Vec<usize>,
+            #[serde(default, deserialize_with = "durability::deserialize")]
+            #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
+            durability: Option<Durability>,
+        } -> u64 => {
+            let json = input.json_list(&lengths)?;
+            let events = json.into_iter().map(RuntimeEvent::of_json);
+            let events = events.collect::<std::result::Result<Vec<_>, _>>()?;
+            let (flow, records) = (Rc::clone(&of.flow), Rc::clone(&of.records));
+            let answer = records.add(events, durability);
+            write(async move { records.record(&mut *flow.lock().await, answer).await })
+        };
+        saveSnapshot {} -> RunSnapshot => {
+            let state = state_of(input)?;
+            of.with(async move |flow| {
+                replace(flow, state);
+                flow.save_snapshot().await?;
+                Ok(flow.state().clone())
+            })
+        };
+        startAgent { node_id: String, session_id: String } -> RunSnapshot => {
+            let state = state_of(input)?;
+            of.with(async move |flow| {
+                replace(flow, state);
+                flow.start_agent(&node_id, &session_id).await?;
+                Ok(flow.state().clone())
+            })
+        };
+        finishNode { node_id: String, output: serde_json::Value } -> RunSnapshot => {
+            let state = state_of(input)?;
+            of.with(async move |flow| {
+                replace(flow, state);
+                flow.finish_node(&node_id, output).await?;
+                Ok(flow.state().clone())
+            })
+        };
+        command {} -> RunSnapshot => {
+            let command: RawJson = input.json()?;
+            of.with(async move |flow| {
+                flow.command(&command).await?;
+                Ok(flow.state().clone())
+            })
+        };
+        takeInbox { run_id: Option<String> } -> Taken =>
+            of.with(async move |flow| {
+                let taken = match run_id {
+                    Some(run) => flow.take_inbox(&run),
+                    None => flow.take_own_inbox(),
+                };
+                Ok(Taken { taken, state: flow.state().clone() })
+            });
+    }
+}
+
+impl PlaybackObject {
+    /// One page after the other. One that can't be read, or that nobody waits for any more, is still to come.
+    async fn next_page(&self) -> Result<Packed<Vec<PlayedHead>>> {
+        let mut playback = self.playback.lock().await;
+        let mut reading = playback.clone();
+        let reading = async move {
+            let (mut page, mut bytes) = (Vec::new(), 0);
+            while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
+                let Some((delay, event)) = reading.next_event().await? else {
+                    break;
+                };
+                bytes += event.event.json.as_bytes().len();
+                page.push((delay.as_secs_f64() * 1000.0, event));
             }
-            "saveSnapshot" => {
-                let state = state_of(input)?;
-                self.with(
-                    async move |flow| {
-                        replace(flow, state);
-                        Ok(flow.save_snapshot().await?)
-                    },
-                    state_reply,
-                )
-            }
-            "startAgent" => {
-                let (
-                    state,
-                    StartAgent {
-                        node_id,
-                        session_id,
-                    },
-                ) = (state_of(input)?, input.read()?);
-                self.with(
-                    async move |flow| {
-                        replace(flow, state);
-                        Ok(flow.start_agent(&node_id, &session_id).await?)
-                    },
-                    state_reply,
-                )
-            }
-            "finishNode" => {
-                let (state, FinishNode { node_id, output }) = (state_of(input)?, input.read()?);
-                self.with(
-                    async move |flow| {
-                        replace(flow, state);
-                        Ok(flow.finish_node(&node_id, output).await?)
-                    },
-                    state_reply,
-                )
-            }
-            "command" => {
-                let command: RawJson = input.json()?;
-                self.with(
-                    async move |flow| Ok(flow.command(&command).await?),
-                    state_reply,
-                )
-            }
-            "takeInbox" => {
-                let TakeInbox { run_id } = input.read()?;
-                self.with(
-                    async move |flow| {
-                        Ok(match run_id {
-                            Some(run) => flow.take_inbox(&run),
-                            None => flow.take_own_inbox(),
-                        })
-                    },
-                    |taken, flow| {
-                        Reply::json(&InboxReply {
-                            taken,
-                            state: flow.state(),
-                        })
-                    },
-                )
-            }
-            _ => return Ok(None),
-        }))
+            Ok::<_, Failure>((reading, page))
+        };
+        let (read, page) = self.of.run_blocking(reading).await?;
+        *playback = read;
+        pack_played(&page)
     }
 }
 
@@ -359,42 +240,29 @@ impl Object for PlaybackObject {
         "a playback"
     }
 
-    fn call(self: Rc<Self>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         self.of.store()?;
-        if input.method != "nextPage" {
-            return Ok(None);
-        }
-        Ok(Some(Answer::wait(async move {
-            // One page after the other. One that can't be read, or that nobody waits for any more, is still to come.
-            let mut playback = self.playback.lock().await;
-            let mut reading = playback.clone();
-            let (read, page) = self
-                .of
-                .run_blocking(async move {
-                    let (mut page, mut bytes) = (Vec::new(), 0);
-                    while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
-                        let Some((delay, event)) = reading.next_event().await? else {
-                            break;
-                        };
-                        bytes += event.event.json.as_bytes().len();
-                        page.push((delay.as_secs_f64() * 1000.0, event));
-                    }
-                    Ok((reading, page))
-                })
-                .await?;
-            *playback = read;
-            Ok(Reply::bytes(pack_played(&page)?))
-        })))
+        calls_of_playback::call(&self, scope, input)
     }
 }
 
-fn pack_played(page: &[(f64, RecordedEvent)]) -> Result<Vec<u8>> {
+pub(crate) mod calls_of_playback {
+    use super::*;
+
+    calls! {
+        (of: &Rc<PlaybackObject>, _scope, input) { let of = Rc::clone(of); }
+
+        nextPage {} -> Packed<Vec<PlayedHead>> => wait(async move { of.next_page().await });
+    }
+}
+
+fn pack_played(page: &[(f64, RecordedEvent)]) -> Result<Packed<Vec<PlayedHead>>> {
     let mut contents = Contents::new();
-    let heads: Vec<EventHead> = page
+    let heads: Vec<PlayedHead> = page
         .iter()
         .map(|(delay, recorded)| {
             let length = contents.add(recorded.event.json.as_bytes());
-            EventHead(
+            PlayedHead(
                 *delay,
                 recorded.sequence,
                 recorded.position,
@@ -403,5 +271,5 @@ fn pack_played(page: &[(f64, RecordedEvent)]) -> Result<Vec<u8>> {
             )
         })
         .collect();
-    contents.pack(&heads)
+    contents.packed(&heads)
 }

@@ -188,7 +188,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::{SharedStore, StoreObject};
+    use crate::{
+        open_store::OpenStore,
+        store::{SharedStore, StoreObject},
+    };
 
     /// Reads and writes, and has no maintenance.
     struct Plain(Embedded);
@@ -218,7 +221,7 @@ mod tests {
             store: Store::with_backend(Arc::new(Plain(embedded))),
             in_memory: true,
         };
-        let object = Rc::new(StoreObject::new(shared, host, true));
+        let object = Rc::new(OpenStore(Rc::new(StoreObject::new(shared, host, true))));
         let store = hub.scope.objects.add(object).unwrap();
         done(&mut hub, store, "createSession", r#"{"title":"Trip"}"#).unwrap();
         let listed = done(&mut hub, store, "listSessions", "{}").unwrap();

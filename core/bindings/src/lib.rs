@@ -8,18 +8,23 @@
 //! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
 
 mod agents;
+mod answers;
 mod appends;
 #[cfg(not(target_family = "wasm"))]
 mod archives;
 mod arguments;
+mod calls;
 mod chats;
 mod contexts;
 mod failure;
 mod flow_records;
 mod flows;
+mod given;
 mod host;
 mod hub;
+mod names;
 mod object;
+mod open_store;
 mod orchestrator;
 mod packed;
 mod recorder;
@@ -29,14 +34,22 @@ mod requests;
 mod root;
 mod run_context;
 mod runs;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod sessions;
 mod space;
+mod spawn;
 mod store;
 mod streams;
+#[cfg(feature = "schema")]
+mod tables;
 mod tasks;
 mod watched;
+mod written;
 
 pub use failure::{Failure, Result};
 pub use host::{Host, Work};
 pub use hub::{Answers, Hub, Started};
 pub use reply::Reply;
+#[cfg(feature = "schema")]
+pub use tables::all_calls;

@@ -10,26 +10,27 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, InstanceId, Orchestrator, Run, RunId, SessionId,
+    AgentDefinition, Orchestrator, Run, RunId,
     agents::{
-        Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle,
-        SpawnRequest, SpawnResult, StartAgent, StartPlace,
+        Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle, SpawnResult,
+        StartAgent,
     },
-    contexts::{ToolStyle, read_value},
+    runs::ResumeOptions,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::{
     Failure, Reply, Result,
+    answers::{Made, known, wait, write},
     arguments::Input,
+    calls::calls,
     object::{Object, Scope},
     remote::{Ask, EventLoop, Remote},
     run_context::RunContextObject,
-    runs::ResumeArgument,
-    sessions::NewSessionArgument,
     space,
+    spawn::spawn_requests,
     store::StoreObject,
     tasks::Answer,
 };
@@ -37,7 +38,7 @@ use crate::{
 static LAST_ORCHESTRATOR: AtomicU64 = AtomicU64::new(0);
 
 /// Starts agents, stops them, and goes on with them.
-struct OrchestratorObject {
+pub(crate) struct OrchestratorObject {
     of: Rc<StoreObject>,
     orchestrator: Orchestrator,
     remote: Arc<Remote>,
@@ -45,7 +46,7 @@ struct OrchestratorObject {
 }
 
 /// A run that was started.
-struct HandleObject {
+pub(crate) struct HandleObject {
     of: Rc<StoreObject>,
     handle: RunHandle,
 }
@@ -72,105 +73,10 @@ impl Executor for JavaScript {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Options {
-    concurrent_max: Option<usize>,
-    live_max: Option<usize>,
-    spawn_max: Option<usize>,
-    depth_max: Option<u32>,
-    stop_grace_ms: Option<u64>,
-    max_total_steps: Option<u32>,
-    inbox_max: Option<usize>,
-    tool_style: Option<StyleArgument>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum StyleArgument {
-    Openai,
-    Anthropic,
-    AiSdk,
-}
-
-impl From<Options> for OrchestratorOptions {
-    fn from(given: Options) -> Self {
-        let defaults = Self::default();
-        Self {
-            concurrent_max: given.concurrent_max.unwrap_or(defaults.concurrent_max),
-            live_max: given.live_max.unwrap_or(defaults.live_max),
-            spawn_max: given.spawn_max.unwrap_or(defaults.spawn_max),
-            depth_max: given.depth_max.unwrap_or(defaults.depth_max),
-            stop_grace: given
-                .stop_grace_ms
-                .map_or(defaults.stop_grace, Duration::from_millis),
-            max_total_steps: given.max_total_steps.unwrap_or(defaults.max_total_steps),
-            inbox_max: given.inbox_max.unwrap_or(defaults.inbox_max),
-            tool_style: match given.tool_style {
-                Some(StyleArgument::Anthropic) => ToolStyle::Anthropic,
-                Some(StyleArgument::Openai) => ToolStyle::OpenAi,
-                Some(StyleArgument::AiSdk) => ToolStyle::AiSdk,
-                None => defaults.tool_style,
-            },
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Register {
-    agent_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Start {
-    agent_name: String,
-    task: String,
-    timeout_ms: Option<u64>,
-    session: Option<NewSessionArgument>,
-    session_id: Option<SessionId>,
-    instance_id: Option<InstanceId>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Resume {
-    run: RunId,
-    #[serde(default)]
-    options: ResumeArgument,
-    timeout_ms: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Spawn {
-    run: RunId,
-    requests: Vec<Value>,
-    tool_call_id: Option<String>,
-}
-
-/// A sub-agent to spawn.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct SpawnArgument {
-    agent_name: String,
-    #[serde(default)]
-    task: String,
-    timeout_ms: Option<u64>,
-    #[serde(default, deserialize_with = "runlog::agents::max_steps::deserialize")]
-    max_steps: Option<u32>,
-    resume_run_id: Option<RunId>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Of {
-    run: RunId,
-}
-
+/// An orchestrator that was made.
 #[derive(Serialize)]
-struct Made {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct MadeOrchestrator {
     id: u64,
 }
 
@@ -193,90 +99,43 @@ struct SleepReply {
     ms: Option<f64>,
 }
 
+/// What became of the runs that a crash had cut off: those that were gone on with and those that were left paused, each by
+/// its id.
 #[derive(Serialize)]
-struct ReportReply {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Report {
     resumed: Vec<(RunId, SpawnResult)>,
     left: Vec<(RunId, Failure)>,
 }
 
-impl From<ResumeReport> for ReportReply {
+impl From<ResumeReport> for Report {
     fn from(report: ResumeReport) -> Self {
+        let left = report.left.into_iter();
         Self {
             resumed: report.resumed,
-            left: report
-                .left
-                .into_iter()
-                .map(|(id, error)| (id, error.into()))
-                .collect(),
+            left: left.map(|(id, error)| (id, error.into())).collect(),
         }
     }
 }
 
-/// A sub-agent to spawn. One that can't be read is refused alone.
-pub(crate) fn spawn_request(value: &Value) -> SpawnRequest {
-    let given: SpawnArgument = match read_value(value) {
-        Ok(given) => given,
-        Err(why) => {
-            let name = value
-                .get("agentName")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            return SpawnRequest::unreadable(name, why);
-        }
-    };
-    let SpawnArgument {
-        agent_name,
-        task,
-        timeout_ms,
-        max_steps,
-        resume_run_id,
-    } = given;
-    let mut request = SpawnRequest::new(agent_name, task);
-    request.timeout = timeout_ms.map(Duration::from_millis);
-    request.max_steps = max_steps;
-    request.resume_run_id = resume_run_id;
-    request
-}
-
-impl Start {
-    fn into_start(self) -> Result<StartAgent> {
-        let place = match (self.session, self.session_id, self.instance_id) {
-            (session, None, None) => {
-                StartPlace::NewSession(session.map(Into::into).unwrap_or_default())
-            }
-            (None, Some(session), None) => StartPlace::Session(session),
-            (None, None, Some(instance)) => StartPlace::Instance(instance),
-            _ => {
-                return Err(Failure::invalid(
-                    "an agent starts in a session, a sessionId or an instanceId; give one",
-                ));
-            }
-        };
-        let timeout = self.timeout_ms.map(Duration::from_millis);
-        Ok(StartAgent {
-            agent_name: self.agent_name,
-            task: self.task,
-            place,
-            timeout,
-        })
-    }
+/// A tool as a model is told of it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct DefinedTool {
+    definition: runlog::agents::ToolDefinition,
+    openai: Value,
+    anthropic: Value,
 }
 
 /// The definitions of the tools that models are given, in each provider's form too.
-pub(crate) fn tool_definitions() -> Result<Reply> {
-    #[derive(Serialize)]
-    struct Definition {
-        definition: runlog::agents::ToolDefinition,
-        openai: Value,
-        anthropic: Value,
-    }
+pub(crate) fn tool_definitions() -> Vec<DefinedTool> {
     let tools = runlog::agents::tool_definitions().into_iter();
-    let forms = tools.map(|tool| Definition {
+    let forms = tools.map(|tool| DefinedTool {
         openai: tool.to_openai(),
         anthropic: tool.to_anthropic(),
         definition: tool,
     });
-    Reply::json(&forms.collect::<Vec<_>>())
+    forms.collect()
 }
 
 /// What JavaScript is asked to do, as JSON.
@@ -316,11 +175,13 @@ pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
     }
 }
 
-fn orchestrate(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Reply> {
-    let options: Options = input.read()?;
+fn orchestrate(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    options: OrchestratorOptions,
+) -> Result<Made<MadeOrchestrator>> {
     let remote = Arc::clone(&scope.remote);
-    let orchestrator =
-        Orchestrator::new(of.store()?, EventLoop(Arc::clone(&remote)), options.into());
+    let orchestrator = Orchestrator::new(of.store()?, EventLoop(Arc::clone(&remote)), options);
     let id = LAST_ORCHESTRATOR.fetch_add(1, Ordering::Relaxed) + 1;
     let object = OrchestratorObject {
         of: Rc::clone(of),
@@ -328,16 +189,7 @@ fn orchestrate(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<
         remote,
         id,
     };
-    Ok(Reply::json(&Made { id })?.with_handle(scope.objects.add(Rc::new(object))?))
-}
-
-/// Answers a call that makes an orchestrator.
-pub(crate) fn call(
-    of: &Rc<StoreObject>,
-    scope: &Scope,
-    input: Input<'_>,
-) -> Result<Option<Answer>> {
-    Ok((input.method == "orchestrate").then(|| Answer::known(orchestrate(of, scope, input))))
+    Made::new(scope, Rc::new(object), &MadeOrchestrator { id })
 }
 
 impl OrchestratorObject {
@@ -348,13 +200,13 @@ impl OrchestratorObject {
         }
     }
 
-    fn handle(&self, scope: &Scope, handle: RunHandle) -> Result<Reply> {
-        let reply = Reply::json(&handle.run_id())?;
+    fn handle(&self, scope: &Scope, handle: RunHandle) -> Result<Made<RunId>> {
+        let id = handle.run_id();
         let object = HandleObject {
             of: Rc::clone(&self.of),
             handle,
         };
-        Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
+        Made::new(scope, Rc::new(object), &id)
     }
 }
 
@@ -365,76 +217,7 @@ impl Object for OrchestratorObject {
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         self.of.store()?;
-        let (orchestrator, scope) = (self.orchestrator.clone(), scope.clone());
-        Ok(Some(match input.method {
-            "register" => {
-                let Register { agent_name } = input.read()?;
-                match agent_name {
-                    Some(name) => orchestrator.register(name, self.executor()),
-                    None => orchestrator.register_default(self.executor()),
-                }
-                Answer::known(Ok(Reply::DONE))
-            }
-            "start" => {
-                let start = input.read::<Start>()?.into_start()?;
-                Answer::wait(async move { self.handle(&scope, orchestrator.start(start).await?) })
-            }
-            "resume" => {
-                let Resume {
-                    run,
-                    options,
-                    timeout_ms,
-                } = input.read()?;
-                let timeout = timeout_ms.map(Duration::from_millis);
-                Answer::wait(async move {
-                    self.handle(
-                        &scope,
-                        orchestrator.resume(run, &options.into(), timeout).await?,
-                    )
-                })
-            }
-            "resumeAll" => Answer::wait(async move {
-                Reply::json(&ReportReply::from(orchestrator.resume_all().await?))
-            }),
-            "spawnAgents" => {
-                let Spawn {
-                    run,
-                    requests,
-                    tool_call_id,
-                } = input.read()?;
-                let requests = requests.iter().map(spawn_request).collect();
-                Answer::wait(async move {
-                    Reply::json(&match tool_call_id {
-                        Some(id) => orchestrator.spawn_agents_for(run, id, requests).await?,
-                        None => orchestrator.spawn_agents(run, requests).await?,
-                    })
-                })
-            }
-            "cancel" => {
-                let Of { run } = input.read()?;
-                Answer::wait(async move {
-                    orchestrator.cancel(run).await?;
-                    Ok(Reply::DONE)
-                })
-            }
-            "send" => {
-                let Of { run } = input.read()?;
-                let command = input.json()?;
-                Answer::write(async move {
-                    orchestrator.send(run, &command).await?;
-                    Ok(Reply::DONE)
-                })
-            }
-            "handle" => {
-                let Of { run } = input.read()?;
-                Answer::known(match orchestrator.handle(run) {
-                    Some(handle) => self.handle(&scope, handle),
-                    None => Reply::json(&()),
-                })
-            }
-            "liveCount" => Answer::known(Reply::json(&orchestrator.live_count())),
-            _ => return Ok(None),
-        }))
+        calls_of_orchestrator::call(&self, scope, input)
     }
 }
 
@@ -443,47 +226,90 @@ impl Object for HandleObject {
         "an agent's run"
     }
 
-    fn call(self: Rc<Self>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         self.of.store()?;
-        Ok(Some(match input.method {
-            "wait" => Answer::wait(async move { Reply::json(&self.handle.wait().await?) }),
-            "cancel" => Answer::wait(async move {
-                self.handle.cancel().await?;
-                Ok(Reply::DONE)
-            }),
-            "send" => {
-                let command = input.json()?;
-                Answer::write(async move {
-                    self.handle.send(&command).await?;
-                    Ok(Reply::DONE)
-                })
-            }
-            _ => match space::call(&mut self.handle.space(), input)? {
-                Some(reply) => Answer::known(Ok(reply)),
-                None => return Ok(None),
-            },
-        }))
+        match calls_of_handle::call(&self, scope, input)? {
+            Some(answer) => Ok(Some(answer)),
+            None => space::call(&mut self.handle.space(), scope, input),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
+calls! {
+    (of: &Rc<StoreObject>, scope, input) {}
+
+    orchestrate(options: OrchestratorOptions) -> Made<MadeOrchestrator> =>
+        known(orchestrate(of, scope, options));
+}
+
+pub(crate) mod calls_of_orchestrator {
     use super::*;
 
-    #[test]
-    fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
-        for given in ["0", "1.5", "1000000000000", "\"3\""] {
-            let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
-            let told = runlog::contexts::read_json::<SpawnArgument>(&request)
-                .map(drop)
-                .unwrap_err();
-            assert_eq!(
-                told,
-                format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295")
-            );
+    calls! {
+        (of: &Rc<OrchestratorObject>, scope, input) {
+            let (orchestrator, maker, scope) = (of.orchestrator.clone(), Rc::clone(of), scope.clone());
         }
-        let request =
-            runlog::contexts::read_json::<SpawnArgument>(r#"{"agentName":"worker","maxSteps":3}"#);
-        assert_eq!(request.map(|request| request.max_steps), Ok(Some(3)));
+
+        register { agent_name: Option<String> } -> () =>
+            known(Ok::<_, Failure>(match agent_name {
+                Some(name) => orchestrator.register(name, of.executor()),
+                None => orchestrator.register_default(of.executor()),
+            }));
+        start(start: StartAgent) -> Made<RunId> =>
+            wait(async move { maker.handle(&scope, orchestrator.start(start).await?) });
+        resume {
+            run: RunId,
+            #[serde(default)]
+            options: ResumeOptions,
+            timeout_ms: Option<u64>,
+        } -> Made<RunId> => {
+            let timeout = timeout_ms.map(Duration::from_millis);
+            wait(async move {
+                let resumed = orchestrator.resume(run, &options, timeout).await?;
+                maker.handle(&scope, resumed)
+            })
+        };
+        resumeAll {} -> Report =>
+            wait(async move { orchestrator.resume_all().await.map(Report::from) });
+        spawnAgents { run: RunId,
+            #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
+            requests: Vec<Value>,
+            tool_call_id: Option<String>,
+        }
+            -> Vec<SpawnResult> => {
+            let requests = spawn_requests(&requests);
+            wait(async move {
+                match tool_call_id {
+                    Some(id) => orchestrator.spawn_agents_for(run, id, requests).await,
+                    None => orchestrator.spawn_agents(run, requests).await,
+                }
+            })
+        };
+        cancel { run: RunId } -> () =>
+            wait(async move { orchestrator.cancel(run).await.map(drop) });
+        send { run: RunId } -> () => {
+            let command = input.json()?;
+            write(async move { orchestrator.send(run, &command).await.map(drop) })
+        };
+        handle { run: RunId } -> Made<Option<RunId>> => {
+            let found = orchestrator.handle(run).map(|handle| maker.handle(&scope, handle));
+            known(found.transpose().and_then(Made::optional))
+        };
+        liveCount {} -> usize => known(Ok::<_, Failure>(orchestrator.live_count()));
+    }
+}
+
+pub(crate) mod calls_of_handle {
+    use super::*;
+
+    calls! {
+        (of: &Rc<HandleObject>, _scope, input) { let of = Rc::clone(of); }
+
+        wait {} -> SpawnResult => wait(async move { of.handle.wait().await });
+        cancel {} -> () => wait(async move { of.handle.cancel().await.map(drop) });
+        send {} -> () => {
+            let command = input.json()?;
+            write(async move { of.handle.send(&command).await.map(drop) })
+        };
     }
 }

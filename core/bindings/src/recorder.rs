@@ -3,15 +3,16 @@
 use std::rc::Rc;
 
 use runlog::{
-    RawJson, RunRecorder,
-    runs::{ToolCallStatus, ToolOutcome},
+    RawJson, Run, RunRecorder,
+    contexts::AppendOptions,
+    runs::{Recorded, ToolOutcome},
 };
-use serde::Deserialize;
 
 use crate::{
-    Reply, Result,
+    Result,
+    answers::{known, write},
     arguments::Input,
-    contexts::AppendArgument,
+    calls::calls,
     object::{Object, Scope},
     store::StoreObject,
     tasks::Answer,
@@ -23,71 +24,23 @@ pub(crate) struct RecorderObject {
     recorder: RunRecorder,
 }
 
-/// What a tool gave, without its output.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct OutcomeArgument {
-    tool_call_id: String,
-    status: ToolCallStatus,
-    duration_ms: Option<u64>,
-    length: usize,
-}
-
-/// A message, the first content, and what its tools gave, the others.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CallArgument {
-    message_length: usize,
-    outcomes: Vec<OutcomeArgument>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TextArgument {
-    text: Option<String>,
-}
-
 impl RecorderObject {
     pub(crate) fn new(of: Rc<StoreObject>, recorder: RunRecorder) -> Self {
         Self { of, recorder }
     }
 }
 
-impl OutcomeArgument {
-    pub(crate) fn outcome(self, output: RawJson) -> ToolOutcome {
-        let Self {
-            tool_call_id,
-            status,
-            duration_ms,
-            ..
-        } = self;
-        ToolOutcome {
-            tool_call_id,
-            output,
-            status,
-            duration_ms,
-        }
-    }
-}
-
-impl CallArgument {
-    /// The message, and what its tools gave.
-    pub(crate) fn read(input: Input<'_>) -> Result<(RawJson, Vec<ToolOutcome>)> {
-        let Self {
-            message_length,
-            outcomes,
-        } = input.read()?;
-        let lengths: Vec<usize> = std::iter::once(message_length)
-            .chain(outcomes.iter().map(|outcome| outcome.length))
-            .collect();
-        let mut contents = input.json_list(&lengths)?.into_iter();
-        let message = contents.next().unwrap_or(RawJson::null());
-        let outcomes = outcomes
-            .into_iter()
-            .zip(contents)
-            .map(|(outcome, output)| outcome.outcome(output));
-        Ok((message, outcomes.collect()))
-    }
+/// The first content is a message; the others are what the outcomes of its tool calls put out.
+pub(crate) fn with_outputs(
+    input: Input<'_>,
+    lengths: &[usize],
+    outcomes: Vec<ToolOutcome>,
+) -> Result<(RawJson, Vec<ToolOutcome>)> {
+    let mut contents = input.json_list(lengths)?.into_iter();
+    let message = contents.next().unwrap_or(RawJson::null());
+    let outcomes = outcomes.into_iter().zip(contents);
+    let outcomes = outcomes.map(|(outcome, output)| ToolOutcome { output, ..outcome });
+    Ok((message, outcomes.collect()))
 }
 
 impl Object for RecorderObject {
@@ -95,54 +48,38 @@ impl Object for RecorderObject {
         "a run's recorder"
     }
 
-    fn call(self: Rc<Self>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         // A recorder is of no use once its store is closed.
         self.of.store()?;
-        let recorder = self.recorder.clone();
-        Ok(Some(match input.method {
-            "run" => Answer::known(Reply::json(&recorder.run())),
-            "nextStep" => Answer::write(async move { Reply::json(&recorder.next_step().await?) }),
-            "recordMessage" => {
-                let (json, options) = (input.json()?, input.read::<AppendArgument>()?.options());
-                Answer::write(async move {
-                    Reply::json(&recorder.record_raw_message_with(json, &options).await?)
-                })
-            }
-            "recordToolResult" => {
-                let outcome = input.read::<OutcomeArgument>()?.outcome(input.json()?);
-                Answer::write(
-                    async move { Reply::json(&recorder.record_tool_result(&outcome).await?) },
-                )
-            }
-            "recordToolCall" => {
-                let (message, outcomes) = CallArgument::read(input)?;
-                Answer::write(async move {
-                    Reply::json(&recorder.record_tool_call(message, &outcomes).await?)
-                })
-            }
-            "pause" => {
-                let TextArgument { text } = input.read()?;
-                let reason =
-                    text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
-                Answer::write(async move { Reply::json(&recorder.pause(&reason).await?) })
-            }
-            "complete" => {
-                let TextArgument { text } = input.read()?;
-                Answer::write(
-                    async move { Reply::json(&recorder.complete(text.as_deref()).await?) },
-                )
-            }
-            "fail" => {
-                let TextArgument { text } = input.read()?;
-                Answer::write(async move {
-                    Reply::json(&recorder.fail(text.as_deref().unwrap_or_default()).await?)
-                })
-            }
-            "cancel" => {
-                let TextArgument { text } = input.read()?;
-                Answer::write(async move { Reply::json(&recorder.cancel(text.as_deref()).await?) })
-            }
-            _ => return Ok(None),
-        }))
+        call(&self.recorder, scope, input)
     }
+}
+
+calls! {
+    (of: &RunRecorder, _scope, input) { let recorder = of.clone(); }
+
+    run {} -> Run => known(Ok::<_, crate::Failure>(recorder.run()));
+    nextStep {} -> u32 => write(async move { recorder.next_step().await });
+    recordMessage(options: AppendOptions) -> Recorded => {
+        let message = input.json()?;
+        write(async move { recorder.record_raw_message_with(message, &options).await })
+    };
+    recordToolResult(outcome: ToolOutcome) -> Recorded => {
+        let outcome = ToolOutcome { output: input.json()?, ..outcome };
+        write(async move { recorder.record_tool_result(&outcome).await })
+    };
+    recordToolCall { outcomes: Vec<ToolOutcome>, lengths: Vec<usize> } -> Recorded => {
+        let (message, outcomes) = with_outputs(input, &lengths, outcomes)?;
+        write(async move { recorder.record_tool_call(message, &outcomes).await })
+    };
+    pause { text: Option<String> } -> Run => {
+        let reason = text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
+        write(async move { recorder.pause(&reason).await })
+    };
+    complete { text: Option<String> } -> Run =>
+        write(async move { recorder.complete(text.as_deref()).await });
+    fail { text: Option<String> } -> Run =>
+        write(async move { recorder.fail(text.as_deref().unwrap_or_default()).await });
+    cancel { text: Option<String> } -> Run =>
+        write(async move { recorder.cancel(text.as_deref()).await });
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Failure, Result};
+use crate::{Result, written::to_javascript};
 
 /// What a call answers: up to one of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,9 +28,7 @@ impl Reply {
     /// # Errors
     /// `invalid_input` when the value has no JSON form.
     pub fn json(value: &impl Serialize) -> Result<Self> {
-        let json = serde_json::to_string(value)
-            .map_err(|error| Failure::invalid(format!("the answer has no JSON form: {error}")))?;
-        Ok(Self::text(json))
+        to_javascript(value).map(Self::text)
     }
 
     /// A value that is JSON text already.

@@ -6,14 +6,17 @@ use runlog::{
     RawJson,
     chats::{ChatMessage, RequestBuffer, RequestEnd, StepType},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{
-    Failure, Host, Reply, Result,
+    Failure, Host, Result,
+    answers::{IntoReply, Made, Told, known, write},
     arguments::Input,
+    calls::calls,
+    given::Given,
     object::{Object, Scope},
     space,
-    store::StoreObject,
+    store::{StoreObject, Unfinished},
     tasks::Answer,
 };
 
@@ -25,97 +28,57 @@ pub(crate) struct RequestObject {
     request: RefCell<Option<RequestBuffer>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfMessage<T> {
-    id: String,
-    value: T,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StartStep {
-    #[serde(rename = "type")]
-    step_type: StepType,
-    input: RawJson,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EndStep {
-    id: String,
-    output: Option<RawJson>,
-    error: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Enter {
-    assistant_id: String,
-    stack_id: Option<String>,
-}
-
-/// `"completed"`, `"interrupted"`, or `{"failed": "why"}`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum EndArgument {
-    Completed,
-    Interrupted,
-    Failed(String),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Finish {
-    end: EndArgument,
-}
-
+/// Where a request is.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PlaceReply<'a> {
-    chat_id: &'a str,
-    request_id: &'a str,
-    stack_id: &'a str,
-    assistant_id: &'a str,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RequestPlace {
+    /// The chat.
+    chat_id: String,
+    /// The request.
+    request_id: String,
+    /// The node of the call stack at which it is.
+    stack_id: String,
+    /// The assistant of that node.
+    assistant_id: String,
 }
 
 impl RequestObject {
     /// The handle of a request, and where it is.
-    pub(crate) fn reply(
+    pub(crate) fn made(
         of: Rc<StoreObject>,
         scope: &Scope,
         request: RequestBuffer,
-    ) -> Result<Reply> {
-        let reply = place(&request)?;
+    ) -> Result<Made<RequestPlace>> {
+        let place = place(&request);
         let object = Rc::new(Self {
             of,
             host: scope.host.clone(),
             request: RefCell::new(Some(request)),
         });
-        object.of.begun(&object);
-        Ok(reply.with_handle(scope.objects.add(object)?))
+        object.of.begun(&(Rc::clone(&object) as Rc<dyn Unfinished>));
+        Made::new(scope, object, &place)
     }
 
-    /// Takes the request out, where it hasn't ended.
-    pub(crate) fn leave(&self) -> Option<RequestBuffer> {
-        self.request.take()
-    }
-
-    fn with(&self, work: impl FnOnce(&mut RequestBuffer) -> Result<Reply>) -> Result<Reply> {
+    fn with<T: IntoReply>(
+        &self,
+        work: impl FnOnce(&mut RequestBuffer) -> runlog::Result<T>,
+    ) -> Told<T> {
         let mut request = self.request.borrow_mut();
-        work(request.as_mut().ok_or_else(ended)?)
+        known(match request.as_mut() {
+            Some(request) => work(request).map_err(Failure::from),
+            None => Err(ended()),
+        })
     }
 
-    fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Answer> {
+    fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Told<()>> {
         let mut request = self.request.take().ok_or_else(ended)?;
-        Ok(Answer::write(async move {
+        Ok(write(async move {
             let finished = request.finish(end).await;
             if finished.is_err() {
                 // It may be tried again.
                 *self.request.borrow_mut() = Some(request);
             }
-            finished?;
-            Ok(Reply::DONE)
+            finished.map(drop)
         }))
     }
 }
@@ -124,13 +87,19 @@ fn ended() -> Failure {
     Failure::invalid("the request has ended already; begin another")
 }
 
-fn place(request: &RequestBuffer) -> Result<Reply> {
-    Reply::json(&PlaceReply {
-        chat_id: request.chat_id(),
-        request_id: request.request_id(),
-        stack_id: request.stack_id(),
-        assistant_id: request.assistant_id(),
-    })
+fn place(request: &RequestBuffer) -> RequestPlace {
+    RequestPlace {
+        chat_id: request.chat_id().to_owned(),
+        request_id: request.request_id().to_owned(),
+        stack_id: request.stack_id().to_owned(),
+        assistant_id: request.assistant_id().to_owned(),
+    }
+}
+
+impl Unfinished for RequestObject {
+    fn leave(&self) -> Option<Box<dyn Send>> {
+        Some(Box::new(self.request.take()?))
+    }
 }
 
 impl Object for RequestObject {
@@ -138,84 +107,48 @@ impl Object for RequestObject {
         "a request"
     }
 
-    fn call(self: Rc<Self>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
         self.of.store()?;
-        let done = match input.method {
-            "finish" => {
-                let Finish { end } = input.read()?;
-                let end = match end {
-                    EndArgument::Completed => RequestEnd::Completed,
-                    EndArgument::Interrupted => RequestEnd::Interrupted,
-                    EndArgument::Failed(error) => RequestEnd::Failed(error),
-                };
-                return self.finish(end).map(Some);
-            }
-            "send" => {
-                let message: ChatMessage = input.read()?;
-                self.with(|request| Reply::json(&request.send(message)?))?
-            }
-            "append" => {
-                let OfMessage::<String> { id, value } = input.read()?;
-                self.with(|request| {
-                    request.append(&id, &value)?;
-                    Ok(Reply::DONE)
-                })?
-            }
-            "replace" => {
-                let OfMessage::<RawJson> { id, value } = input.read()?;
-                self.with(|request| {
-                    request.replace(&id, value)?;
-                    Ok(Reply::DONE)
-                })?
-            }
-            "startStep" => {
-                let StartStep {
-                    step_type,
-                    input: given,
-                } = input.read()?;
-                self.with(|request| Reply::json(&request.start_step(step_type, given)?))?
-            }
-            "completeStep" => {
-                let EndStep { id, output, .. } = input.read()?;
-                self.with(|request| {
-                    request.complete_step(&id, output)?;
-                    Ok(Reply::DONE)
-                })?
-            }
-            "failStep" => {
-                let EndStep { id, error, .. } = input.read()?;
-                self.with(|request| {
-                    request.fail_step(&id, error.as_deref().unwrap_or_default())?;
-                    Ok(Reply::DONE)
-                })?
-            }
-            "enter" => {
-                let Enter {
-                    assistant_id,
-                    stack_id,
-                } = input.read()?;
-                self.with(|request| {
-                    match stack_id {
-                        Some(stack_id) => request.enter_as(assistant_id, stack_id)?,
-                        None => request.enter(assistant_id)?,
-                    };
-                    place(request)
-                })?
-            }
-            "leave" => self.with(|request| {
-                request.leave()?;
-                place(request)
-            })?,
-            _ => {
-                let mut request = self.request.borrow_mut();
-                match space::call(request.as_mut().ok_or_else(ended)?.space_mut(), input)? {
-                    Some(reply) => reply,
-                    None => return Ok(None),
-                }
-            }
-        };
-        Ok(Some(Answer::known(Ok(done))))
+        if let Some(answer) = call(&self, scope, input)? {
+            return Ok(Some(answer));
+        }
+        let mut request = self.request.borrow_mut();
+        space::call(
+            request.as_mut().ok_or_else(ended)?.space_mut(),
+            scope,
+            input,
+        )
     }
+}
+
+calls! {
+    (of: &Rc<RequestObject>, _scope, input) {}
+
+    finish { end: RequestEnd } -> () => Rc::clone(of).finish(end)?;
+    send(message: Given<ChatMessage>) -> String => of.with(|request| request.send(message.0));
+    append { id: String, value: String } -> () =>
+        of.with(|request| request.append(&id, &value).map(drop));
+    replace { id: String, value: RawJson } -> () =>
+        of.with(|request| request.replace(&id, value).map(drop));
+    startStep { #[serde(rename = "type")] step_type: StepType, input: RawJson } -> String =>
+        of.with(|request| request.start_step(step_type, input));
+    completeStep { id: String, output: Option<RawJson> } -> () =>
+        of.with(|request| request.complete_step(&id, output).map(drop));
+    failStep { id: String, error: String } -> () =>
+        of.with(|request| request.fail_step(&id, &error).map(drop));
+    enter { assistant_id: String, stack_id: Option<String> } -> RequestPlace =>
+        of.with(|request| {
+            match stack_id {
+                Some(stack_id) => drop(request.enter_as(assistant_id, stack_id)?),
+                None => drop(request.enter(assistant_id)?),
+            }
+            Ok(place(request))
+        });
+    leave {} -> RequestPlace =>
+        of.with(|request| {
+            request.leave()?;
+            Ok(place(request))
+        });
 }
 
 impl Drop for RequestObject {

@@ -4,19 +4,25 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
     Store, StoreOptions,
+    backend::if_supported,
+    durability,
     engine::{
         Embedded, Missing, Mode, Preallocation, Wait,
         storage::{MemoryStorage, Storage},
     },
+    log::Recovery,
     sessions::ListSessions,
 };
 use serde::Deserialize;
 
 use crate::{
-    Failure, Host, Reply, Result,
-    arguments::{DurabilityArgument, Input},
+    Failure, Host, Result,
+    answers::{Made, Told, known, wait},
+    arguments::Input,
+    calls::calls,
     object::{Object, Scope},
-    orchestrator,
+    open_store::OpenStore,
+    orchestrator::{self, DefinedTool},
     store::{SharedStore, StoreObject},
     tasks::Answer,
     watched::{UnderWay, Watched},
@@ -27,79 +33,82 @@ use crate::{
 pub(crate) struct Root;
 
 /// How a store is opened; what is left out is as the engine has it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "OpenOptions"))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Open {
-    path: Option<String>,
-    durability: Option<DurabilityArgument>,
+    /// How durable an append is when acknowledged, unless it says otherwise; `sync` when left out.
+    durability: Option<durability::Given>,
+    /// The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out.
     segment_bytes_max: Option<u64>,
-    missing: Option<MissingArgument>,
-    mode: Option<ModeArgument>,
-    preallocation: Option<PreallocationArgument>,
+    /// What a missing store means: it is made (when left out), or the error `not_found`.
+    missing: Option<GivenMissing>,
+    /// `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
+    /// reader, beside a writer in another process or without one, which changes no file.
+    mode: Option<GivenMode>,
+    /// Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out.
+    preallocation: Option<GivenPreallocation>,
+    /// How long to wait for another writer to let go of the store, in milliseconds, before it is refused with
+    /// `locked`; 0 when left out. A service that is restarted waits for the one before it to end.
     lock_timeout_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum MissingArgument {
+enum GivenMissing {
     Create,
     Fail,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum ModeArgument {
+enum GivenMode {
     Write,
     ReadOnly,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum PreallocationArgument {
+enum GivenPreallocation {
     Auto,
     None,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TimerOver {
-    timer: u64,
 }
 
 impl Open {
     fn options(&self, host: &Host) -> StoreOptions {
         let mut options = StoreOptions::with_host(Arc::clone(&host.engine));
-        if let Some(ModeArgument::ReadOnly) = self.mode {
+        if let Some(GivenMode::ReadOnly) = self.mode {
             options = options.read_only();
         }
         options.durability = self.durability.map_or(options.durability, Into::into);
         options.segment_bytes_max = self.segment_bytes_max.unwrap_or(options.segment_bytes_max);
         options.lock_timeout = Duration::from_millis(self.lock_timeout_ms.unwrap_or(0));
         match self.missing {
-            Some(MissingArgument::Create) if options.mode == Mode::Write => {
+            Some(GivenMissing::Create) if options.mode == Mode::Write => {
                 options.missing = Missing::Create
             }
-            Some(MissingArgument::Fail) => options.missing = Missing::Fail,
+            Some(GivenMissing::Fail) => options.missing = Missing::Fail,
             _ => {}
         }
         options.preallocation = match self.preallocation {
-            Some(PreallocationArgument::None) => Preallocation::None,
-            Some(PreallocationArgument::Auto) => Preallocation::Auto,
+            Some(GivenPreallocation::None) => Preallocation::None,
+            Some(GivenPreallocation::Auto) => Preallocation::Auto,
             None => options.preallocation,
         };
         options
     }
 }
 
-fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
-    let arguments: Open = input.read()?;
-    let path = arguments
-        .path
-        .as_deref()
-        .filter(|path| !path.is_empty() && !path.contains('\0'));
-    let path = path.ok_or_else(|| Failure::invalid("open needs the path of a folder"))?;
+fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>>> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Failure::invalid("open needs the path of a folder"));
+    }
     let storage = storage_at(path)?;
-    let options = arguments.options(&scope.host);
+    let options = options.options(&scope.host);
     let under_way = scope.under_way.clone();
     let opening = scope.host.offload(async move {
         let mode = options.mode;
@@ -118,9 +127,7 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
         Ok(shared)
     });
     let scope = scope.clone();
-    Ok(Answer::wait(
-        async move { opened(&scope, opening.await?, true) },
-    ))
+    Ok(wait(async move { opened(&scope, opening.await?, true) }))
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -139,13 +146,7 @@ fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
     ))
 }
 
-fn open_in_memory(scope: &Scope, input: Input<'_>) -> Result<Reply> {
-    let arguments: Open = input.read()?;
-    if arguments.path.is_some() {
-        return Err(Failure::invalid(
-            "a store in memory has no path; leave it out",
-        ));
-    }
+fn open_in_memory(scope: &Scope, options: &Open) -> Result<Made<Recovery>> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let host = Host {
         engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))),
@@ -155,7 +156,7 @@ fn open_in_memory(scope: &Scope, input: Input<'_>) -> Result<Reply> {
         scope,
         open_on(
             storage,
-            arguments.options(&host),
+            options.options(&host),
             scope.under_way.clone(),
             true,
         )?,
@@ -198,22 +199,11 @@ impl runlog::engine::Host for Threadless {
     }
 }
 
-fn attach(scope: &Scope, input: Input<'_>) -> Result<Reply> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Arguments {
-        token: u64,
-    }
-    let Arguments { token } = input.read()?;
-    opened(scope, StoreObject::attach(token)?, false)
-}
-
-fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Reply> {
+fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Made<Recovery>> {
     let object = StoreObject::new(shared, scope.host.clone(), owns);
     let recovery = object.backend()?.maintenance().recovery();
-    let handle = scope.objects.add(Rc::new(object))?;
-    let reply = Reply::json(&recovery.unwrap_or_default())?;
-    Ok(reply.with_handle(handle))
+    let told = if_supported(recovery)?.unwrap_or_default();
+    Made::new(scope, Rc::new(OpenStore(Rc::new(object))), &told)
 }
 
 impl Object for Root {
@@ -222,18 +212,20 @@ impl Object for Root {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        Ok(Some(match input.method {
-            "open" => open(scope, input)?,
-            "openInMemory" => Answer::known(open_in_memory(scope, input)),
-            "attach" => Answer::known(attach(scope, input)),
-            "timerOver" => {
-                let TimerOver { timer } = input.read()?;
-                scope.remote.is_over(timer);
-                Answer::known(Ok(Reply::DONE))
-            }
-            "toolDefinitions" => Answer::known(orchestrator::tool_definitions()),
-            "version" => Answer::known(Reply::json(&env!("CARGO_PKG_VERSION"))),
-            _ => return Ok(None),
-        }))
+        call(&self, scope, input)
     }
+}
+
+calls! {
+    (_of: &Rc<Root>, scope, input) {}
+
+    open { path: String, #[serde(default)] options: Open } -> Made<Recovery> =>
+        open(scope, &path, &options)?;
+    openInMemory(options: Open) -> Made<Recovery> => known(open_in_memory(scope, &options));
+    attach { token: u64 } -> Made<Recovery> =>
+        known(StoreObject::attach(token).and_then(|shared| opened(scope, shared, false)));
+    timerOver { timer: u64 } -> () => known(Ok::<_, Failure>(scope.remote.is_over(timer)));
+    toolDefinitions {} -> Vec<DefinedTool> =>
+        known(Ok::<_, Failure>(orchestrator::tool_definitions()));
+    version {} -> &'static str => known(Ok::<_, Failure>(env!("CARGO_PKG_VERSION")));
 }

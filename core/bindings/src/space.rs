@@ -1,22 +1,8 @@
 //! What is asked of a space: a request's own, or one that a tree of runs shares.
 
 use runlog::{RawJson, agents::SharedSpace, chats::Space};
-use serde::Deserialize;
 
-use crate::{Reply, Result, arguments::Input};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Key {
-    key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyValue {
-    key: String,
-    value: RawJson,
-}
+use crate::{Failure, Result, answers::known, calls::calls};
 
 /// What both kinds have.
 pub(crate) trait AnySpace {
@@ -80,28 +66,14 @@ impl AnySpace for SharedSpace {
     }
 }
 
-/// Answers a call about a space; `None` when it is about something else.
-pub(crate) fn call(space: &mut impl AnySpace, input: Input<'_>) -> Result<Option<Reply>> {
-    Ok(Some(match input.method {
-        "spaceGet" => {
-            let Key { key } = input.read()?;
-            Reply::json(&space.get(&key))?
-        }
-        "spaceSet" => {
-            let KeyValue { key, value } = input.read()?;
-            space.set(key, value);
-            Reply::DONE
-        }
-        "spaceGetAndDelete" => {
-            let Key { key } = input.read()?;
-            Reply::json(&space.get_and_delete(&key))?
-        }
-        "spaceSnapshot" => Reply::json(&space.snapshot())?,
-        "spaceRestore" => {
-            space.restore(&input.json()?)?;
-            Reply::DONE
-        }
-        "spaceKeys" => Reply::json(&space.keys())?,
-        _ => return Ok(None),
-    }))
+calls! {
+    (of: &mut dyn AnySpace, _scope, input) {}
+
+    spaceGet { key: String } -> Option<RawJson> => known(Ok::<_, Failure>(of.get(&key)));
+    spaceSet { key: String, value: RawJson } -> () => known(Ok::<_, Failure>(of.set(key, value)));
+    spaceGetAndDelete { key: String } -> Option<RawJson> =>
+        known(Ok::<_, Failure>(of.get_and_delete(&key)));
+    spaceSnapshot {} -> RawJson => known(Ok::<_, Failure>(of.snapshot()));
+    spaceRestore {} -> () => known(of.restore(&input.json()?));
+    spaceKeys {} -> Vec<String> => known(Ok::<_, Failure>(of.keys()));
 }

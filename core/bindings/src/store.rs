@@ -12,21 +12,11 @@ use std::{
     },
 };
 
-use runlog::{
-    Store,
-    backend::Backend,
-    log::{BackupOptions, Position, Verification},
-};
-use serde::{Deserialize, Serialize};
+use runlog::{Store, backend::Backend};
 
 use crate::{
-    Failure, Host, Reply, Result, agents,
-    arguments::Input,
-    chats, contexts, flows,
-    object::{Object, Scope},
-    orchestrator,
-    requests::RequestObject,
-    runs, sessions, streams,
+    Failure, Host, Reply, Result,
+    answers::{IntoReply, Told, known},
     tasks::Answer,
 };
 
@@ -41,6 +31,12 @@ pub(crate) struct SharedStore {
     pub(crate) in_memory: bool,
 }
 
+/// Something that is in memory until it ends.
+pub(crate) trait Unfinished {
+    /// Takes it out, where it hasn't ended: it is written by whoever drops it.
+    fn leave(&self) -> Option<Box<dyn Send>>;
+}
+
 /// An open store.
 pub(crate) struct StoreObject {
     shared: Option<SharedStore>,
@@ -49,8 +45,8 @@ pub(crate) struct StoreObject {
     token: Cell<Option<u64>>,
     /// Whether closing it closes the store for everyone.
     owns: bool,
-    /// The requests that were begun on it, which its end writes.
-    requests: RefCell<Vec<Weak<RequestObject>>>,
+    /// What was begun on it, and is written by its end.
+    unfinished: RefCell<Vec<Weak<dyn Unfinished>>>,
 }
 
 impl StoreObject {
@@ -61,7 +57,7 @@ impl StoreObject {
             closed: Cell::new(false),
             token: Cell::new(None),
             owns,
-            requests: RefCell::default(),
+            unfinished: RefCell::default(),
         }
     }
 
@@ -91,70 +87,66 @@ impl StoreObject {
         Answer::wait(self.run_blocking(future))
     }
 
-    /// Runs what reads to its end where it blocks nobody.
-    pub(crate) fn run_blocking<T: Send + 'static>(
+    /// What reads, where it blocks nobody.
+    pub(crate) fn read<T: IntoReply, E: Into<Failure>>(
         &self,
-        future: impl Future<Output = Result<T>> + Send + 'static,
+        future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
+    ) -> Told<T> {
+        let reply = async move { future.await.map_err(Into::into)?.into_reply() };
+        self.offload(reply).into()
+    }
+
+    /// Runs what reads to its end where it blocks nobody.
+    pub(crate) fn run_blocking<T: Send + 'static, E: Into<Failure>>(
+        &self,
+        future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
+        let future = async move { future.await.map_err(Into::into) };
         match &self.shared {
             Some(shared) if shared.in_memory => Box::pin(future),
             _ => Box::pin(self.host.offload(future)),
         }
     }
 
-    /// Notes a request, so that it is written when the store is closed before it has ended.
-    pub(crate) fn begun(&self, request: &Rc<RequestObject>) {
-        let mut requests = self.requests.borrow_mut();
-        if requests.len() == requests.capacity() {
-            requests.retain(|request| request.strong_count() > 0);
+    /// Notes what was begun, so that it is written when the store is closed before it has ended.
+    pub(crate) fn begun(&self, begun: &Rc<dyn Unfinished>) {
+        let mut unfinished = self.unfinished.borrow_mut();
+        if unfinished.len() == unfinished.capacity() {
+            unfinished.retain(|begun| begun.strong_count() > 0);
         }
-        requests.push(Rc::downgrade(request));
+        unfinished.push(Rc::downgrade(begun));
     }
 
-    fn close(self: Rc<Self>) -> Result<Answer> {
+    /// Refuses a store that was closed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared().map(drop)
+    }
+
+    pub(crate) fn close(self: Rc<Self>) -> Result<Told<()>> {
         let shared = self.shared()?.clone();
         self.closed.set(true);
         self.unshare();
         // What is dropped without an end is written as interrupted, in the thread that drops it.
-        let requests = self.requests.take();
-        let open: Vec<_> = requests
+        let unfinished = self.unfinished.take();
+        let open: Vec<_> = unfinished
             .iter()
-            .filter_map(|request| request.upgrade()?.leave())
+            .filter_map(|begun| begun.upgrade()?.leave())
             .collect();
-        if !self.owns && open.is_empty() {
-            return Ok(Answer::known(Ok(Reply::DONE)));
-        }
         let owns = self.owns;
-        Ok(self.offload(async move {
+        if !owns && open.is_empty() {
+            return Ok(known(Ok::<_, Failure>(())));
+        }
+        Ok(self.read(async move {
             drop(open);
             if owns {
                 shared.store.close().await?;
             }
-            Ok(Reply::DONE)
+            Ok::<_, Failure>(())
         }))
     }
 
-    fn backup(&self, input: Input<'_>) -> Result<Answer> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Arguments {
-            folder: String,
-            #[serde(default)]
-            verify: bool,
-        }
-        let Arguments { folder, verify } = input.read()?;
-        if folder.is_empty() || folder.contains('\0') {
-            return Err(Failure::invalid("a backup needs the path of a folder"));
-        }
-        let backend = self.backend()?;
-        Ok(self.offload(async move {
-            let options = BackupOptions { verify };
-            let done = backend.maintenance().backup(folder.as_ref(), options);
-            Reply::json(&done.await?)
-        }))
-    }
-
-    fn share(&self) -> Result<Reply> {
+    /// A token under which other threads of this process get the store.
+    pub(crate) fn share(&self) -> Result<u64> {
         let shared = self.shared()?.clone();
         let token = self
             .token
@@ -162,93 +154,18 @@ impl StoreObject {
             .unwrap_or_else(|| LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1);
         self.token.set(Some(token));
         shared_stores(|stores| stores.insert(token, shared));
-        Reply::json(&token)
+        Ok(token)
+    }
+
+    /// Where it is kept.
+    pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(self.shared()?.store.backend()))
     }
 
     fn unshare(&self) {
         if let Some(token) = self.token.take() {
             shared_stores(|stores| stores.remove(&token));
         }
-    }
-
-    fn stat(&self) -> Result<Answer> {
-        let backend = self.backend()?;
-        Ok(self.offload(async move { Reply::json(&backend.maintenance().stat().await?) }))
-    }
-
-    fn verify(&self) -> Result<Answer> {
-        let backend = self.backend()?;
-        Ok(self.offload(async move {
-            let found = backend.maintenance().verify().await?;
-            Reply::json(&VerifyReply {
-                sound: found.is_sound(),
-                found,
-            })
-        }))
-    }
-
-    fn wait_past(&self, input: Input<'_>) -> Result<Answer> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Arguments {
-            position: u64,
-        }
-        let Arguments { position } = input.read()?;
-        let store = self.store()?;
-        Ok(Answer::wait(async move {
-            Reply::json(&store.backend().wait_past(Position(position)).await?.0)
-        }))
-    }
-}
-
-impl Object for StoreObject {
-    fn name(&self) -> &'static str {
-        "a store"
-    }
-
-    fn backend(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::clone(self.shared()?.store.backend()))
-    }
-
-    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        if input.method == "close" {
-            return self.close().map(Some);
-        }
-        self.shared()?;
-        for class in [
-            contexts::call,
-            streams::call,
-            sessions::call,
-            runs::call,
-            flows::call,
-            chats::call,
-            agents::call,
-            orchestrator::call,
-        ] {
-            if let Some(answer) = class(&self, scope, input)? {
-                return Ok(Some(answer));
-            }
-        }
-        #[cfg(not(target_family = "wasm"))]
-        if let Some(answer) = crate::archives::call(&self, scope, input)? {
-            return Ok(Some(answer));
-        }
-        Ok(Some(match input.method {
-            "stat" => self.stat()?,
-            "verify" => self.verify()?,
-            "backup" => self.backup(input)?,
-            "share" => Answer::known(self.share()),
-            "waitPast" => self.wait_past(input)?,
-            "sync" => {
-                let backend = self.backend()?;
-                self.offload(async move {
-                    backend.maintenance().flush().await?;
-                    Ok(Reply::DONE)
-                })
-            }
-            "newId" => Answer::known(Reply::json(&self.store()?.backend().new_id())),
-            _ => return Ok(None),
-        }))
     }
 }
 
@@ -269,12 +186,4 @@ fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .get_or_insert_default(),
     )
-}
-
-/// A verification, with its verdict.
-#[derive(Serialize)]
-struct VerifyReply {
-    sound: bool,
-    #[serde(flatten)]
-    found: Verification,
 }

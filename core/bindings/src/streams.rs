@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use runlog::{
-    Durability,
+    Durability, Store,
     backend::{Backend, Page},
+    durability,
     log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
         Snapshot, StreamId, StreamInfo,
@@ -14,21 +15,23 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Failure, Reply, Result,
+    Failure, Result,
+    answers::{Beside, Packed, Told, write},
     appends::{Outcome, Staged},
-    arguments::{DurabilityArgument, Input},
-    object::{Object, Scope},
+    calls::calls,
     packed::{pack_records, packed_records},
     store::StoreObject,
-    tasks::Answer,
 };
 
 /// At most so many records in a page of the log.
 const PAGE_RECORDS: u64 = 4096;
 
+/// Which records of a stream to read.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Read {
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     stream: Uuid,
     #[serde(default)]
     first: u64,
@@ -40,75 +43,48 @@ struct Read {
     limit: Option<u64>,
 }
 
+/// One operation of a batch. What is bytes follows in the contents: records packed, metadata and payload as they are.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Scan {
-    from: u64,
-    limit: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct At {
-    position: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Of {
-    stream: Uuid,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LatestSnapshot {
-    stream: Uuid,
-    at_or_before: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Commit {
-    ops: Vec<OpArgument>,
-    key: Option<String>,
-    durability: Option<DurabilityArgument>,
-}
-
-/// One step of a batch. What is bytes follows in the contents: records packed, metadata and payload as they are.
-#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     tag = "op",
     rename_all = "camelCase",
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-enum OpArgument {
+enum GivenOp {
     Append {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         stream: Uuid,
-        expected: Option<ExpectedArgument>,
+        expected: Option<GivenExpected>,
         length: usize,
     },
     Truncate {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         stream: Uuid,
-        expected: Option<ExpectedArgument>,
+        expected: Option<GivenExpected>,
         after: u64,
     },
     Fork {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         parent: Uuid,
-        expected: Option<ExpectedArgument>,
+        expected: Option<GivenExpected>,
         at: u64,
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         child: Uuid,
     },
     Snapshot {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         stream: Uuid,
-        expected: Option<ExpectedArgument>,
+        expected: Option<GivenExpected>,
         sequence: u64,
         meta_length: usize,
         payload_length: usize,
     },
     Delete {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         stream: Uuid,
-        expected: Option<ExpectedArgument>,
+        expected: Option<GivenExpected>,
     },
     Redact {
         position: u64,
@@ -118,8 +94,9 @@ enum OpArgument {
 
 /// `"exists"`, `"absent"`, a last sequence, or the position of the last record.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum ExpectedArgument {
+enum GivenExpected {
     Any,
     Exists,
     Absent,
@@ -131,119 +108,95 @@ enum ExpectedArgument {
     },
 }
 
-impl From<ExpectedArgument> for Expected {
-    fn from(argument: ExpectedArgument) -> Self {
+impl From<GivenExpected> for Expected {
+    fn from(argument: GivenExpected) -> Self {
         match argument {
-            ExpectedArgument::Any => Self::Any,
-            ExpectedArgument::Exists => Self::Exists,
-            ExpectedArgument::Absent => Self::Absent,
-            ExpectedArgument::Last(last) => Self::Last(Sequence(last)),
-            ExpectedArgument::At { position } => Self::At(Position(position)),
+            GivenExpected::Any => Self::Any,
+            GivenExpected::Exists => Self::Exists,
+            GivenExpected::Absent => Self::Absent,
+            GivenExpected::Last(last) => Self::Last(Sequence(last)),
+            GivenExpected::At { position } => Self::At(Position(position)),
         }
     }
 }
 
-fn expected(argument: Option<ExpectedArgument>) -> Expected {
+fn expected(argument: Option<GivenExpected>) -> Expected {
     argument.map_or(Expected::Any, Into::into)
 }
 
 /// What a batch became.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AppendedReply {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Committed"))]
+struct AppendedOps {
     last_position: u64,
-    ops: Vec<OpReply>,
+    ops: Vec<AppendedOp>,
     repeated: bool,
     truncated: bool,
 }
 
+/// What one operation of a batch became.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OpReply {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "CommittedOperation"))]
+struct AppendedOp {
     position: u64,
     last_sequence: u64,
 }
 
-/// What an append of records to one stream became.
+/// A stream.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AppendReply {
-    position: u64,
-    last_position: u64,
-    first_sequence: u64,
-    last_sequence: u64,
-    repeated: bool,
-    truncated: bool,
-}
-
-impl From<Outcome> for AppendReply {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome {
-            position,
-            last_position,
-            first_sequence,
-            last_sequence,
-            repeated,
-            truncated,
-        } = outcome;
-        Self {
-            position,
-            last_position,
-            first_sequence,
-            last_sequence,
-            repeated,
-            truncated,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StreamReply {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "StreamInfo"))]
+struct Stream {
+    /// Its id, a UUID.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     id: Uuid,
+    /// The sequence of its last record; 0 when it is empty.
     last_sequence: u64,
 }
 
+/// A snapshot, without its contents.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SnapshotReply {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct SnapshotHead {
     sequence: u64,
     position: u64,
     time_ms: u64,
     meta_length: usize,
 }
 
-impl From<Appended> for AppendedReply {
+impl From<StreamInfo> for Stream {
+    fn from(info: StreamInfo) -> Self {
+        Self {
+            id: info.id.0,
+            last_sequence: info.last_sequence.0,
+        }
+    }
+}
+
+impl From<Appended> for AppendedOps {
     fn from(appended: Appended) -> Self {
-        let ops = appended.ops.iter();
+        let ops = appended.ops.iter().map(|op| AppendedOp {
+            position: op.position.0,
+            last_sequence: op.last_sequence.0,
+        });
         Self {
             last_position: appended.last_position.0,
-            ops: ops
-                .map(|op| OpReply {
-                    position: op.position.0,
-                    last_sequence: op.last_sequence.0,
-                })
-                .collect(),
+            ops: ops.collect(),
             repeated: appended.repeated,
             truncated: appended.truncated,
         }
     }
 }
 
-fn append(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
-    let staged = Staged::stage(backend, input.data)?;
-    Ok(Answer::write(async move {
-        Reply::json(&AppendReply::from(staged.await?))
-    }))
-}
-
-fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
-    let Commit {
-        ops,
-        key,
-        durability,
-    } = input.read()?;
-    let mut data = input.data;
+fn commit(
+    backend: &dyn Backend,
+    mut data: &[u8],
+    ops: Vec<GivenOp>,
+    key: Option<&str>,
+    durability: Option<Durability>,
+) -> Result<Told<AppendedOps>> {
     let mut take = |length: usize| {
         let (part, rest) = data
             .split_at_checked(length)
@@ -255,7 +208,7 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
     let reasons: Vec<String> = ops
         .iter()
         .map(|op| {
-            if let OpArgument::Redact { reason, .. } = op {
+            if let GivenOp::Redact { reason, .. } = op {
                 reason.clone()
             } else {
                 String::new()
@@ -265,7 +218,7 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
     let mut steps = Vec::with_capacity(ops.len());
     for (op, reason) in ops.into_iter().zip(&reasons) {
         steps.push(match op {
-            OpArgument::Append {
+            GivenOp::Append {
                 stream,
                 expected: wanted,
                 length,
@@ -277,7 +230,7 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
                     records,
                 }
             }
-            OpArgument::Truncate {
+            GivenOp::Truncate {
                 stream,
                 expected: wanted,
                 after,
@@ -286,7 +239,7 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
                 expected: expected(wanted),
                 after: Sequence(after),
             },
-            OpArgument::Fork {
+            GivenOp::Fork {
                 parent,
                 expected: wanted,
                 at,
@@ -297,7 +250,7 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
                 at: Sequence(at),
                 child: StreamId(child),
             },
-            OpArgument::Snapshot {
+            GivenOp::Snapshot {
                 stream,
                 expected: wanted,
                 sequence,
@@ -310,140 +263,110 @@ fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
                 meta: take(meta_length)?,
                 payload: take(payload_length)?,
             },
-            OpArgument::Delete {
+            GivenOp::Delete {
                 stream,
                 expected: wanted,
             } => Op::Delete {
                 stream: StreamId(stream),
                 expected: expected(wanted),
             },
-            OpArgument::Redact { position, .. } => Op::Redact {
+            GivenOp::Redact { position, .. } => Op::Redact {
                 position: Position(position),
                 reason,
             },
         });
     }
-    let durability = durability.map(Durability::from);
     let batch = Batch {
         ops: steps,
-        key: key.as_ref().map(String::as_bytes),
+        key: key.map(str::as_bytes),
         durability,
     };
     let commit = backend.maintenance().stage(&batch)?;
-    Ok(Answer::write(async move {
-        Reply::json(&AppendedReply::from(commit.await?))
-    }))
+    Ok(write(async move { commit.await.map(AppendedOps::from) }))
 }
 
-fn read(of: &StoreObject, input: Input<'_>) -> Result<Answer> {
-    let Read {
-        stream,
-        first,
-        last,
-        backward,
-        kinds,
-        limit,
-    } = input.read()?;
+async fn read(store: Store, read: Read) -> Result<Packed<()>> {
     let options = ReadOptions {
-        first: Sequence(first),
-        last: last.map_or(Sequence::MAX, Sequence),
-        direction: if backward {
+        first: Sequence(read.first),
+        last: read.last.map_or(Sequence::MAX, Sequence),
+        direction: if read.backward {
             Direction::Backward
         } else {
             Direction::Forward
         },
-        kinds: kinds.into_iter().map(Kind).collect(),
-        limit: limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS),
+        kinds: read.kinds.into_iter().map(Kind).collect(),
+        limit: read.limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS),
     };
-    let store = of.store()?;
-    Ok(of.offload(async move {
-        let Page { records, next } = store.backend().read(StreamId(stream), options).await?;
-        Ok(Reply::bytes(pack_records(
-            &records,
-            next.map_or(0, |next| next.0),
-        )))
-    }))
+    let page = store.backend().read(StreamId(read.stream), options).await?;
+    let next = page.next.map_or(0, |next| next.0);
+    Ok(Packed::new(pack_records(&page.records, next)))
 }
 
-fn scan(of: &StoreObject, input: Input<'_>) -> Result<Answer> {
-    let Scan { from, limit } = input.read()?;
-    let store = of.store()?;
+async fn scan(store: Store, from: u64, limit: Option<u64>) -> Result<Packed<()>> {
     let limit = limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS);
-    Ok(of.offload(async move {
-        let Page { records, next } = store.backend().scan(Position(from), limit).await?;
-        // Where to go on is known at the end too: the log grows.
-        let next = next
-            .map(|next| next.0)
-            .or_else(|| records.last().map(|record: &Record| record.position.0 + 1));
-        Ok(Reply::bytes(pack_records(&records, next.unwrap_or(0))))
-    }))
+    let Page { records, next } = store.backend().scan(Position(from), limit).await?;
+    // Where to go on is known at the end too: the log grows.
+    let next = next
+        .map(|next| next.0)
+        .or_else(|| records.last().map(|record: &Record| record.position.0 + 1));
+    Ok(Packed::new(pack_records(&records, next.unwrap_or(0))))
 }
 
-fn snapshot_reply(snapshot: Option<Snapshot>) -> Result<Reply> {
-    let Some(snapshot) = snapshot else {
-        return Reply::json(&());
-    };
-    let reply = Reply::json(&SnapshotReply {
+fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<Beside<Option<SnapshotHead>>> {
+    let head = snapshot.as_ref().map(|snapshot| SnapshotHead {
         sequence: snapshot.sequence.0,
         position: snapshot.position.0,
         time_ms: snapshot.time_ms,
         meta_length: snapshot.meta.len(),
-    })?;
-    Ok(reply.with_bytes([&snapshot.meta[..], &snapshot.payload[..]].concat()))
+    });
+    let contents = snapshot.map(|found| [&found.meta[..], &found.payload[..]].concat());
+    Beside::new(&head, contents)
 }
 
-/// Answers a call about streams and the log.
-pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-    Ok(Some(match input.method {
-        "append" => append(&*of.backend()?, input)?,
-        "commit" => commit(&*of.backend()?, input)?,
-        "read" => read(of, input)?,
-        "scan" => scan(of, input)?,
-        "record" => {
-            let At { position } = input.read()?;
-            let backend = of.backend()?;
-            of.offload(async move {
-                let record = backend.maintenance().record(Position(position)).await?;
-                Ok(Reply::bytes(pack_records(record.as_slice(), 0)))
-            })
-        }
-        "stream" => {
-            let Of { stream } = input.read()?;
-            let backend = of.backend()?;
-            of.offload(async move {
-                let found = backend.stream(StreamId(stream)).await?;
-                Reply::json(&found.map(|info| StreamReply {
-                    id: info.id.0,
-                    last_sequence: info.last_sequence.0,
-                }))
-            })
-        }
-        "streams" => {
-            let backend = of.backend()?;
-            of.offload(async move {
-                let found = backend.maintenance().streams().await?.into_iter();
-                let reply = |info: StreamInfo| StreamReply {
-                    id: info.id.0,
-                    last_sequence: info.last_sequence.0,
-                };
-                Reply::json(&found.map(reply).collect::<Vec<_>>())
-            })
-        }
-        "latestSnapshot" => {
-            let LatestSnapshot {
-                stream,
-                at_or_before,
-            } = input.read()?;
-            let backend = of.backend()?;
-            of.offload(async move {
-                let at = at_or_before.map_or(Sequence::MAX, Sequence);
-                snapshot_reply(backend.latest_snapshot(StreamId(stream), at).await?)
-            })
-        }
-        "lastPosition" => {
-            let backend = of.backend()?;
-            of.offload(async move { Reply::json(&backend.maintenance().last_position().await?) })
-        }
-        _ => return Ok(None),
-    }))
+calls! {
+    (of: &Rc<StoreObject>, _scope, input) {}
+
+    append {} -> Outcome => write(Staged::stage(&*of.backend()?, input.data)?);
+    commit {
+        ops: Vec<GivenOp>,
+        key: Option<String>,
+        #[serde(default, deserialize_with = "durability::deserialize")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
+        durability: Option<Durability>,
+    } -> AppendedOps => commit(&*of.backend()?, input.data, ops, key.as_deref(), durability)?;
+    read(options: Read) -> Packed<()> => of.read(read(of.store()?, options));
+    scan { from: u64, limit: Option<u64> } -> Packed<()> =>
+        of.read(scan(of.store()?, from, limit));
+    record { position: u64 } -> Packed<()> => {
+        let backend = of.backend()?;
+        of.read(async move {
+            let record = backend.maintenance().record(Position(position)).await?;
+            Ok::<_, Failure>(Packed::new(pack_records(record.as_slice(), 0)))
+        })
+    };
+    stream { #[cfg_attr(feature = "schema", schemars(with = "String"))] stream: Uuid }
+        -> Option<Stream> => {
+        let backend = of.backend()?;
+        of.read(async move { backend.stream(StreamId(stream)).await.map(|found| found.map(Stream::from)) })
+    };
+    streams {} -> Vec<Stream> => {
+        let backend = of.backend()?;
+        of.read(async move {
+            let found = backend.maintenance().streams().await?;
+            Ok::<_, Failure>(found.into_iter().map(Stream::from).collect())
+        })
+    };
+    latestSnapshot {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        stream: Uuid,
+        at_or_before: Option<u64>,
+    } -> Beside<Option<SnapshotHead>> => {
+        let backend = of.backend()?;
+        let at = at_or_before.map_or(Sequence::MAX, Sequence);
+        of.read(async move { snapshot_parts(backend.latest_snapshot(StreamId(stream), at).await?) })
+    };
+    lastPosition {} -> u64 => {
+        let backend = of.backend()?;
+        of.read(async move { backend.maintenance().last_position().await.map(|last| last.0) })
+    };
 }

@@ -104,6 +104,7 @@ fn unsupported<'a, T: Send + 'a>(call: &str) -> BackendFuture<'a, T> {
 
 /// What opening a log found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
     /// Whether the store was closed, not left by a crash, or was just made.
@@ -118,9 +119,11 @@ pub struct Recovery {
 
 /// How large a store is and what is in it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Stat {
     /// The id of the store, given when it was made.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub store: Uuid,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
@@ -131,6 +134,7 @@ pub struct Stat {
     /// How many streams were deleted.
     pub streams_deleted: u64,
     /// The last position, which is also how many records were ever appended.
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub last_position: Position,
     /// The time of the last record: milliseconds since 1970-01-01 UTC; 0 when there is none.
     pub last_time_ms: u64,
@@ -145,6 +149,7 @@ pub struct Stat {
 
 /// What a verification found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
     /// How many segments there are.
@@ -172,6 +177,7 @@ impl Verification {
 
 /// Something that is not as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// The file, by its name in the store's folder.
@@ -198,6 +204,7 @@ pub struct Repair {
 
 /// How to make a backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupOptions {
     /// Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's own
@@ -208,6 +215,7 @@ pub struct BackupOptions {
 
 /// What a backup did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Backup {
     /// Segments that were copied.
@@ -217,5 +225,6 @@ pub struct Backup {
     /// The bytes that were copied.
     pub bytes_copied: u64,
     /// The last position that the backup has.
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub last_position: Position,
 }

@@ -56,6 +56,7 @@ pub struct EventMeta {
 /// Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
 /// content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolMark {
     /// The call's id, `None` with the providers that give none.
     pub tool_call_id: Option<String>,

@@ -17,8 +17,9 @@ macro_rules! id {
     ($name:ident, $what:literal, $doc:literal) => {
         #[doc = $doc]
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(transparent)]
-        pub struct $name(pub Uuid);
+        pub struct $name(#[cfg_attr(feature = "schema", schemars(with = "String"))] pub Uuid);
 
         impl $name {
             /// The same id as a UUID.

@@ -20,14 +20,15 @@ pub mod json;
 pub mod kinds;
 pub mod limits;
 mod named;
+mod page;
 mod run;
 mod session;
 mod table;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage,
-    DeletedAgent, ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, DeletedAgent,
+    ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use chat::{
     ChatEvent, ChatFold, ChatMessage, ChatRole, KeptMessage, MessageFilter, Space, Step,
@@ -42,20 +43,20 @@ pub use context::{
 pub use encoding::EncodedEvent;
 pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent,
-    FlowEventKind, FlowSummary, FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot,
-    RuntimeCommand, RuntimeEvent,
+    FlowEventKind, FlowSummary, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
 };
 pub use ids::{InstanceId, RunId, SessionId};
 pub use json::{JsonText, RawJson, Updates, read_json, read_value};
+pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunEvent, RunFold, RunMessage,
-    RunStatus, RunSummary, RunsPage, StatusChange, ToolCall, ToolCallFold, ToolCallStatus,
-    pause_reason, tool_calls,
+    RunStatus, RunSummary, StatusChange, ToolCall, ToolCallFold, ToolCallStatus, pause_reason,
+    tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};
 pub use session::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
-    ChatPlace, ChatShare, Deleted, ListSessions, Session, SessionChanges, SessionPage,
-    SessionStatus,
+    ChatPlace, ChatShare, Deleted, ListSessions, Session, SessionChanges, SessionStatus,
 };
 pub use time::Timestamp;

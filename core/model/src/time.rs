@@ -21,7 +21,8 @@ const RFC3339_END_MS: u64 = 253_402_300_800_000;
 /// assert_eq!(serde_json::to_string(&time).unwrap(), r#""2026-01-03T09:00:00.500Z""#);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Timestamp(pub u64);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Timestamp(#[cfg_attr(feature = "schema", schemars(with = "String"))] pub u64);
 
 impl Timestamp {
     /// Not set.

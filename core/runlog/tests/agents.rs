@@ -103,16 +103,12 @@ fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store
         agents
             .list(&ListAgents::of(Some("p")))
             .unwrap()
-            .agents
+            .items
             .is_empty()
     );
     assert!(agents.list_available_agents(Some("p")).unwrap().is_empty());
     assert_eq!(
-        agents
-            .list(&ListAgents::of(Some("q")))
-            .unwrap()
-            .agents
-            .len(),
+        agents.list(&ListAgents::of(Some("q"))).unwrap().items.len(),
         1
     );
     let again = agents.delete(Some("p"), "coder").unwrap_err();
@@ -144,9 +140,9 @@ fn agents_are_listed_by_page_and_visibility(store: &Store) {
     };
     loop {
         let page = agents.list(&options).unwrap();
-        names.extend(page.agents.into_iter().map(|agent| agent.name));
+        names.extend(page.items.into_iter().map(|agent| agent.name));
         let Some(next) = page.next else { break };
-        options.after = Some(next);
+        options.cursor = Some(next);
     }
     assert_eq!(
         names,
@@ -158,7 +154,7 @@ fn agents_are_listed_by_page_and_visibility(store: &Store) {
         visibility: Some(AgentVisibility::Internal),
         ..ListAgents::of(Some("p"))
     };
-    assert_eq!(agents.list(&internal).unwrap().agents.len(), 2);
+    assert_eq!(agents.list(&internal).unwrap().items.len(), 2);
     let none = agents.list(&ListAgents {
         limit: 0,
         ..ListAgents::of(None)

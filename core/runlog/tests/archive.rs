@@ -148,7 +148,7 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
             ..Default::default()
         })
         .unwrap()
-        .sessions;
+        .items;
     for session in &sessions {
         let (lines, told) = exported(&original, What::Sessions(&[session.id]));
         // The run of `far` was spawned by one of `tree`.
@@ -193,7 +193,7 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
                     ..Default::default()
                 })
                 .unwrap()
-                .sessions
+                .items
                 .len(),
             sessions.len()
         );
@@ -247,7 +247,7 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
             other
                 .list_sessions(&runlog::sessions::ListSessions::default())
                 .unwrap()
-                .sessions,
+                .items,
             []
         );
         assert!(

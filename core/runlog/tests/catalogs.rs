@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    ErrorKind, NewRun, NewSession, RunId, RunStatus, SessionId, StoreOptions,
+    ErrorKind, NewRun, NewSession, Page, RunId, RunStatus, SessionId, StoreOptions,
     backend::Backend,
     blocking::Store,
     chats::{Chat, ChatFilter, ChatMessage, ChatRole},
@@ -17,7 +17,7 @@ use runlog::{
         Batch, Durability, Embedded, Expected, Kind, NewRecord, Op, Sequence, StreamId, SystemHost,
         Wait,
     },
-    runs::{ListRuns, Paged, RUNS_STREAM, RunSummary},
+    runs::{ListRuns, RUNS_STREAM, RunSummary},
     sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };
 use runlog_model::{
@@ -196,7 +196,7 @@ fn list_sessions(store: &Store) -> String {
         limit: usize::MAX,
         ..ListSessions::default()
     };
-    let sessions = store.list_sessions(&all).unwrap().sessions;
+    let sessions = store.list_sessions(&all).unwrap().items;
     let agents: Vec<_> = sessions
         .iter()
         .filter_map(|session| store.instances(session.id).ok())
@@ -224,7 +224,7 @@ fn list_runs(store: &Store) -> String {
             Vec::new(),
         );
         loop {
-            let Paged { items, next } = store.runs().list(&options).unwrap();
+            let Page { items, next } = store.runs().list(&options).unwrap();
             runs.extend(items);
             options.cursor = next;
             if options.cursor.is_none() {

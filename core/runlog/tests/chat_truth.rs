@@ -346,7 +346,7 @@ fn imported_chats_keep_their_deletions_and_their_times() {
         deleted: runlog::sessions::Deleted::Shown,
         ..ListSessions::default()
     };
-    let deleted = store.list_sessions(&all).unwrap().sessions;
+    let deleted = store.list_sessions(&all).unwrap().items;
     assert_eq!(
         deleted
             .iter()

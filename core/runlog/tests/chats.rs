@@ -824,8 +824,8 @@ fn chats_are_listed_by_filter(store: &blocking::Store) {
         .unwrap();
     let ids = |filter: ChatFilter| {
         let list = chats.list_chats(&filter).unwrap();
-        assert_eq!(list.total, list.data.len());
-        list.data
+        assert_eq!(list.total, list.items.len());
+        list.items
             .into_iter()
             .map(|chat| chat.chat_id)
             .collect::<String>()
@@ -898,7 +898,11 @@ fn chats_are_listed_by_page_and_by_cursor(store: &blocking::Store) {
                 ..ChatFilter::default()
             })
             .unwrap();
-        let ids: String = list.data.iter().map(|chat| chat.chat_id.as_str()).collect();
+        let ids: String = list
+            .items
+            .iter()
+            .map(|chat| chat.chat_id.as_str())
+            .collect();
         (ids, list.page, list.pagesize, list.pagecount, list.total)
     };
     assert_eq!(page(1, 3), ("654".into(), 1, 3, 3, 7));
@@ -912,7 +916,7 @@ fn chats_are_listed_by_page_and_by_cursor(store: &blocking::Store) {
     let mut seen = String::new();
     loop {
         let list = chats.list_chats(&filter).unwrap();
-        seen.extend(list.data.iter().map(|chat| chat.chat_id.as_str()));
+        seen.extend(list.items.iter().map(|chat| chat.chat_id.as_str()));
         chats.create_chat(Chat::new("new")).unwrap();
         filter.cursor = list.next;
         if filter.cursor.is_none() {
@@ -952,7 +956,7 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &blocking::
         })
     };
     assert_eq!(
-        at(all.clone()).unwrap().data[0].chat_id,
+        at(all.clone()).unwrap().items[0].chat_id,
         "b",
         "the size of a page may change"
     );
@@ -1411,7 +1415,7 @@ fn chats_are_listed_in_three_orders(store: &blocking::Store) {
                 ..ChatFilter::default()
             })
             .unwrap();
-        list.data
+        list.items
             .iter()
             .map(|chat| chat.chat_id.as_str())
             .collect::<String>()

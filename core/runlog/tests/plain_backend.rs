@@ -53,7 +53,7 @@ fn sessions_runs_and_archives_need_no_maintenance() {
     let mut source = || Ok(Box::new(std::io::Cursor::new(lines.clone())) as _);
     archive::import(&copy, None, false, &mut source).unwrap();
     let found = copy.list_sessions(&ListSessions::default()).unwrap();
-    assert_eq!(found.sessions[0].id, session.id);
+    assert_eq!(found.items[0].id, session.id);
     assert_eq!(
         copy.context(agent.id).unwrap().get_messages().unwrap(),
         store.context(agent.id).unwrap().get_messages().unwrap()

@@ -115,10 +115,7 @@ fn an_agent_is_recorded_resumed_copied_and_overwritten() {
     );
     store.delete_session(session.id).unwrap();
     assert_eq!(
-        store
-            .list_sessions(&ListSessions::default())
-            .unwrap()
-            .sessions,
+        store.list_sessions(&ListSessions::default()).unwrap().items,
         [copy.session]
     );
 }

@@ -17,7 +17,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
       metadata: { colour: "red" },
       share: "team",
       sort: 3,
-      own_field: 7,
+      ...{ own_field: 7 },
     });
     expect(made).toMatchObject({
       chatId: "chat_123",
@@ -51,12 +51,12 @@ describe.each(places)("chats $name", ({ fresh }) => {
     }
     const page = await chats.list({ userId: "u", page: 2, pageSize: 2 });
     expect(page).toMatchObject({ page: 2, pageSize: 2, pageCount: 3, total: 5 });
-    expect(page.data.map((chat) => chat.title)).toEqual(["Trip 2", "Trip 1"]);
+    expect(page.items.map((chat) => chat.title)).toEqual(["Trip 2", "Trip 1"]);
     expect((await chats.list({ assistantId: "a" })).total).toBe(2);
-    expect((await chats.list({ keywords: "trip 4" })).data).toHaveLength(1);
+    expect((await chats.list({ keywords: "trip 4" })).items).toHaveLength(1);
     const first = await chats.list({ pageSize: 3 });
     const second = await chats.list({ pageSize: 3, cursor: first.next as string });
-    expect(second.data.map((chat) => chat.title)).toEqual(["Trip 1", "Trip 0"]);
+    expect(second.items.map((chat) => chat.title)).toEqual(["Trip 1", "Trip 0"]);
     expect(second.next).toBeUndefined();
   });
 
@@ -67,7 +67,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
       await chats.create({ chatId, sort, assistantId: "x", createdAt });
     }
     const listed = async (order: "created" | "last_message" | "sort") =>
-      (await chats.list({ order })).data.map((chat) => chat.chatId);
+      (await chats.list({ order })).items.map((chat) => chat.chatId);
     expect(await listed("created")).toEqual(["c", "b", "a"]);
     expect(await listed("sort")).toEqual(["b", "c", "a"]);
     await chats.saveMessages("b", [text("hello")]);
@@ -81,7 +81,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     const saved = await chats.saveMessages(chatId, [
       { role: "user", type: "text", props: { content: "Oslo" }, requestId: "r1", messageId: "m1" },
       { role: "assistant", type: "image", props: { url: "a.png", alt: "A" }, requestId: "r1", blockId: "b1" },
-      { ...text("By train?"), requestId: "r2", own_field: [1] },
+      { ...text("By train?"), requestId: "r2", ...{ own_field: [1] } },
     ]);
     expect(saved.map((message) => message.sequence)).toEqual([1, 2, 3]);
     expect(saved[2]).toMatchObject({ requestId: "r2", own_field: [1], chatId });

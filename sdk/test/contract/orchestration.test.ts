@@ -33,9 +33,9 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await agents.get("researcher")).toBeUndefined();
     await agents.put({ name: "writer", project: "papers" });
     const page = await agents.list({ project: "papers", limit: 1 });
-    expect(page.agents.map((agent) => agent.name)).toEqual(["researcher"]);
-    const rest = await agents.list({ project: "papers", after: page.next as string });
-    expect(rest.agents.map((agent) => agent.name)).toEqual(["writer"]);
+    expect(page.items.map((agent) => agent.name)).toEqual(["researcher"]);
+    const rest = await agents.list({ project: "papers", cursor: page.next as string });
+    expect(rest.items.map((agent) => agent.name)).toEqual(["writer"]);
     const told = await agents.listAvailable({ project: "papers" });
     expect(told[0]).toEqual({
       name: "researcher",

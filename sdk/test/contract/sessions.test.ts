@@ -15,12 +15,12 @@ describe.each(places)("sessions $name", ({ fresh }) => {
     expect(await store.findSession(made.id.slice(0, 13))).toEqual(made);
     expect((await store.updateSession(made.id, { title: "Oslo" })).title).toBe("Oslo");
     expect((await store.archiveSession(made.id)).status).toBe("archived");
-    expect((await store.listSessions({ status: "archived" })).sessions).toHaveLength(1);
+    expect((await store.listSessions({ status: "archived" })).items).toHaveLength(1);
     expect((await store.unarchiveSession(made.id)).status).toBe("active");
     await store.deleteSession(made.id);
     expect(await store.getSession(made.id)).toBeUndefined();
-    expect((await store.listSessions()).sessions).toEqual([]);
-    const [deleted] = (await store.listSessions({ deleted: true })).sessions;
+    expect((await store.listSessions()).items).toEqual([]);
+    const [deleted] = (await store.listSessions({ deleted: true })).items;
     expect(deleted?.deletedAtMs).toBeGreaterThan(0);
     await failure(store.findSession("trip-1"), "not_found");
     await failure(store.deleteSession(made.id), "not_found");
@@ -33,7 +33,7 @@ describe.each(places)("sessions $name", ({ fresh }) => {
     await store.createSession({ title: "new" });
     const second = await store.listSessions({ limit: 2, cursor: first.next as string });
     const third = await store.listSessions({ limit: 2, cursor: second.next as string });
-    const titles = [first, second, third].flatMap((page) => page.sessions.map((session) => session.title));
+    const titles = [first, second, third].flatMap((page) => page.items.map((session) => session.title));
     expect(titles).toEqual(["4", "3", "2", "1", "0"]);
     expect(third.next).toBeUndefined();
     await failure(store.listSessions({ limit: 0 }), "invalid_input");

@@ -9,8 +9,8 @@ describe.each(places)("undefined $name", ({ fresh }) => {
     const run = await store.runs.start({ session: { title: undefined, name: undefined }, agentName: "coder", maxSteps: undefined });
     const all = { status: undefined, agentId: undefined, project: undefined, limit: undefined, cursor: undefined };
     expect((await store.runs.list(all)).items.map((item) => item.id)).toEqual([run.id]);
-    expect((await store.listSessions({ status: undefined, deleted: undefined, limit: undefined })).sessions).toHaveLength(1);
-    expect((await store.agents.list({ project: undefined, visibility: undefined, after: undefined })).agents).toEqual([]);
+    expect((await store.listSessions({ status: undefined, deleted: undefined, limit: undefined })).items).toHaveLength(1);
+    expect((await store.agents.list({ project: undefined, visibility: undefined, cursor: undefined })).items).toEqual([]);
     expect(await store.streams.read(run.id, { first: undefined, last: undefined, kinds: undefined }).toArray()).not.toEqual([]);
   });
 

@@ -48,7 +48,7 @@ const TRIALS: Record<string, Trial> = {
   },
   "store.ts: importFrom": {
     before: 'await store.createSession(); await store.exportTo("everything.jsonl");',
-    after: "console.log((await store.listSessions()).sessions.length);",
+    after: "console.log((await store.listSessions()).items.length);",
     says: "1\n",
   },
   "chats.ts: resume": { before: `
@@ -124,7 +124,7 @@ const TRIALS: Record<string, Trial> = {
   "index.ts: openInMemory": { after: "console.log((await store.createSession({ title: 'x' })).title);", says: "x\n" },
   "index.ts: attach": {
     before: 'import { Worker } from "node:worker_threads";',
-    after: 'await new Promise((resolve) => worker.on("exit", resolve)); console.log((await store.listSessions()).sessions[0]?.title);',
+    after: 'await new Promise((resolve) => worker.on("exit", resolve)); console.log((await store.listSessions()).items[0]?.title);',
     says: "from the worker\n",
     then: {
       from: "// worker.mjs",

@@ -7,7 +7,7 @@ import { run } from "./child.js";
 /** The events of the only context of a store, after the process that wrote them is gone. */
 async function found(path: string): Promise<{ clean: boolean; events: number }> {
   const store = await open(path);
-  const [session] = (await store.listSessions()).sessions;
+  const [session] = (await store.listSessions()).items;
   const { id } = await store.rootInstance(session?.id as string);
   const events = await store.contexts.lastSequence(id);
   const { clean } = store.recovery;

@@ -42,7 +42,7 @@ test("thousands of openings at a time: one has the store, the others are told, a
   expect(new Set(codes)).toEqual(new Set(["locked"]));
   const readers = await Promise.all(Array.from({ length: 100 }, () => open(path, { mode: "readOnly" })));
   await stores[0]?.createSession({ title: "one" });
-  for (const reader of readers) expect((await reader.listSessions()).sessions.length).toBeLessThanOrEqual(1);
+  for (const reader of readers) expect((await reader.listSessions()).items.length).toBeLessThanOrEqual(1);
   await Promise.all([...readers, ...stores].map((store) => store.close()));
   await (await open(path)).close();
 });
@@ -146,6 +146,6 @@ test.runIf(canMount)("a file system that is read-only is told, and read", async 
   await failure(open(path), "read_only");
   await failure(open(join(folder, "other")), "read_only");
   const reader = await open(path, { mode: "readOnly" });
-  expect((await reader.listSessions()).sessions[0]?.title).toBe("kept");
+  expect((await reader.listSessions()).items[0]?.title).toBe("kept");
   await reader.close();
 });

@@ -28,14 +28,14 @@ import type {
 } from "#runlog";
 import type { ClaudeNode, createClaudeNode, createMockQuery, recordFixtures } from "#testing";
 
-/** A field that isn't known is kept where the store keeps it, and is of any type. */
+/** A field that isn't known is kept where the store keeps it, and is of any type. Who gives one says so on purpose. */
 export async function otherFields({ agents, chats }: Store): Promise<unknown[]> {
-  const chat: Chat = await chats.create({ assistantId: "a", title: "Travel", share: "team", colour: "blue", stars: 5 });
-  const [message] = await chats.saveMessages("c", [{ role: "user", type: "rating", props: { stars: 5 }, device: "phone" }]);
+  const chat: Chat = await chats.create({ assistantId: "a", title: "Travel", share: "team", ...{ colour: "blue", stars: 5 } });
+  const [message] = await chats.saveMessages("c", [{ role: "user", type: "rating", props: { stars: 5 }, ...{ device: "phone" } }]);
   const node = { chatId: "c", requestId: "r", assistantId: "a", stackId: "s" };
-  const [step] = await chats.saveSteps([{ ...node, type: "llm", status: "running", stackDepth: 0, model: "m" }]);
-  const agent: AgentDefinition = await agents.put({ name: "a", maxSteps: 5, team: ["b"] });
-  await chats.update("c", { title: null, colour: null });
+  const [step] = await chats.saveSteps([{ ...node, type: "llm", status: "running", stackDepth: 0, ...{ model: "m" } }]);
+  const agent: AgentDefinition = await agents.put({ name: "a", maxSteps: 5, ...{ team: ["b"] } });
+  await chats.update("c", { title: null, ...{ colour: null } });
   return [chat["colour"], message?.["device"], step?.["model"], agent["team"]];
 }
 

@@ -1,5 +1,7 @@
 // Programs that must not compile: `npm run check` fails where one of them does. None is ever run.
 
+import type { Handle } from "../../src/handle.js";
+import type { StoreCalls } from "../../src/generated/calls.js";
 import type { NewAgent, NewChat, NewChatMessage, NewStep, RuntimeCommand, Store } from "#runlog";
 
 /** Known fields of a chat have their types, also beside fields that aren't known. */
@@ -16,6 +18,10 @@ export async function chats({ chats }: Store): Promise<void> {
   await chats.create({ assistantId: "a", title: 5, colour: "blue" });
   // @ts-expect-error a chat is active or archived
   await chats.update("c", { status: "closed" });
+  // @ts-expect-error a misspelt field is no other field
+  await chats.create({ assistantId: "a", tilte: "Travel" });
+  // @ts-expect-error a misspelt field is no other field
+  await chats.update("c", { tilte: "Travel" });
   // @ts-expect-error a list is in one of three orders
   await chats.list({ order: "title" });
 }
@@ -28,6 +34,8 @@ export async function messages({ chats }: Store): Promise<void> {
   await chats.saveMessages("c", [{ role: "user", type: "text" }]);
   // @ts-expect-error a message is from the user or the assistant
   await chats.saveMessages("c", [{ role: "tool", type: "text", props: {} }]);
+  // @ts-expect-error a misspelt field is no other field
+  await chats.saveMessages("c", [{ role: "user", type: "text", props: {}, blockID: "b" }]);
   // @ts-expect-error a thread's id is text
   await chats.updateMessage("m", { threadId: 7 });
   // @ts-expect-error the user's message has a type
@@ -43,6 +51,8 @@ export async function steps({ chats }: Store): Promise<void> {
   await chats.saveSteps([{ ...step, type: "llm", status: "pending", stackDepth: "one" }]);
   // @ts-expect-error no step is of this type
   await chats.saveSteps([{ ...step, type: "thought", status: "pending" }]);
+  // @ts-expect-error a misspelt field is no other field
+  await chats.saveSteps([{ ...step, type: "llm", status: "pending", stackdepth: 1 }]);
   // @ts-expect-error a step is in a request
   await chats.saveSteps([{ chatId: "c", assistantId: "a", stackId: "s", type: "llm", status: "pending" }]);
   // @ts-expect-error no step has this status
@@ -57,6 +67,8 @@ export async function agents({ agents }: Store): Promise<void> {
   await agents.put({ name: "a", maxSteps: "many" });
   // @ts-expect-error tools are named in a list
   await agents.put({ name: "a", tools: "grep" });
+  // @ts-expect-error a misspelt field is no other field
+  await agents.put({ name: "a", maxStep: 5 });
   // @ts-expect-error an agent has a name
   await agents.put({ description: "Finds papers." });
   // @ts-expect-error no agent is visible so
@@ -116,4 +128,18 @@ export async function options({ runs }: Store): Promise<void> {
   await runs.list({ state: "paused" });
   // @ts-expect-error no run has this status
   await runs.list({ status: "sleeping" });
+}
+
+/** What is called of the core is a call that it has, with the arguments that it takes, and answers what it does. */
+export async function calls(store: Handle<StoreCalls>): Promise<void> {
+  // @ts-expect-error no call has this name
+  await store.value("lisRuns", {});
+  // @ts-expect-error a limit is a number
+  await store.value("listRuns", { limit: "10" });
+  // @ts-expect-error a run is named
+  await store.value("getRun");
+  // @ts-expect-error it answers contents
+  await store.value("runMessages", { run: "r" });
+  // @ts-expect-error a page has items
+  (await store.value("listRuns")).runs;
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, Run, RunId, RunStatus, Session,
+    AgentInstance, Page, Run, RunId, RunStatus, Session,
     blocking::Store,
-    runs::{ListRunMessages, ListToolCalls, Paged, ToolCall, ToolCallStatus, pause_reason},
+    runs::{ListRunMessages, ListToolCalls, ToolCall, ToolCallStatus, pause_reason},
 };
 
 use super::{
@@ -408,7 +408,7 @@ fn the_one<'a>(instances: &'a [AgentInstance], agent: &str) -> Result<&'a AgentI
 }
 
 fn all_pages<T>(
-    page: impl Fn(Option<String>) -> runlog::Result<Paged<T>>,
+    page: impl Fn(Option<String>) -> runlog::Result<Page<T>>,
 ) -> Result<Vec<T>, String> {
     let (mut items, mut cursor) = (Vec::new(), None);
     loop {

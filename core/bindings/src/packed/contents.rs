@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use crate::{Failure, Result};
+use crate::{Failure, Result, answers::Packed, written::to_javascript};
 
 /// Contents that are being packed.
 #[derive(Debug, Default)]
@@ -38,11 +38,15 @@ impl Contents {
         self.array
     }
 
+    /// As [`pack`](Self::pack), as an answer.
+    pub(crate) fn packed<Heads: Serialize>(self, heads: &Heads) -> Result<Packed<Heads>> {
+        Ok(Packed::new(self.pack(heads)?))
+    }
+
     /// The heads, then the contents.
     pub(crate) fn pack(self, heads: &impl Serialize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; 4];
-        serde_json::to_writer(&mut bytes, heads)
-            .map_err(|error| Failure::invalid(format!("the answer has no JSON form: {error}")))?;
+        bytes.extend_from_slice(to_javascript(heads)?.as_bytes());
         let length = u32::try_from(bytes.len() - 4)
             .map_err(|_| Failure::invalid("a page of heads is over 4 GiB"))?;
         bytes[..4].copy_from_slice(&length.to_le_bytes());

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
+use serde::Deserialize;
+
 use super::{AgentCatalogEvent, AgentDefinition, AgentVisibility, DeletedAgent};
-use crate::{Error, Result};
+use crate::{Error, Page, Result};
 
 /// Which definitions to list, and how many.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListAgents {
     /// Those of this project; `None` is those of no project.
     pub project: Option<String>,
@@ -14,8 +18,14 @@ pub struct ListAgents {
     pub visibility: Option<AgentVisibility>,
     /// At most so many.
     pub limit: usize,
-    /// Where to go on: the name that the page before ended with.
-    pub after: Option<String>,
+    /// Where to go on: the [`next`](Page::next) of the page before, which is the name that it ended with.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListAgents {
+    fn default() -> Self {
+        Self::of(None)
+    }
 }
 
 impl ListAgents {
@@ -25,18 +35,9 @@ impl ListAgents {
             project: project.map(str::to_owned),
             visibility: None,
             limit: 50,
-            after: None,
+            cursor: None,
         }
     }
-}
-
-/// Some definitions of a project, in the order of their names.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AgentsPage {
-    /// The definitions.
-    pub agents: Vec<AgentDefinition>,
-    /// What to list [after](ListAgents::after) next; `None` when this is the last page.
-    pub next: Option<String>,
 }
 
 /// The definitions there are, folded from the events of their stream.
@@ -48,7 +49,7 @@ pub struct AgentsPage {
 /// let agent = AgentDefinition::new("coder", "Writes code.");
 /// catalog.apply(1, AgentCatalogEvent::Defined(Box::new(agent.clone())))?;
 /// assert_eq!(catalog.agent(None, "coder"), Some(&agent));
-/// assert_eq!(catalog.list(&ListAgents::of(None)).agents, [agent]);
+/// assert_eq!(catalog.list(&ListAgents::of(None)).items, [agent]);
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -108,16 +109,13 @@ impl AgentCatalog {
     }
 
     /// One page of a project's agents.
-    pub fn list(&self, options: &ListAgents) -> AgentsPage {
-        let mut page = AgentsPage {
-            agents: Vec::new(),
-            next: None,
-        };
+    pub fn list(&self, options: &ListAgents) -> Page<AgentDefinition> {
+        let mut page = Page::only(Vec::new());
         let Some(agents) = self.project(options.project.as_deref()) else {
             return page;
         };
         let first = options
-            .after
+            .cursor
             .as_deref()
             .map_or(Bound::Unbounded, Bound::Excluded);
         for agent in agents
@@ -130,11 +128,11 @@ impl AgentCatalog {
             {
                 continue;
             }
-            if page.agents.len() == options.limit {
-                page.next = page.agents.last().map(|last| last.name.clone());
+            if page.items.len() == options.limit {
+                page.next = page.items.last().map(|last| last.name.clone());
                 break;
             }
-            page.agents.push(agent.clone());
+            page.items.push(agent.clone());
         }
         page
     }
@@ -193,8 +191,8 @@ mod tests {
             catalog.apply(6, defined(None, "z")).unwrap_err().kind(),
             ErrorKind::Damaged
         );
-        let names = |page: &AgentsPage| {
-            page.agents
+        let names = |page: &Page<AgentDefinition>| {
+            page.items
                 .iter()
                 .map(|agent| agent.name.clone())
                 .collect::<Vec<_>>()
@@ -209,7 +207,7 @@ mod tests {
         );
         let second = catalog.list(&ListAgents {
             limit: 2,
-            after: first.next,
+            cursor: first.next,
             ..ListAgents::of(Some("p"))
         });
         assert_eq!((names(&second), second.next), (vec!["c".into()], None));
@@ -218,7 +216,7 @@ mod tests {
             visibility: Some(AgentVisibility::Internal),
             ..ListAgents::of(None)
         };
-        assert!(catalog.list(&internal).agents.is_empty() && catalog.agent(None, "b").is_none());
+        assert!(catalog.list(&internal).items.is_empty() && catalog.agent(None, "b").is_none());
     }
 
     proptest! {

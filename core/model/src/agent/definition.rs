@@ -23,6 +23,7 @@ const FLOW_TYPE: &str = "single";
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentVisibility {
     /// Anybody, also from outside of the project.
@@ -55,6 +56,7 @@ named! {
 /// assert_eq!((agent.visibility, agent.flow_type.as_str()), (AgentVisibility::Internal, "single"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentDefinition {
     /// The project it belongs to; `None` is what belongs to no project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +98,7 @@ pub struct AgentDefinition {
     #[serde(default)]
     pub updated_at_ms: u64,
     /// Fields of a newer build.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -106,6 +108,7 @@ fn flow_type() -> String {
 
 /// What other agents are told of an agent: not its prompt, which would fill their contexts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentSummary {
     /// Its name, to spawn it by.
     pub name: String,
@@ -121,7 +124,7 @@ pub struct AgentSummary {
 
 impl AgentDefinition {
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 12] = [
         "project",
         "name",
         "description",

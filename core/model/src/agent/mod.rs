@@ -6,7 +6,7 @@ mod event;
 pub mod max_steps;
 mod spawn;
 
-pub use catalog::{AgentCatalog, AgentsPage, ListAgents};
+pub use catalog::{AgentCatalog, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
 pub use event::{AgentCatalogEvent, DeletedAgent};
 pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent};

@@ -86,11 +86,12 @@ pub enum Touched<'a> {
 ///
 /// ```
 /// use runlog_model::MessageFilter;
-/// let filter: MessageFilter = serde_json::from_str(r#"{"request_id":"req_1","limit":10}"#).unwrap();
+/// let filter: MessageFilter = serde_json::from_str(r#"{"requestId":"req_1","limit":10}"#).unwrap();
 /// assert_eq!(filter, MessageFilter { request_id: Some("req_1".into()), limit: 10, ..MessageFilter::default() });
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MessageFilter {
     /// Only those of this request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ use crate::{
 
 /// Who a message of a chat is from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatRole {
     /// The user.
@@ -31,9 +32,11 @@ pub enum ChatRole {
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatMessage {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id; empty for a fresh one.
     #[serde(default)]
@@ -50,6 +53,7 @@ pub struct ChatMessage {
     #[serde(rename = "type")]
     pub message_type: String,
     /// What it shows, a JSON object kept byte for byte.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::json::raw::JsonObject"))]
     pub props: RawJson,
     /// The block it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +77,7 @@ pub struct ChatMessage {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -82,7 +86,7 @@ impl ChatMessage {
     pub const FIXED: [&'static str; 4] = ["id", "message_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 14] = [
         "id",
         "message_id",
         "chat_id",

@@ -13,6 +13,7 @@ use crate::{
 
 /// What a step is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepType {
     /// The user's input was received: `{messages}`.
@@ -42,6 +43,7 @@ named! {
 
 /// How far a step is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// Not started.
@@ -90,9 +92,11 @@ impl StepStatus {
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id; empty for a fresh one.
     #[serde(default)]
@@ -119,12 +123,24 @@ pub struct Step {
     pub status: StepStatus,
     /// What it was given, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
     pub input: Option<RawJson>,
     /// What came of it, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
     pub output: Option<RawJson>,
     /// The space when it began, a JSON object kept byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
     pub space_snapshot: Option<RawJson>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +161,7 @@ pub struct Step {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -154,7 +170,7 @@ impl Step {
     pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 19] = [
         "id",
         "step_id",
         "chat_id",

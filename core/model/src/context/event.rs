@@ -1,7 +1,7 @@
 //! [`ContextEvent`]: one immutable entry of an agent's context, and [`NewContextEvent`]: one to append.
 
 use runlog_log::Record;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ContextEventKind, Role, placeholder};
 use crate::{
@@ -172,7 +172,9 @@ impl ContextEvent {
 }
 
 /// What an event says beside its content.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EventOptions {
     /// The run it belongs to.
     pub run_id: Option<RunId>,

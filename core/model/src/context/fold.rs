@@ -39,6 +39,7 @@ impl Serialize for Message {
 
 /// A tool call without a result: the process died, or stopped, between the two.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DanglingToolCall {
     /// The call's id, `None` with the providers that give none.
     pub id: Option<String>,

@@ -8,6 +8,8 @@ use crate::{Error, Result, kinds, named::named};
 
 /// What a context event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ContextEventType"))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum ContextEventKind {
@@ -63,6 +65,7 @@ impl ContextEventKind {
 
 /// Who a message is from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The system prompt.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    RunId, RunStatus,
+    Page, RunId, RunStatus,
     checkpoint::Progress,
     encoding::{Event, events},
     table::{Chunked, IdIndex},
@@ -59,6 +59,7 @@ impl Event for FlowCatalogEvent {
 
 /// A flow in short.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowSummary {
     /// Its id: that of its run, where it is the flow of a run.
     pub run_id: RunId,
@@ -84,7 +85,9 @@ pub struct FlowSummary {
 }
 
 /// Which flows to list, and how many. A filter that is left out lets every flow pass.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListFlows {
     /// Only flows of this status, as their snapshots say it.
     pub status: Option<String>,
@@ -108,15 +111,6 @@ impl Default for ListFlows {
             cursor: None,
         }
     }
-}
-
-/// Some flows, newest first, and the place of the last of them where there are more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlowsPage {
-    /// The flows, newest first.
-    pub flows: Vec<FlowSummary>,
-    /// The place to go on before; `None` when this is the last page.
-    pub next: Option<u32>,
 }
 
 /// Every flow in short, folded from the catalog's events. A flow's place is its rank in the order of creation, and stays
@@ -275,11 +269,8 @@ impl FlowCatalog {
         filter: &ListFlows,
         before: Option<u32>,
         tell: impl Fn(FlowSummary) -> FlowSummary,
-    ) -> FlowsPage {
-        let mut page = FlowsPage {
-            flows: Vec::new(),
-            next: None,
-        };
+    ) -> Page<FlowSummary, u32> {
+        let mut page = Page::only(Vec::new());
         let mut last = None;
         for place in self.walk(filter, before.unwrap_or(NONE)) {
             let Some(flow) = self
@@ -289,11 +280,11 @@ impl FlowCatalog {
             else {
                 continue;
             };
-            if page.flows.len() == filter.limit {
+            if page.items.len() == filter.limit {
                 page.next = last;
                 break;
             }
-            page.flows.push(flow);
+            page.items.push(flow);
             last = Some(place);
         }
         page

@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 /// assert!(RuntimeCommand::resume(None).check().is_ok());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ReceivedCommand"))]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeCommand {
     /// What is asked.
@@ -23,7 +25,7 @@ pub struct RuntimeCommand {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// Whatever else it says, the message among it.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub fields: Map<String, Value>,
 }
 

@@ -10,9 +10,7 @@ mod event;
 mod snapshot;
 
 pub use agent_event::{AgentEvent, AgentUsage, ModelUsage};
-pub use catalog::{
-    FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowSummary, FlowsPage, ListFlows,
-};
+pub use catalog::{FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows};
 pub use command::RuntimeCommand;
 pub use event::{FlowEventKind, RuntimeEvent};
 pub use snapshot::{EdgeStatus, NodeStatus, RunSnapshot};

@@ -13,6 +13,7 @@ use crate::{
 
 /// How far a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NodeStatus {
     /// Not started.
@@ -28,6 +29,7 @@ pub enum NodeStatus {
 
 /// Whether an edge was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeStatus {
     /// Not decided.
@@ -51,6 +53,7 @@ pub enum EdgeStatus {
 /// assert_eq!(json["agentSessions"]["plan"], "sess-123");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
     /// The run.
@@ -74,7 +77,7 @@ pub struct RunSnapshot {
     #[serde(default)]
     pub agent_sessions: BTreeMap<String, String>,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 

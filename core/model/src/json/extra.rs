@@ -1,5 +1,6 @@
 //! Checks of JSON values that are kept as values: what is written must be readable again.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::{Error, Result, limits::JSON_DEPTH_MAX};
@@ -16,6 +17,23 @@ pub(crate) fn check(what: &str, extra: &Map<String, Value>, known: &[&str]) -> R
         check_depth(what, value)?;
     }
     Ok(())
+}
+
+/// Writes fields that this build doesn't know beside those that it does, for serde's `flatten`. The name of each says that
+/// it is the caller's, so that nobody writes it in another way.
+pub(crate) fn serialize<S: Serializer>(
+    extra: &Map<String, Value>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    struct ExtraName<'a>(&'a str);
+
+    impl Serialize for ExtraName<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+            serializer.serialize_newtype_struct("ExtraName", self.0)
+        }
+    }
+
+    serializer.collect_map(extra.iter().map(|(name, value)| (ExtraName(name), value)))
 }
 
 /// Checks that a value is nested at most [`JSON_DEPTH_MAX`] deep.

@@ -1,7 +1,7 @@
 //! JSON: text that is kept byte for byte, slices of it, and what is wrong with it in words for whoever wrote it.
 
 pub(crate) mod extra;
-mod raw;
+pub(crate) mod raw;
 mod reading;
 pub mod slices;
 mod updates;

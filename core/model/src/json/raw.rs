@@ -25,7 +25,13 @@ use crate::{Error, Result};
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct RawJson(Bytes);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RawJson(#[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))] Bytes);
+
+/// Stands in schemas for JSON that has to be an object.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+pub(crate) struct JsonObject {}
 
 /// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
 pub trait JsonText {
@@ -166,7 +172,8 @@ impl fmt::Debug for RawJson {
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
+        // Its name tells serializers that write more than JSON that this text stays as it is.
+        serializer.serialize_newtype_struct("RawJson", raw)
     }
 }
 

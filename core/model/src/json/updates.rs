@@ -19,6 +19,7 @@ use crate::{Error, Result};
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Updates(BTreeMap<String, RawJson>);
 

@@ -12,10 +12,11 @@ use uuid::Uuid;
 
 use super::{RunCatalogEvent, RunStatus, RunSummary, fold::times};
 use crate::{
-    InstanceId, RunId, SessionId,
+    InstanceId, Page, RunId, SessionId,
     checkpoint::Progress,
     table::{Chunked, IdIndex},
 };
+use serde::Deserialize;
 
 /// The link from a run to the next older one of the same list.
 type Older = fn(&Entry) -> u32;
@@ -24,7 +25,9 @@ type Older = fn(&Entry) -> u32;
 const NONE: u32 = u32::MAX;
 
 /// Which runs to list, and how many. A filter that is `None` lets every run pass.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListRuns {
     /// Only runs of this status.
     pub status: Option<RunStatus>,
@@ -56,15 +59,6 @@ impl Default for ListRuns {
     }
 }
 
-/// Some runs, newest first, and the place of the last of them where there are more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RunsPage {
-    /// The runs, newest first.
-    pub runs: Vec<RunSummary>,
-    /// The place to go on before; `None` when this is the last page.
-    pub next: Option<u32>,
-}
-
 /// A run of the catalog, and its place in the order of creation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlacedRun {
@@ -88,7 +82,7 @@ pub struct PlacedRun {
 /// let mut catalog = RunCatalog::new();
 /// catalog.apply(1, RunCatalogEvent::Created(run.clone()))?;
 /// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
-/// assert_eq!(catalog.list(&of_agent, None).runs, [run]);
+/// assert_eq!(catalog.list(&of_agent, None).items, [run]);
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Debug, Default)]
@@ -356,11 +350,8 @@ impl RunCatalog {
     ///
     /// The cost is that of the page, and of the runs that one of the filters lets pass and another doesn't: the
     /// one that lets the fewest pass is followed.
-    pub fn list(&self, filter: &ListRuns, before: Option<u32>) -> RunsPage {
-        let mut page = RunsPage {
-            runs: Vec::new(),
-            next: None,
-        };
+    pub fn list(&self, filter: &ListRuns, before: Option<u32>) -> Page<RunSummary, u32> {
+        let mut page = Page::only(Vec::new());
         let mut last = None;
         for place in self.walk(filter, before.unwrap_or(NONE)) {
             let Some(entry) = self
@@ -370,11 +361,11 @@ impl RunCatalog {
             else {
                 continue;
             };
-            if page.runs.len() == filter.limit {
+            if page.items.len() == filter.limit {
                 page.next = last;
                 break;
             }
-            page.runs.push(self.summary(entry));
+            page.items.push(self.summary(entry));
             last = Some(place);
         }
         page

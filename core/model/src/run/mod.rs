@@ -7,7 +7,7 @@ mod history;
 mod listed;
 mod view;
 
-pub use catalog::{ListRuns, PlacedRun, RunCatalog, RunsPage};
+pub use catalog::{ListRuns, PlacedRun, RunCatalog};
 pub use event::{RunEvent, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};

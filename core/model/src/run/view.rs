@@ -27,6 +27,7 @@ pub mod pause_reason {
 
 /// How far a run has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// At work.
@@ -60,6 +61,7 @@ impl RunStatus {
 
 /// How a tool call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
     /// No result is recorded: the tool is at work, or the process died on the way.
@@ -92,6 +94,7 @@ named! {
 /// assert_eq!(run.extra["colour"], "red");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Its id, and that of the stream its events are kept in.
     pub id: RunId,
@@ -147,7 +150,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Fields of a newer build.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -207,6 +210,7 @@ impl Run {
 
 /// What a list tells of a [`Run`]; the fields mean the same.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSummary {
     /// Its id.
     pub id: RunId,

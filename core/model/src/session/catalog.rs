@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
 use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
@@ -60,17 +60,21 @@ struct SessionEntry {
 }
 
 /// Which sessions to list, and how many.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListSessions {
     /// Only sessions of this status; `None` is both.
     pub status: Option<SessionStatus>,
     /// Only sessions of this project; `None` is all.
     pub project: Option<String>,
-    /// Whether deleted sessions are listed too.
+    /// Whether deleted sessions are listed too; `true` or `false` in JSON.
+    #[serde(deserialize_with = "deleted")]
+    #[cfg_attr(feature = "schema", schemars(with = "bool"))]
     pub deleted: Deleted,
     /// At most so many.
     pub limit: usize,
-    /// Where to go on: the [`next`](SessionPage::next) of the page before.
+    /// Where to go on: the [`next`](crate::Page::next) of the page before.
     pub cursor: Option<String>,
 }
 
@@ -84,6 +88,13 @@ pub enum Deleted {
     Shown,
 }
 
+fn deleted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Deleted, D::Error> {
+    Ok(match Option::<bool>::deserialize(deserializer)? {
+        Some(true) => Deleted::Shown,
+        _ => Deleted::Hidden,
+    })
+}
+
 impl Default for ListSessions {
     fn default() -> Self {
         Self {
@@ -94,16 +105,6 @@ impl Default for ListSessions {
             cursor: None,
         }
     }
-}
-
-/// Some sessions, newest first, and where the next page begins.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct SessionPage {
-    /// The sessions, newest first.
-    pub sessions: Vec<Session>,
-    /// The cursor of the next page; `None` when this is the last. It stays right while sessions are made, and fits the
-    /// same list with the same filters only.
-    pub next: Option<String>,
 }
 
 impl Catalog {

@@ -18,6 +18,7 @@ const MODE: &str = "chat";
 
 /// With whom a chat is shared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatShare {
     /// With nobody.
@@ -38,11 +39,14 @@ pub enum ChatShare {
 /// assert_eq!((chat.mode.as_str(), chat.preset, chat.sort), ("chat", false, 0));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Chat {
     /// The store's own number of it, in the order of creation; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
     pub id: Option<u64>,
     /// Its id: the session's name, or the session's id where it has no name. Empty for a fresh one.
+    #[serde(default)]
     pub chat_id: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,12 +96,13 @@ pub struct Chat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
 /// What a [`Session`](crate::Session) has as a chat, beside its own fields.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatFields {
     /// As [`Chat::assistant_id`].
     pub assistant_id: String,
@@ -172,7 +177,7 @@ impl Chat {
     ];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 18] = [
+    pub const NAMES: [&'static str; 18] = [
         "id",
         "chat_id",
         "title",

@@ -64,6 +64,7 @@ impl Event for CatalogEvent {
 
 /// New values for some fields of a session; what is `None` stays as it was.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionChanges {
     /// The title; an empty one takes the title away.
     #[serde(default, skip_serializing_if = "Option::is_none")]

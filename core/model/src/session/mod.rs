@@ -7,9 +7,7 @@ mod event;
 mod status;
 mod view;
 
-pub use catalog::{
-    Catalog, ChatFilter, ChatList, ChatOrder, ChatPlace, Deleted, ListSessions, SessionPage,
-};
+pub use catalog::{Catalog, ChatFilter, ChatList, ChatOrder, ChatPlace, Deleted, ListSessions};
 pub use chat::{Chat, ChatFields, ChatShare};
 pub use event::{CatalogEvent, SessionChanges};
 pub use status::SessionStatus;

@@ -15,6 +15,7 @@ use crate::{
 
 /// One conversation or task, with the agent instances that worked on it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
@@ -86,6 +87,7 @@ impl Session {
 
 /// One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Encode, Decode)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentInstance {
     /// Its id, and that of the stream its context is kept in.
     pub id: InstanceId,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use runlog_log::{Batch, Expected, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent,
-    ListAgents, Updates,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, DeletedAgent, ListAgents, Page,
+    Updates,
 };
 
 use crate::{
@@ -172,7 +172,7 @@ impl Agents {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
-    pub async fn list(&self, options: &ListAgents) -> Result<AgentsPage> {
+    pub async fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
         if options.limit == 0 {
             return Err(Error::invalid(
                 "a page of 0 agents lists nothing; give a limit of at least 1",

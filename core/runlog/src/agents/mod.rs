@@ -45,7 +45,7 @@ pub use orchestrator::{Orchestrator, RunHandle};
 pub use report::SPAWN_AGENTS;
 pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
 pub use runlog_model::{
-    AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents, max_steps,
+    AgentDefinition, AgentSummary, AgentVisibility, ListAgents, Page, max_steps,
 };
 #[cfg(not(target_family = "wasm"))]
 pub use runtime::TokioRuntime;

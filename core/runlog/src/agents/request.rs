@@ -146,6 +146,7 @@ mod seconds {
 
 /// What became of one sub-agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpawnResult {
     /// Its run, to look into or to resume; `None` where the request was refused.
     pub run_id: Option<RunId>,
@@ -207,20 +208,31 @@ impl SpawnResult {
 }
 
 /// An agent to start that no other agent spawns.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartAgent {
     /// The agent, by its name in the session's project.
     pub agent_name: String,
     /// What it is to do: its first user message, or the next one of a context that is there.
     pub task: String,
-    /// Where it works.
+    /// Where it works; in a new session of no project when left out.
+    #[serde(default)]
     pub place: StartPlace,
-    /// How long it may work, in place of its definition's default.
+    /// How long it may work, in place of its definition's default. Milliseconds in JSON.
+    #[serde(
+        default,
+        rename = "timeoutMs",
+        deserialize_with = "milliseconds::optional"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
 }
 
 /// Where an agent starts to work.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum StartPlace {
     /// In a session made with the run.
     NewSession(NewSession),
@@ -228,6 +240,12 @@ pub enum StartPlace {
     Session(SessionId),
     /// In a context that is there, going on with it.
     Instance(InstanceId),
+}
+
+impl Default for StartPlace {
+    fn default() -> Self {
+        Self::NewSession(NewSession::default())
+    }
 }
 
 impl StartAgent {
@@ -257,8 +275,46 @@ impl StartAgent {
     }
 }
 
+/// Durations as JavaScript tells them.
+mod milliseconds {
+    use super::*;
+
+    pub(super) fn required<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+
+    pub(super) fn optional<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let given = Option::<u64>::deserialize(deserializer)?;
+        Ok(given.map(Duration::from_millis))
+    }
+}
+
+/// How a spawn that no model asked for can be written.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+enum SpawnStyle {
+    Openai,
+    Anthropic,
+    AiSdk,
+}
+
+fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
+    Ok(match SpawnStyle::deserialize(deserializer)? {
+        SpawnStyle::Openai => ToolStyle::OpenAi,
+        SpawnStyle::Anthropic => ToolStyle::Anthropic,
+        SpawnStyle::AiSdk => ToolStyle::AiSdk,
+    })
+}
+
 /// The bounds of an orchestrator.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OrchestratorOptions {
     /// The most agents that work at one time; others wait for their turn. One that waits for its sub-agents
     /// doesn't count.
@@ -269,7 +325,9 @@ pub struct OrchestratorOptions {
     pub spawn_max: usize,
     /// How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1.
     pub depth_max: u32,
-    /// How long an agent that is stopped may take to record what it has, before it is dropped.
+    /// How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON.
+    #[serde(rename = "stopGraceMs", deserialize_with = "milliseconds::required")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub stop_grace: Duration,
     /// The cumulative steps from which on no run is resumed.
     pub max_total_steps: u32,
@@ -277,6 +335,8 @@ pub struct OrchestratorOptions {
     pub inbox_max: usize,
     /// How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form,
     /// or else OpenAI's.
+    #[serde(deserialize_with = "spawn_style")]
+    #[cfg_attr(feature = "schema", schemars(with = "SpawnStyle"))]
     pub tool_style: ToolStyle,
 }
 

@@ -22,6 +22,7 @@ pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
 
 /// A tool as a model is told of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolDefinition {
     /// Its name.
     pub name: String,
@@ -54,7 +55,9 @@ impl ToolDefinition {
 }
 
 /// What a tool call came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ToolAnswer"))]
 pub struct ToolReply {
     /// JSON: what to send to the model as the content of the result.
     pub output: RawJson,

@@ -1,6 +1,7 @@
 //! What an export or an import is asked for, and what became of it.
 
 use runlog_model::SessionId;
+use serde::Serialize;
 
 /// What to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +13,8 @@ pub enum What<'a> {
 }
 
 /// What was written.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exported {
     /// The sessions, in the order they were made.
     pub sessions: Vec<SessionId>,
@@ -25,7 +27,8 @@ pub struct Exported {
 }
 
 /// What became of an archive.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imported {
     /// Its sessions, in its order.
     pub sessions: Vec<ImportedSession>,
@@ -42,7 +45,8 @@ pub struct Imported {
 }
 
 /// A session of an archive.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedSession {
     /// Its id.
     pub id: SessionId,
@@ -53,7 +57,9 @@ pub struct ImportedSession {
 }
 
 /// What became of a session.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It wasn't there.
     Created,
@@ -68,7 +74,9 @@ pub enum Outcome {
 }
 
 /// Something that was left out, because the store has something else in its place.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ImportConflict"))]
 pub struct Conflict {
     /// The line of the archive, from 1.
     pub line: u64,

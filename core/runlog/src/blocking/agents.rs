@@ -1,6 +1,6 @@
 //! [`Agents`]: [`crate::agents::Agents`] for callers that wait.
 
-use runlog_model::{AgentDefinition, AgentSummary, AgentsPage, ListAgents, Updates};
+use runlog_model::{AgentDefinition, AgentSummary, ListAgents, Page, Updates};
 
 use crate::Result;
 
@@ -46,7 +46,7 @@ waiting! {
     fn get(&self, project: Option<&str>, name: &str) -> Result<Option<AgentDefinition>>;
 
     /// One page of a project's definitions, in the order of their names.
-    fn list(&self, options: &ListAgents) -> Result<AgentsPage>;
+    fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>>;
 
     /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
     /// visibility, without their prompts.

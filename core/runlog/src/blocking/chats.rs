@@ -10,12 +10,11 @@ use runlog_model::{
 };
 
 use crate::{
-    Result,
+    Page, Result,
     chats::{
         ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft, RequestEnd, Resumption,
         Table,
     },
-    runs::Paged,
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.
@@ -113,7 +112,7 @@ waiting! {
     fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step>;
 
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
-    fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>>;
+    fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>>;
 
     /// The steps of a request, in its order.
     fn get_steps(&self, request_id: &str) -> Result<Vec<Step>>;

@@ -2,7 +2,7 @@
 
 use runlog_model::{FlowSummary, ListFlows, RunId};
 
-use crate::{Result, runs::Paged};
+use crate::{Page, Result};
 
 /// The flows of a store: which there are, and what is to be resumed. [`crate::flows::Flows`] is the same for callers that await, and
 /// tells how a flow and a run have to do with each other.
@@ -29,7 +29,7 @@ waiting! {
 
     /// One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however
     /// many flows there are.
-    fn list(&self, options: &ListFlows) -> Result<Paged<FlowSummary>>;
+    fn list(&self, options: &ListFlows) -> Result<Page<FlowSummary>>;
 
     /// The flow of a run, or with this id of its own; `None` where there is none.
     fn get(&self, id: RunId) -> Result<Option<FlowSummary>>;

@@ -6,11 +6,10 @@ use runlog_model::{
 };
 
 use crate::{
-    Result,
+    Page, Result,
     contexts::AppendOptions,
     runs::{
-        ListRunMessages, ListToolCalls, NewRun, Paged, Recorded, ResumeOptions, RunEntry,
-        ToolOutcome,
+        ListRunMessages, ListToolCalls, NewRun, Recorded, ResumeOptions, RunEntry, ToolOutcome,
     },
 };
 
@@ -64,7 +63,7 @@ waiting! {
     fn recover(&self) -> Result<Vec<RunId>>;
 
     /// One page of runs, newest first. It costs the page, however many runs there are.
-    fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>>;
+    fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>>;
 
     /// The runs that a run spawned, newest first, in pages.
     fn children(
@@ -72,19 +71,19 @@ waiting! {
         parent: RunId,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Paged<RunSummary>>;
+    ) -> Result<Page<RunSummary>>;
 
     /// The whole of a run, `None` when there is none of that id.
     fn get(&self, id: RunId) -> Result<Option<Run>>;
 
     /// One page of a run's messages, in the order they were recorded, which is that of its steps.
-    fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>>;
+    fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Page<RunMessage>>;
 
     /// One message of a run, by its id.
     fn message(&self, id: RunId, message_id: u64) -> Result<Option<RunMessage>>;
 
     /// One page of a run's tool calls, in the order they were made, which is that of its steps.
-    fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>>;
+    fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>>;
 
     /// One tool call of a run, by its id, with its whole input and output.
     fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>>;

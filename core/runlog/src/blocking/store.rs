@@ -8,7 +8,7 @@ use runlog_engine::{Embedded, Wait, storage::Storage};
 #[cfg(not(target_family = "wasm"))]
 use runlog_log::{Backup, BackupOptions};
 use runlog_model::{
-    AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage,
+    AgentInstance, InstanceId, ListSessions, Page, RunId, Session, SessionChanges, SessionId,
 };
 use uuid::Uuid;
 
@@ -193,7 +193,7 @@ waiting! {
     fn find_session(&self, text: &str) -> Result<Session>;
 
     /// One page of sessions, newest first. Pages stay right while sessions are made.
-    fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage>;
+    fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>>;
 
     /// Changes a session's title, status or metadata. Durable when it returns.
     fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session>;

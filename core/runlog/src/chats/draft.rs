@@ -15,9 +15,12 @@ use super::sizes::{
     message_bytes, step_bytes, text_bytes,
 };
 use crate::{Error, ErrorKind, Result, backend::Backend};
+use serde::Deserialize;
 
 /// A request to begin.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRequest {
     /// Its id; `None` for a fresh one.
     pub request_id: Option<String>,
@@ -38,7 +41,9 @@ impl NewRequest {
 }
 
 /// How a request ended, which decides what becomes of the step that was under way.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum RequestEnd {
     /// As it should: steps that run are completed.
     Completed,

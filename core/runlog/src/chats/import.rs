@@ -12,6 +12,7 @@ use crate::{
         lookup::check_free,
     },
 };
+use serde::Serialize;
 
 mod records;
 mod rows;
@@ -57,7 +58,8 @@ impl Table {
 const BATCH_RECORDS: usize = 1_000;
 
 /// What an import did.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportReport {
     /// How many chats or messages were imported.
     pub imported: usize,
@@ -77,7 +79,8 @@ pub struct ImportOptions {
 }
 
 /// A line that was left out of an import, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportIssue {
     /// The line, counted from 1.
     pub line: usize,

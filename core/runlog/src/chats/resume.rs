@@ -6,6 +6,7 @@ use runlog_model::{
 
 use super::{Chats, store::not_found};
 use crate::{Error, ErrorKind, Result, kernel::chats::IdOf};
+use serde::Serialize;
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
 /// place of the call stack.
@@ -20,7 +21,8 @@ pub struct Resumption {
 }
 
 /// One level of a call stack.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StackLevel {
     /// The node.
     pub stack_id: String,
@@ -33,7 +35,9 @@ pub struct StackLevel {
 }
 
 /// What to do with the step that was cut off.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum ResumeAction {
     /// It hadn't begun: start it.
     Start,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{ChatEvent, Page, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
     Chats,
@@ -12,10 +12,11 @@ use crate::{
     Error, Result,
     journal::{
         cursor::{Cursor, Kind as CursorKind},
-        page::{Paged, check_limit},
+        page::check_limit,
     },
     kernel::chats::IdOf,
 };
+use serde::Deserialize;
 
 /// Which steps of a chat to list, and how many.
 ///
@@ -34,13 +35,16 @@ use crate::{
 /// assert_eq!((page.items.len(), page.next), (1, None));
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListSteps {
     /// Only steps of this request; `None` is all.
     pub request_id: Option<String>,
     /// Only steps of this node of the call stack; `None` is all.
     pub stack_id: Option<String>,
     /// Only steps of this type; `None` is all.
+    #[serde(rename = "type")]
     pub step_type: Option<StepType>,
     /// Only steps of this status; `None` is all.
     pub status: Option<StepStatus>,
@@ -85,7 +89,7 @@ impl Chats {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
+    pub async fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>> {
         check_limit(options.limit)?;
         let session = self.session_id(chat_id).await?;
         let ListSteps {
@@ -98,7 +102,7 @@ impl Chats {
         let filter = (session, request_id, stack_id, step_type, status);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;
         let fold = self.store.chat_fold(session).await?;
-        let mut page = Paged {
+        let mut page = Page {
             items: Vec::new(),
             next: None,
         };

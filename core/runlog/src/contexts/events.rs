@@ -10,11 +10,12 @@ use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
     RawJson, SessionId,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, ErrorKind, Result, Store,
     backend::Page,
+    durability,
     kernel::{lookup::live_session, records::context_stream},
 };
 
@@ -40,7 +41,9 @@ pub struct Contexts {
 }
 
 /// What an append asks for beside its events.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AppendOptions {
     /// The last sequence that the context must have, 0 for an empty one; `None` takes any. A mismatch is a
     /// [`Conflict`](ErrorKind::Conflict), and nothing is written.
@@ -49,6 +52,8 @@ pub struct AppendOptions {
     /// appends nothing.
     pub idempotency_key: Option<String>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
+    #[serde(deserialize_with = "durability::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
     pub durability: Option<Durability>,
     /// What the events say beside their content.
     pub event: EventOptions,
@@ -56,6 +61,7 @@ pub struct AppendOptions {
 
 /// What an append became.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AppendResult {
     /// The sequence of the first event: that of the message, with its tool_call events after it.
     pub first_sequence: u64,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
+    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, Page, RunCatalog, RunId,
     RunStatus,
 };
 
@@ -12,7 +12,7 @@ use crate::{
     Error, Result, Store,
     journal::{
         cursor::{Cursor, Kind},
-        page::{Paged, check_limit},
+        page::check_limit,
     },
     kernel::flows::FLOWS_STREAM,
 };
@@ -106,7 +106,7 @@ impl Flows {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list(&self, options: &ListFlows) -> Result<Paged<FlowSummary>> {
+    pub async fn list(&self, options: &ListFlows) -> Result<Page<FlowSummary>> {
         check_limit(options.limit)?;
         let filter = (&options.status, options.parent_run_id, options.resumable);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Flows, &filter)?;
@@ -128,8 +128,8 @@ impl Flows {
             }
             .encode(Kind::Flows, &filter)
         });
-        Ok(Paged {
-            items: page.flows,
+        Ok(Page {
+            items: page.items,
             next,
         })
     }

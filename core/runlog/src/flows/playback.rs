@@ -7,6 +7,7 @@ use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
 use super::run::state_at;
 use crate::{Error, Result, Store, kernel::records::run_stream};
+use serde::{Deserialize, Deserializer};
 
 /// How many events are read at a time.
 const PAGE_EVENTS: u64 = 256;
@@ -20,7 +21,9 @@ const PAGE_EVENTS: u64 = 256;
 /// let tools_only = PlaybackOptions { types: vec!["agent:tool".into(), "node:*".into()], ..twice_as_fast };
 /// # let _ = tools_only;
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PlaybackOptions {
     /// The first sequence; 0 and 1 are the first event.
     pub first: u64,
@@ -28,8 +31,19 @@ pub struct PlaybackOptions {
     pub last: Option<u64>,
     /// Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all.
     pub types: Vec<String>,
-    /// How fast.
+    /// How fast. In JSON how many times as fast as it was recorded, 0 for without delays.
+    #[serde(deserialize_with = "speed")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub speed: Speed,
+}
+
+fn speed<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Speed, D::Error> {
+    let times = f64::deserialize(deserializer)?;
+    Ok(if times == 0.0 {
+        Speed::AtOnce
+    } else {
+        Speed::Multiple(times)
+    })
 }
 
 /// How fast a flow is played back.

@@ -55,6 +55,7 @@ pub struct FlowRun {
 
 /// What a resumed flow goes on with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumed {
     /// The nodes that were running, in the order of their names.
     pub running: Vec<RunningNode>,
@@ -64,6 +65,7 @@ pub struct Resumed {
 
 /// A node that was running when the flow stopped.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunningNode {
     /// The node.
     pub node_id: String,

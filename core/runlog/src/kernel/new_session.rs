@@ -1,9 +1,12 @@
 //! [`NewSession`] and [`NewInstance`]: what is asked for when a session or an agent instance is made.
 
 use runlog_model::{InstanceId, RawJson, SessionId};
+use serde::Deserialize;
 
 /// A session to make. Everything may be left out.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NewSession {
     /// Its id, where the caller has one already; else a fresh one.
     pub id: Option<SessionId>,
@@ -38,7 +41,9 @@ impl NewSession {
 }
 
 /// An agent instance to make.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewInstance {
     /// The session it works in.
     pub session_id: SessionId,

@@ -1,8 +1,8 @@
 //! Sessions and agent instances of a [`Store`]: made, found, listed and changed.
 
 use runlog_model::{
-    AgentInstance, CatalogEvent, Deleted, InstanceId, ListSessions, Session, SessionChanges,
-    SessionId, SessionPage, SessionStatus,
+    AgentInstance, CatalogEvent, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges,
+    SessionId, SessionStatus,
 };
 
 use super::{
@@ -92,7 +92,7 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
     /// reading the store.
-    pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+    pub async fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>> {
         check_limit(options.limit)?;
         let filter = (
             options.status,
@@ -108,7 +108,10 @@ impl Store {
             .await?;
         let next =
             next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
-        Ok(SessionPage { sessions, next })
+        Ok(Page {
+            items: sessions,
+            next,
+        })
     }
 
     /// Changes a session's title, status or metadata. Durable when it returns.

@@ -4,13 +4,16 @@ use runlog_model::{DanglingToolCall, EventOptions, NewContextEvent, Run, error_r
 
 use super::outcome::{AnsweredCall, ToolOutcome};
 use crate::{Error, Result, contexts::RawMessage};
+use serde::Deserialize;
 
 /// What stands as the result of a call that was cut off.
 const INTERRUPTED: &str =
     "The tool call was interrupted: the run stopped before its result was recorded.";
 
 /// What becomes of tool calls that have no result when a run is resumed, or started in a context that is there.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum Dangling {
     /// Each gets an error result that says it was interrupted, so that no provider refuses the context.
     #[default]

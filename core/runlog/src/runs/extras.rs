@@ -101,7 +101,7 @@ impl Runs {
                         limit: usize::MAX,
                         ..ListRuns::default()
                     };
-                    for child in runs.list(&children, None).runs {
+                    for child in runs.list(&children, None).items {
                         if !known.insert(child.id) {
                             continue;
                         }

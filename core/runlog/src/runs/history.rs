@@ -2,7 +2,7 @@
 
 use runlog_log::{Position, Sequence};
 use runlog_model::{
-    ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus,
+    ContextEvent, ContextEventKind, InstanceId, ListRuns, Page, Run, RunId, RunMessage, RunStatus,
     RunSummary, ToolCall, ToolCallFold, ToolCallStatus,
 };
 
@@ -11,13 +11,16 @@ use crate::{
     Error, Result,
     journal::{
         cursor::{Cursor, Kind},
-        page::{Paged, check_limit},
+        page::check_limit,
     },
     kernel::records::context_stream,
 };
+use serde::Deserialize;
 
 /// Which messages of a run to list, and how many.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListRunMessages {
     /// Only messages of this step; `None` is all.
     pub step_number: Option<u32>,
@@ -53,7 +56,9 @@ impl Default for ListRunMessages {
 /// assert!(page.items.is_empty() && page.next.is_none());
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListToolCalls {
     /// Only calls of this tool; `None` is all.
     pub tool_name: Option<String>,
@@ -81,7 +86,7 @@ impl Runs {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>> {
+    pub async fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>> {
         check_limit(options.limit)?;
         let ListRuns {
             status,
@@ -96,7 +101,7 @@ impl Runs {
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
-        let mut runs = page.runs;
+        let mut runs = page.items;
         for run in runs
             .iter_mut()
             .filter(|run| run.status == RunStatus::Running)
@@ -110,7 +115,7 @@ impl Runs {
             }
             .encode(Kind::Runs, &filter)
         });
-        Ok(Paged { items: runs, next })
+        Ok(Page { items: runs, next })
     }
 
     /// The runs that a run spawned, newest first, in pages.
@@ -122,7 +127,7 @@ impl Runs {
         parent: RunId,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Paged<RunSummary>> {
+    ) -> Result<Page<RunSummary>> {
         if !self.index().read(|runs| runs.run(parent).is_some()).await? {
             return Err(missing(parent));
         }
@@ -151,11 +156,7 @@ impl Runs {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn messages(
-        &self,
-        id: RunId,
-        options: &ListRunMessages,
-    ) -> Result<Paged<RunMessage>> {
+    pub async fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Page<RunMessage>> {
         check_limit(options.limit)?;
         let filter = (id, options.step_number);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Messages, &filter)?;
@@ -167,7 +168,7 @@ impl Runs {
                     .await?
             }
         };
-        let mut page = Paged {
+        let mut page = Page {
             items: Vec::new(),
             next: None,
         };
@@ -218,7 +219,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`messages`](Self::messages).
-    pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>> {
+    pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>> {
         check_limit(options.limit)?;
         let filter = (id, &options.tool_name, options.status);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::ToolCalls, &filter)?;
@@ -263,7 +264,7 @@ impl Runs {
             };
             cursor.encode(Kind::ToolCalls, &filter)
         });
-        Ok(Paged { items, next })
+        Ok(Page { items, next })
     }
 
     /// One tool call of a run, by its id, with its whole input and output.

@@ -21,7 +21,7 @@ mod resumable;
 mod resume;
 mod start;
 
-pub use crate::{journal::page::Paged, kernel::runs::RUNS_STREAM};
+pub use crate::kernel::runs::RUNS_STREAM;
 pub(crate) use changes::BatchExtras;
 pub use dangling::Dangling;
 pub(crate) use extras::NewStatus;

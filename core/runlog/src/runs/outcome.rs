@@ -2,6 +2,11 @@
 
 use runlog_model::{EventOptions, RawJson, ToolCallRequest, ToolCallStatus, ToolStyle};
 
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Unexpected},
+};
+
 use crate::{Error, Result, contexts::RawMessage};
 
 /// The call that an outcome answers.
@@ -22,6 +27,9 @@ impl From<&ToolCallRequest> for AnsweredCall {
     }
 }
 
+/// The longest duration in milliseconds that every clock and every number of JavaScript's can tell.
+const MS_MAX: f64 = 9_007_199_254_740_991.0;
+
 /// What a tool gave for one call.
 ///
 /// ```
@@ -33,17 +41,47 @@ impl From<&ToolCallRequest> for AnsweredCall {
 /// let outcome = ToolOutcome::error("c1", RawJson::string("no such file")).took_ms(12);
 /// assert_eq!((outcome.status, outcome.duration_ms), (ToolCallStatus::Error, Some(12)));
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolOutcome {
     /// The call it answers.
     pub tool_call_id: String,
     /// What the tool gave, or the details of its error. A JSON string or an array of content parts is what
     /// providers take.
+    #[serde(default = "RawJson::null")]
     pub output: RawJson,
-    /// Whether it is an error.
+    /// Whether it is an error; `completed` when left out.
+    #[serde(default = "completed")]
     pub status: ToolCallStatus,
     /// How long the tool itself took, in milliseconds of wall clock, without the model's time.
+    #[serde(default, deserialize_with = "whole_ms")]
     pub duration_ms: Option<u64>,
+}
+
+fn completed() -> ToolCallStatus {
+    ToolCallStatus::Completed
+}
+
+/// Reads a duration: clocks tell parts of a millisecond, the log keeps whole ones.
+fn whole_ms<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<u64>, D::Error> {
+    let Some(ms) = Option::<f64>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if !(0.0..=MS_MAX).contains(&ms) {
+        return Err(de::Error::invalid_value(
+            Unexpected::Float(ms),
+            &"a number of milliseconds from 0 on",
+        ));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is within both bounds"
+    )]
+    Ok(Some(ms.round() as u64))
 }
 
 impl ToolOutcome {

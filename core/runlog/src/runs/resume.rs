@@ -22,6 +22,7 @@ use crate::{
     },
     runs::creation::creation,
 };
+use serde::{Deserialize, Deserializer};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -50,11 +51,15 @@ const CONTINUE: &str = "Continue your work from where you left off.";
 /// assert_eq!(store.runs().resume(run.id(), &options)?.run.max_steps, Some(50));
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ResumeOptions {
-    /// What the agent is told.
+    /// What the agent is told. In JSON what the user says, `null` for nothing, left out for the default.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<RawJson>"))]
     pub message: Continuation,
     /// The steps the new run may take; `None` is as many as the run before could.
+    #[serde(deserialize_with = "max_steps::deserialize")]
     pub max_steps: Option<u32>,
     /// The cumulative steps from which on no resume is allowed.
     pub max_total_steps: u32,
@@ -93,6 +98,17 @@ pub enum Continuation {
     Message(NewMessage),
     /// Nothing: the context stays as it was.
     Nothing,
+}
+
+impl<'de> Deserialize<'de> for Continuation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let content = RawJson::deserialize(deserializer)?;
+        Ok(if content == RawJson::null() {
+            Self::Nothing
+        } else {
+            Self::Message(NewMessage::new(Role::User, content))
+        })
+    }
 }
 
 impl Continuation {

@@ -24,6 +24,7 @@ use crate::{
         open_calls::OpenCalls,
     },
 };
+use serde::Deserialize;
 
 /// A run to start.
 ///
@@ -36,7 +37,9 @@ use crate::{
 /// assert_eq!((run.status, run.agent_id.as_str()), (RunStatus::Running, "coder"));
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRun {
     /// The context that it works in.
     pub place: RunPlace,
@@ -49,21 +52,27 @@ pub struct NewRun {
     /// The run that spawned it.
     pub parent_run_id: Option<RunId>,
     /// The steps it may take; `None` is as many as it likes.
+    #[serde(default, deserialize_with = "max_steps::deserialize")]
     pub max_steps: Option<u32>,
     /// The node of a flow that it runs.
     pub node_id: Option<String>,
     /// Messages it begins with, in the provider's own JSON, before its first step.
+    #[serde(skip)]
     pub messages: Vec<RawJson>,
     /// What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
     /// takes a message between a call and its result.
+    #[serde(default)]
     pub dangling: Dangling,
     /// Whether it may write to the context while another run does. Without it such a start is refused: what two runs
     /// record into one context alternates, and neither model is sent what it said.
+    #[serde(default)]
     pub concurrent: bool,
 }
 
 /// The context that a run works in.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum RunPlace {
     /// That of an agent instance that is there.
     Instance(InstanceId),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Result, Store,
@@ -37,7 +37,9 @@ use crate::{
 /// assert_ne!(again.get_messages()?[1], context.get_messages()?[1]);
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CopySession {
     /// The last sequence to copy of the root instance's context; `None` copies all of it.
     pub up_to_sequence: Option<u64>,
@@ -49,6 +51,7 @@ pub struct CopySession {
 
 /// A copy of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CopiedSession {
     /// The new session.
     pub session: Session,
@@ -58,6 +61,7 @@ pub struct CopiedSession {
 
 /// A copy of an agent instance.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CopiedInstance {
     /// What it is a copy of.
     pub source: InstanceId,

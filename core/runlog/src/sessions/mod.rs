@@ -6,8 +6,8 @@
 mod copy;
 
 pub use runlog_model::{
-    AgentInstance, Deleted, InstanceId, ListSessions, Session, SessionChanges, SessionId,
-    SessionPage, SessionStatus,
+    AgentInstance, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges, SessionId,
+    SessionStatus,
 };
 
 pub use crate::kernel::{

@@ -28,7 +28,7 @@ impl Answers {
             limit: 1000,
             ..ListSessions::default()
         };
-        let sessions = store.list_sessions(&shown).unwrap().sessions;
+        let sessions = store.list_sessions(&shown).unwrap().items;
         answers.add("sessions", &sessions);
         answers.add(
             "live",
@@ -168,7 +168,7 @@ impl Answers {
                 })
                 .unwrap();
             self.add("chats", &list);
-            for chat in &list.data {
+            for chat in &list.items {
                 let id = &chat.chat_id;
                 let mut messages = chats.get_messages(id, &MessageFilter::default()).unwrap();
                 messages.iter_mut().for_each(|message| message.id = None);

@@ -277,7 +277,7 @@ fn chat_session(store: &Store, chat: &str) -> String {
             ..Default::default()
         })
         .unwrap()
-        .sessions;
+        .items;
     let found = sessions
         .iter()
         .find(|it| it.id.to_string() == chat || it.name.as_deref() == Some(chat));

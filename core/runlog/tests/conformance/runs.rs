@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog::{
-    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Role, RunId,
-    RunRecorder, RunStatus, Store,
+    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, Page, RawJson, Role,
+    RunId, RunRecorder, RunStatus, Store,
     backend::Backend,
     contexts::{AppendOptions, ContextEventKind, EventOptions},
     engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
     runs::{
-        Dangling, ListRunMessages, ListRuns, ListToolCalls, Paged, ResumeOptions, ToolCallStatus,
+        Dangling, ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus,
         ToolOutcome, pause_reason,
     },
 };
@@ -38,7 +38,7 @@ fn asks(calls: &[(&str, &str)]) -> NewMessage {
     NewMessage::assistant("").with_tool_calls(calls)
 }
 
-fn ids<T>(page: &Paged<T>, id: impl Fn(&T) -> u64) -> Vec<u64> {
+fn ids<T>(page: &Page<T>, id: impl Fn(&T) -> u64) -> Vec<u64> {
     page.items.iter().map(id).collect()
 }
 

@@ -113,7 +113,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
     let mut seen = String::new();
     loop {
         let page = store.list_sessions(&options).await.unwrap();
-        seen += &titles(&page.sessions);
+        seen += &titles(&page.items);
         store
             .create_session(NewSession::titled("new"))
             .await
@@ -129,7 +129,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
         ..ListSessions::default()
     };
     assert_eq!(
-        titles(&store.list_sessions(&even).await.unwrap().sessions),
+        titles(&store.list_sessions(&even).await.unwrap().items),
         "86420"
     );
     let none = ListSessions {
@@ -184,7 +184,7 @@ pub async fn a_name_belongs_to_one_session(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         1
     );
@@ -230,7 +230,7 @@ pub async fn racing_creators_of_one_name_leave_one_session(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         7
     );
@@ -262,7 +262,7 @@ pub async fn a_session_is_changed_archived_and_deleted(backend: Shared) {
         status: Some(SessionStatus::Active),
         ..ListSessions::default()
     };
-    assert_eq!(store.list_sessions(&active).await.unwrap().sessions, []);
+    assert_eq!(store.list_sessions(&active).await.unwrap().items, []);
     assert_eq!(
         store.unarchive_session(session.id).await.unwrap().status,
         SessionStatus::Active
@@ -303,7 +303,7 @@ pub async fn a_session_is_changed_archived_and_deleted(backend: Shared) {
         ..ListSessions::default()
     };
     assert!(
-        store.list_sessions(&shown).await.unwrap().sessions[0]
+        store.list_sessions(&shown).await.unwrap().items[0]
             .deleted_at_ms
             .is_some()
     );
@@ -543,7 +543,7 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
         .list_sessions(&ListSessions::default())
         .await
         .unwrap()
-        .sessions
+        .items
         .len();
     let error = store.copy_session(session.id, &up_to(4)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -558,7 +558,7 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         count
     );
@@ -601,7 +601,7 @@ pub async fn a_second_store_sees_what_the_first_one_does(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions,
+            .items,
         []
     );
     let (session, root) = first
@@ -637,7 +637,7 @@ pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
             .list_sessions(&ListSessions::default())
             .await
             .unwrap()
-            .sessions
+            .items
             .len(),
         8
     );

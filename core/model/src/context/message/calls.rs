@@ -10,6 +10,7 @@ use crate::{
 
 /// How a provider writes tool calls, and so how it wants their results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStyle {
     /// `tool_calls` in the assistant message; each result is a message of role `tool`.

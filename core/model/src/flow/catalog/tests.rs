@@ -46,8 +46,8 @@ fn all(catalog: &FlowCatalog, filter: &ListFlows) -> Vec<FlowSummary> {
     let (mut flows, mut before) = (Vec::new(), None);
     loop {
         let page = catalog.list(filter, before, |flow| flow);
-        assert!(page.flows.len() <= filter.limit);
-        flows.extend(page.flows);
+        assert!(page.items.len() <= filter.limit);
+        flows.extend(page.items);
         before = page.next;
         if before.is_none() {
             return flows;

@@ -62,8 +62,8 @@ fn all(catalog: &RunCatalog, filter: &ListRuns) -> Vec<RunSummary> {
     let mut before = None;
     loop {
         let page = catalog.list(filter, before);
-        assert!(page.runs.len() <= filter.limit);
-        runs.extend(page.runs);
+        assert!(page.items.len() <= filter.limit);
+        runs.extend(page.items);
         before = page.next;
         if before.is_none() {
             return runs;
@@ -147,7 +147,7 @@ fn pages_stay_right_while_runs_are_made() {
         push(&mut catalog, &RunCatalogEvent::Created(run(number)));
     }
     let second = catalog.list(&filter, first.next);
-    assert_eq!([first.runs, second.runs].concat(), before[..6]);
+    assert_eq!([first.items, second.items].concat(), before[..6]);
 }
 
 #[test]

@@ -16,11 +16,12 @@ const PAGESIZE: usize = 20;
 ///
 /// ```
 /// use runlog_model::ChatFilter;
-/// let filter: ChatFilter = serde_json::from_str(r#"{"user_id":"user123","status":"active","page":1,"pagesize":20}"#).unwrap();
+/// let filter: ChatFilter = serde_json::from_str(r#"{"userId":"user123","status":"active","page":1,"pageSize":20}"#).unwrap();
 /// assert_eq!(filter.user_id.as_deref(), Some("user123"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ChatFilter {
     /// Only chats that this user made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,7 @@ pub struct ChatFilter {
     /// The page, from 1; 0 is the first. Pages move while chats are made; a cursor doesn't.
     pub page: usize,
     /// How many chats a page has; 0 is 20.
+    #[serde(rename = "pageSize")]
     pub pagesize: usize,
     /// Where to go on, instead of a page number: the [`next`](ChatList::next) of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,6 +52,7 @@ pub struct ChatFilter {
 
 /// The order in which chats are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatOrder {
     /// The newest first. The only one with a cursor.
@@ -63,9 +66,10 @@ pub enum ChatOrder {
 
 /// One page of chats.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatList {
     /// The chats.
-    pub data: Vec<Chat>,
+    pub items: Vec<Chat>,
     /// The page, from 1.
     pub page: usize,
     /// How many chats a page has.
@@ -200,7 +204,7 @@ impl Catalog {
             passed: skipped.saturating_add(places.len()) as u64,
         });
         let list = ChatList {
-            data: places
+            items: places
                 .iter()
                 .filter_map(|created| self.made_at(*created))
                 .map(SessionEntry::chat)

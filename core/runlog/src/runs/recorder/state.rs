@@ -74,6 +74,7 @@ pub(super) struct State {
 
 /// Where a message was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recorded {
     /// The id of the (first) message: its place in the whole log.
     pub id: u64,

@@ -138,7 +138,7 @@ fn check(catalog: &Catalog, numbers: &mut Numbers) {
         .cloned()
         .collect();
     assert_eq!(
-        (&page.data, page.total),
+        (&page.items, page.total),
         (&shown, expected.len()),
         "{filter:?}"
     );
@@ -152,10 +152,10 @@ fn check(catalog: &Catalog, numbers: &mut Numbers) {
     while let Some(place) = next {
         let (page, later) = catalog.chats(&filter, Some(place)).unwrap();
         assert_eq!(
-            (page.data.first(), page.page),
+            (page.items.first(), page.page),
             (expected.get(seen), seen / filter.pagesize + 1)
         );
-        (seen, next) = (seen + page.data.len(), later);
+        (seen, next) = (seen + page.items.len(), later);
         assert_eq!(next.is_none(), seen == expected.len());
     }
     let options = ListSessions {
@@ -222,7 +222,7 @@ fn looked_at(chats: u64, filter: &ChatFilter, before: Option<ChatPlace>) -> u64 
             .unwrap();
     }
     LOOKED_AT.set(0);
-    assert_eq!(catalog.chats(filter, before).unwrap().0.data.len(), 20);
+    assert_eq!(catalog.chats(filter, before).unwrap().0.items.len(), 20);
     LOOKED_AT.get()
 }
 

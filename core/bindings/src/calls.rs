@@ -1,0 +1,90 @@
+//! [`calls!`](crate::calls::calls): the table of an object's calls, and what each answers.
+
+/// The calls of an object: for each its name in JavaScript, its arguments, what it answers, and how.
+///
+/// ```text
+/// calls! {
+///     (of: &Rc<StoreObject>, scope, input) { let store = of.store()?; }
+///
+///     listRuns(options: ListRuns) -> Page<RunSummary> =>
+///         of.read(async move { store.runs().list(&options).await });
+///     getRun { run: RunId } -> Option<Run> => of.read(async move { store.runs().get(run).await });
+/// }
+/// ```
+///
+/// becomes one function, whose arms are
+///
+/// ```text
+/// pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+///     let store = of.store()?;
+///     let answer = match input.method {
+///         "listRuns" => {
+///             let options: ListRuns = input.read()?;
+///             let told: Told<Page<RunSummary>> = of.read(…);
+///             told.answer
+///         }
+///         "getRun" => {
+///             struct Arguments { run: RunId } // derives Deserialize, by the names of JavaScript
+///             let Arguments { run } = input.read()?;
+///             …
+///         }
+///         _ => return Ok(None),
+///     };
+///     Ok(Some(answer))
+/// }
+/// ```
+///
+/// and, for what is generated from it, one that adds each call's types to a list. Whoever changes one of the two types of a
+/// call changes what TypeScript sees.
+macro_rules! calls {
+    (
+        ($of:ident: $object:ty, $scope:ident, $input:ident) { $($before:tt)* }
+        $($(#[$when:meta])* $method:ident $arguments:tt -> $answer:ty => $body:expr;)*
+    ) => {
+        pub(crate) fn call(
+            $of: $object,
+            $scope: &$crate::object::Scope,
+            $input: $crate::arguments::Input<'_>,
+        ) -> $crate::Result<Option<$crate::tasks::Answer>> {
+            $($before)*
+            let answer = match $input.method {
+                $($(#[$when])* stringify!($method) => {
+                    $crate::calls::calls!(@read $input $arguments);
+                    let told: $crate::answers::Told<$answer> = $body;
+                    told.answer
+                })*
+                _ => return Ok(None),
+            };
+            Ok(Some(answer))
+        }
+
+        #[cfg(feature = "schema")]
+        #[allow(dead_code, reason = "of the arguments, their types alone are looked at")]
+        pub(crate) fn schema(calls: &mut $crate::schema::Calls) {
+            $($(#[$when])* {
+                $crate::calls::calls!(@type $arguments);
+                calls.add::<Arguments, $answer>(stringify!($method));
+            })*
+        }
+    };
+    (@read $input:ident ($name:ident: $type:ty)) => {
+        let $name: $type = $input.read()?;
+    };
+    (@read $input:ident { $($(#[$about:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        $crate::calls::calls!(@type { $($(#[$about])* $field: $type),* });
+        let Arguments { $($field),* } = $input.read()?;
+    };
+    (@type ($name:ident: $type:ty)) => {
+        type Arguments = $type;
+    };
+    (@type { $($(#[$about:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        #[derive(serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        struct Arguments {
+            $($(#[$about])* $field: $type),*
+        }
+    };
+}
+
+pub(crate) use calls;

@@ -1,0 +1,195 @@
+//! [`Given`]: a type whose fields files spell with `_`, as JavaScript gives it.
+
+use std::{fmt, marker::PhantomData};
+
+use runlog::{
+    AgentDefinition,
+    chats::{Chat, ChatMessage, Step, Updates},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor},
+    forward_to_deserialize_any,
+};
+
+use crate::names::in_javascript;
+
+/// A type that keeps fields that it doesn't know, beside those of these names.
+pub(crate) trait KnownFields {
+    const NAMES: &'static [&'static str];
+}
+
+macro_rules! known_fields {
+    ($($of:ty),+) => {
+        $(impl KnownFields for $of {
+            const NAMES: &'static [&'static str] = &<$of>::NAMES;
+        })+
+    };
+}
+
+known_fields!(AgentDefinition, Chat, ChatMessage, Step);
+
+/// A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names.
+#[derive(Clone, Debug)]
+pub(crate) struct Given<T>(pub(crate) T);
+
+/// New values for some fields of an `Of`, by their names in JavaScript.
+#[derive(Clone, Debug)]
+pub(crate) struct GivenUpdates<Of> {
+    pub(crate) updates: Updates,
+    of: PhantomData<fn() -> Of>,
+}
+
+impl<'de, T: Deserialize<'de> + KnownFields> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(Renamed::of::<T>(deserializer)).map(Self)
+    }
+}
+
+impl<'de, Of: KnownFields> Deserialize<'de> for GivenUpdates<Of> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let updates = Updates::deserialize(Renamed::of::<Of>(deserializer))?;
+        Ok(Self {
+            updates,
+            of: PhantomData,
+        })
+    }
+}
+
+/// What is read of an object whose keys are renamed on the way: a deserializer, a visitor, the fields, a key.
+struct Renamed<T> {
+    inner: T,
+    names: &'static [&'static str],
+}
+
+impl<T> Renamed<T> {
+    fn of<Of: KnownFields>(inner: T) -> Self {
+        Self {
+            inner,
+            names: Of::NAMES,
+        }
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Renamed<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let Self { inner, names } = self;
+        inner.deserialize_map(Renamed {
+            inner: visitor,
+            names,
+        })
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Renamed<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
+        let names = self.names;
+        self.inner.visit_map(Renamed {
+            inner: fields,
+            names,
+        })
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Renamed<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        let Some(key) = self.inner.next_key::<String>()? else {
+            return Ok(None);
+        };
+        let known = self.names.iter().find(|name| in_javascript(name) == key);
+        let key = known.map_or(key, |name| (*name).to_owned());
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.inner.next_value_seed(seed)
+    }
+}
+
+#[cfg(feature = "schema")]
+mod schema {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+    use super::{Given, GivenUpdates};
+
+    impl<T: JsonSchema> JsonSchema for Given<T> {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            T::schema_name()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            generator.subschema_for::<T>()
+        }
+    }
+
+    impl<Of: JsonSchema> JsonSchema for GivenUpdates<Of> {
+        fn schema_name() -> Cow<'static, str> {
+            format!("Updates_for_{}", Of::schema_name()).into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            schemars::json_schema!({ "type": "object" })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runlog::contexts::read_json;
+
+    use super::*;
+
+    #[test]
+    fn known_fields_are_read_by_their_names_in_javascript() {
+        let text =
+            r#"{"chatId":"c","assistantId":"a","createdBy":"u","stackId":1,"user_s":{"teamId":2}}"#;
+        let Given(chat) = read_json::<Given<Chat>>(text).unwrap();
+        assert_eq!(
+            (&*chat.assistant_id, chat.created_by.as_deref()),
+            ("a", Some("u"))
+        );
+        assert_eq!(chat.extra.len(), 2);
+        assert_eq!(chat.extra["user_s"]["teamId"], 2);
+        let given = read_json::<GivenUpdates<Step>>(r#"{"stackDepth":1,"teamId":null}"#).unwrap();
+        assert_eq!(
+            given.updates,
+            Updates::parse(r#"{"stack_depth":1,"teamId":null}"#).unwrap()
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_of_the_field_that_was_given() {
+        let told = |text| read_json::<Vec<Given<Step>>>(text).map(drop).unwrap_err();
+        assert!(
+            told("[5]").contains("5 is not an object"),
+            "{}",
+            told("[5]")
+        );
+        let wrong = told(r#"[{"stackDepth":"x"}]"#);
+        assert!(wrong.contains("\"x\" is not a whole number"), "{wrong}");
+    }
+}

@@ -1,0 +1,114 @@
+//! [`OpenStore`]: every call of an open store.
+
+use std::{rc::Rc, sync::Arc};
+
+use runlog::{
+    backend::Backend,
+    log::{Backup, BackupOptions, Position, Stat, Verification},
+};
+use serde::Serialize;
+
+use crate::{
+    Failure, Result, agents,
+    answers::{known, wait},
+    arguments::Input,
+    calls::calls,
+    chats, contexts, flows,
+    object::{Object, Scope},
+    orchestrator, runs, sessions,
+    store::StoreObject,
+    streams,
+    tasks::Answer,
+};
+
+/// An open store, with what can be asked of it.
+pub(crate) struct OpenStore(pub(crate) Rc<StoreObject>);
+
+/// A verification, with its verdict.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Verification"))]
+struct Verified {
+    /// Whether nothing is damaged.
+    sound: bool,
+    #[serde(flatten)]
+    found: Verification,
+}
+
+impl From<Verification> for Verified {
+    fn from(found: Verification) -> Self {
+        Self {
+            sound: found.is_sound(),
+            found,
+        }
+    }
+}
+
+fn folder_of(folder: String) -> Result<String> {
+    if folder.is_empty() || folder.contains('\0') {
+        return Err(Failure::invalid("a backup needs the path of a folder"));
+    }
+    Ok(folder)
+}
+
+impl Object for OpenStore {
+    fn name(&self) -> &'static str {
+        "a store"
+    }
+
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        self.0.backend()
+    }
+
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+        self.0.check()?;
+        for table in [
+            call,
+            contexts::call,
+            streams::call,
+            sessions::call,
+            runs::call,
+            flows::call,
+            chats::call,
+            agents::call,
+            orchestrator::call,
+            #[cfg(not(target_family = "wasm"))]
+            crate::archives::call,
+        ] {
+            if let Some(answer) = table(&self.0, scope, input)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+}
+
+calls! {
+    (of: &Rc<StoreObject>, _scope, input) {}
+
+    close {} -> () => Rc::clone(of).close()?;
+    stat {} -> Stat => {
+        let backend = of.backend()?;
+        of.read(async move { backend.maintenance().stat().await })
+    };
+    verify {} -> Verified => {
+        let backend = of.backend()?;
+        of.read(async move { backend.maintenance().verify().await.map(Verified::from) })
+    };
+    backup { folder: String, #[serde(default)] options: BackupOptions } -> Backup => {
+        let (backend, folder) = (of.backend()?, folder_of(folder)?);
+        of.read(async move {
+            backend.maintenance().backup(folder.as_ref(), options).await
+        })
+    };
+    share {} -> u64 => known(of.share());
+    waitPast { position: u64 } -> u64 => {
+        let store = of.store()?;
+        wait(async move { store.backend().wait_past(Position(position)).await.map(|at| at.0) })
+    };
+    sync {} -> () => {
+        let backend = of.backend()?;
+        of.read(async move { backend.maintenance().flush().await })
+    };
+    newId {} -> String => known(of.store().map(|store| store.backend().new_id().to_string()));
+}

@@ -1,0 +1,129 @@
+//! The calls of each object with the JSON schemas of their arguments and answers, for what is generated from them.
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::Value;
+
+use crate::answers::{Beside, Made, Packed};
+
+/// The name of a field in JavaScript; `is_number` says whether its values are numbers.
+pub fn in_javascript(name: &str, is_number: bool) -> String {
+    crate::names::time_in_javascript(name, is_number).into_owned()
+}
+
+/// How a call answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// With a value.
+    Value,
+    /// With heads, and contents beside them.
+    Packed,
+    /// With a value, and contents beside it.
+    Beside,
+    /// With a value, and the handle of an object.
+    Made,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its name.
+    pub method: &'static str,
+    /// The schema of its arguments.
+    pub arguments: Value,
+    /// The schema of its answer.
+    pub answer: Value,
+    /// How it answers.
+    pub form: Form,
+}
+
+/// The calls of some objects.
+#[derive(Debug)]
+pub struct Calls {
+    /// The objects, by the names of their types, each with its calls.
+    pub objects: Vec<(&'static str, Vec<Call>)>,
+    given: SchemaGenerator,
+    told: SchemaGenerator,
+}
+
+/// What a call may answer.
+pub(crate) trait Described {
+    const FORM: Form;
+    fn schema(generator: &mut SchemaGenerator) -> Value;
+}
+
+impl<T: JsonSchema> Described for T {
+    const FORM: Form = Form::Value;
+
+    fn schema(generator: &mut SchemaGenerator) -> Value {
+        generator.subschema_for::<T>().to_value()
+    }
+}
+
+impl<T: JsonSchema> Described for Packed<T> {
+    const FORM: Form = Form::Packed;
+
+    fn schema(generator: &mut SchemaGenerator) -> Value {
+        generator.subschema_for::<T>().to_value()
+    }
+}
+
+impl<T: JsonSchema> Described for Beside<T> {
+    const FORM: Form = Form::Beside;
+
+    fn schema(generator: &mut SchemaGenerator) -> Value {
+        generator.subschema_for::<T>().to_value()
+    }
+}
+
+impl<T: JsonSchema> Described for Made<T> {
+    const FORM: Form = Form::Made;
+
+    fn schema(generator: &mut SchemaGenerator) -> Value {
+        generator.subschema_for::<T>().to_value()
+    }
+}
+
+impl Calls {
+    pub(crate) fn none() -> Self {
+        let settings = SchemaSettings::draft2020_12();
+        Self {
+            objects: Vec::new(),
+            given: settings.clone().for_deserialize().into_generator(),
+            told: settings.for_serialize().into_generator(),
+        }
+    }
+
+    pub(crate) fn object(&mut self, name: &'static str, tables: &[fn(&mut Self)]) {
+        self.objects.push((name, Vec::new()));
+        for table in tables {
+            table(self);
+        }
+    }
+
+    pub(crate) fn add<Arguments: JsonSchema, Answer: Described>(&mut self, method: &'static str) {
+        let arguments = match Arguments::schema_name().as_ref() {
+            // Those that are listed in the table have no name of their own.
+            "Arguments" => Arguments::json_schema(&mut self.given),
+            _ => self.given.subschema_for::<Arguments>(),
+        };
+        let call = Call {
+            method,
+            arguments: arguments.to_value(),
+            answer: Answer::schema(&mut self.told),
+            form: Answer::FORM,
+        };
+        if let Some((_, calls)) = self.objects.last_mut() {
+            calls.push(call);
+        }
+    }
+
+    /// The types that arguments are made of, by name.
+    pub fn given(&self) -> &serde_json::Map<String, Value> {
+        self.given.definitions()
+    }
+
+    /// The types that answers are made of, by name.
+    pub fn told(&self) -> &serde_json::Map<String, Value> {
+        self.told.definitions()
+    }
+}

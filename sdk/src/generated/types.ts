@@ -1,0 +1,1532 @@
+// Generated from the types of Rust by `cargo xtask generate`. A change here is lost.
+
+import type { ReceivedCommand } from "../flow-types.js";
+import type { RunSnapshot } from "../flow-types.js";
+
+/**
+ * What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this build
+ * doesn't know are kept in `extra`.
+ */
+export interface AgentDefinition {
+  /** When it was defined: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
+  defaultTimeoutMs?: number;
+  /** What it is good for, for the agents that choose among several. */
+  description: string;
+  /** How it works, by a name of the caller's: `single` unless given. */
+  flowType: string;
+  /** The steps one run of it may take; left out, as many as it likes. */
+  maxSteps?: number;
+  /** Whatever its executor needs to know beside, as JSON: a model, a command. */
+  metadata?: unknown;
+  /** Its name, unique in its project. */
+  name: string;
+  /** The project it belongs to; left out, what belongs to no project. */
+  project?: string;
+  /** What it is told first. Never listed. */
+  systemPrompt?: string;
+  /** The names of the tools it may use. */
+  tools: string[];
+  /** When it was last changed: milliseconds since 1970-01-01 UTC. */
+  updatedAtMs: number;
+  /** Who is meant to use it. */
+  visibility: AgentVisibility;
+  /** Fields that this build doesn't know. */
+  [field: string]: unknown;
+}
+
+/** One agent at work in a session, with a context of its own. */
+export interface AgentInstance {
+  /** The agent's name. */
+  agentName: string;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** Its id, and that of the stream its context is kept in. */
+  id: InstanceId;
+  /** The instance that spawned it; left out for a root. */
+  parentInstanceId?: InstanceId;
+  /** The session it works in. */
+  sessionId: SessionId;
+}
+
+/** What other agents are told of an agent: not its prompt, which would fill their contexts. */
+export interface AgentSummary {
+  /** What it is good for. */
+  description: string;
+  /** How it works. */
+  flowType: string;
+  /** Its name, to spawn it by. */
+  name: string;
+  /** The names of its tools. */
+  tools: string[];
+  /** Who is meant to use it. */
+  visibility: AgentVisibility;
+}
+
+/** Who is meant to use an agent. Other agents are told of all of them. */
+export type AgentVisibility = "external" | "project" | "internal";
+
+/** What an append asks for beside its events. */
+export interface AppendOptions {
+  /** How durable it is when acknowledged; left out, the store's own setting. */
+  durability?: Durability | undefined;
+  /** What the events say beside their content. */
+  event?: EventOptions | undefined;
+  /**
+   * The last sequence that the context must have, 0 for an empty one; left out takes any. A mismatch is a `Conflict`,
+   * and nothing is written.
+   */
+  expectedLastSequence?: number | undefined;
+  /** A key of 1 to 255 bytes, unique in this context: the same key again returns the first result, and appends nothing. */
+  idempotencyKey?: string | undefined;
+}
+
+/** What an append became. */
+export interface AppendResult {
+  /** The sequence of the first event: that of the message, with its tool_call events after it. */
+  firstSequence: number;
+  /** The context's last sequence after the append. */
+  lastSequence: number;
+  /** The position of the first event. */
+  position: number;
+  /** Whether the same idempotency key had been used before, so that nothing was appended now. */
+  repeated: boolean;
+  /**
+   * Of a repeat: whether the context was truncated since, so that the events of the first append are not in it any
+   * more. Their sequences may be those of other events by now.
+   */
+  truncated: boolean;
+}
+
+/** What an append of records to one stream became. */
+export interface Appended {
+  firstSequence: number;
+  lastPosition: number;
+  lastSequence: number;
+  position: number;
+  repeated: boolean;
+  truncated: boolean;
+}
+
+/** What a backup did. */
+export interface Backup {
+  /** The bytes that were copied. */
+  bytesCopied: number;
+  /** The last position that the backup has. */
+  lastPosition: number;
+  /** Segments that were copied. */
+  segmentsCopied: number;
+  /** Segments that the backup had already, as they are. */
+  segmentsKept: number;
+}
+
+/** How to make a backup. */
+export interface BackupOptions {
+  /**
+   * Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's
+   * own too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
+   * checked in any case.
+   */
+  verify?: boolean | undefined;
+}
+
+/**
+ * A chat: a conversation as its user sees it.
+ *
+ * The JSON has exactly these names, with the owner's as `__yao_created_by`, `__yao_updated_by`, `__yao_team_id` and
+ * `__yao_tenant_id`. Fields that aren't known are kept.
+ */
+export interface Chat {
+  /** The user who made it. */
+  createdBy?: string;
+  /** The team it belongs to. */
+  teamId?: string;
+  /** The tenant it belongs to. */
+  tenantId?: string;
+  /** The user who changed it last. */
+  updatedBy?: string;
+  /** The assistant it is with. */
+  assistantId: string;
+  /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
+  chatId: string;
+  /** When it was made; unset for now. */
+  createdAt: Timestamp;
+  /** The store's own number of it, in the order of creation; given by the store. */
+  id: number;
+  /** When its last message was made; kept by the store. */
+  lastMessageAt?: Timestamp;
+  /** Anything else, as JSON. */
+  metadata?: unknown;
+  /** Its mode. */
+  mode: string;
+  /** Whether it came with the product. */
+  preset: boolean;
+  /** Whether all teams see it. */
+  public: boolean;
+  /** With whom it is shared. */
+  share: ChatShare;
+  /** Its place in lists, for display. */
+  sort: number;
+  /** Whether it is in use. */
+  status: SessionStatus;
+  /** Its title. */
+  title?: string;
+  /** When it was last changed; kept by the store. */
+  updatedAt: Timestamp;
+  /** Fields that this build doesn't know. */
+  [field: string]: unknown;
+}
+
+/** What a `Session` has as a chat, beside its own fields. */
+export interface ChatFields {
+  /** As `Chat::assistant_id`. */
+  assistantId: string;
+  /** As `Chat::created_by`. */
+  createdBy?: string;
+  /** As `Chat::extra`. */
+  extra?: Record<string, unknown>;
+  /** As `Chat::last_message_at`. */
+  lastMessageAt?: Timestamp;
+  /** As `Chat::mode`. */
+  mode: string;
+  /** As `Chat::preset`. */
+  preset: boolean;
+  /** As `Chat::public`. */
+  public: boolean;
+  /** As `Chat::share`. */
+  share: ChatShare;
+  /** As `Chat::sort`. */
+  sort: number;
+  /** As `Chat::team_id`. */
+  teamId?: string;
+  /** As `Chat::tenant_id`. */
+  tenantId?: string;
+  /** As `Chat::updated_by`. */
+  updatedBy?: string;
+}
+
+/** Which chats to list, and which page of them. */
+export interface ChatFilter {
+  /** Only chats with this assistant. */
+  assistantId?: string | undefined;
+  /** Where to go on, instead of a page number: the `next` of the page before. */
+  cursor?: string | undefined;
+  /** Only chats whose title has all these words, in any case. */
+  keywords?: string | undefined;
+  /** The order. */
+  order?: ChatOrder | undefined;
+  /** The page, from 1; 0 is the first. Pages move while chats are made; a cursor doesn't. */
+  page?: number | undefined;
+  /** How many chats a page has; 0 is 20. */
+  pageSize?: number | undefined;
+  /** Only chats of this status. */
+  status?: SessionStatus | undefined;
+  /** Only chats of this team. */
+  teamId?: string | undefined;
+  /** Only chats that this user made. */
+  userId?: string | undefined;
+}
+
+/** One page of chats. */
+export interface ChatList {
+  /** The chats. */
+  items: Chat[];
+  /**
+   * The cursor of the next page; left out on the last page, and in an order that has none. It stays right while chats
+   * are made, and fits the same list with the same filters only.
+   */
+  next?: string;
+  /** The page, from 1. */
+  page: number;
+  /** How many pages there are. */
+  pagecount: number;
+  /** How many chats a page has. */
+  pagesize: number;
+  /** How many chats the filter admits. */
+  total: number;
+}
+
+/**
+ * A message of a chat, as its user sees it. Its type is open: `text`, `image`, `loading`, `error`, `action`, `file`, or
+ * any other.
+ */
+export interface ChatMessage {
+  /** The assistant it is from. */
+  assistantId?: string;
+  /** The block it is part of. */
+  blockId?: string;
+  /** The chat it is in; given by the store. */
+  chatId: string;
+  /** When it was made; unset for now. */
+  createdAt: Timestamp;
+  /** The store's own number of it: its position in the log; given by the store. */
+  id: number;
+  /** Its id; empty for a fresh one. */
+  messageId: string;
+  /** Anything else, as JSON. */
+  metadata?: unknown;
+  /** What it shows, a JSON object kept byte for byte. */
+  props: Record<string, unknown>;
+  /** The request it belongs to. */
+  requestId?: string;
+  /** Who it is from. */
+  role: ChatRole;
+  /** Its place in the chat, from 1; 0 for the next one. */
+  sequence: number;
+  /** The thread it is part of. */
+  threadId?: string;
+  /** What it is. */
+  type: string;
+  /** When it was last changed; kept by the store. */
+  updatedAt: Timestamp;
+  /** Fields that this build doesn't know. */
+  [field: string]: unknown;
+}
+
+/** The order in which chats are listed. */
+export type ChatOrder = "created" | "last_message" | "sort";
+
+/** Who a message of a chat is from. */
+export type ChatRole = "user" | "assistant";
+
+/** With whom a chat is shared. */
+export type ChatShare = "private" | "team";
+
+/** What a batch became. */
+export interface Committed {
+  lastPosition: number;
+  ops: CommittedOperation[];
+  repeated: boolean;
+  truncated: boolean;
+}
+
+/** What one operation of a batch became. */
+export interface CommittedOperation {
+  lastSequence: number;
+  position: number;
+}
+
+/** An event without its content. */
+export interface ContextEventHead {
+  createdAtMs: number;
+  eventType: ContextEventType;
+  isContinuation?: boolean;
+  length: number;
+  position: number;
+  redacted?: boolean;
+  roleImplied?: boolean;
+  runId?: RunId;
+  sequenceNumber: number;
+  stepNumber?: number;
+  toolCallId?: string;
+  toolResults?: ToolMark[];
+}
+
+/** What a context event is. */
+export type ContextEventType = "system_message" | "user_message" | "assistant_message" | "tool_call" | "tool_result";
+
+/** A copy of an agent instance. */
+export interface CopiedInstance {
+  /** The new instance. */
+  instance: AgentInstance;
+  /** What it is a copy of. */
+  source: InstanceId;
+}
+
+/** A copy of a session. */
+export interface CopiedSession {
+  /** Its instances, each with the one it is a copy of, the root first. */
+  instances: CopiedInstance[];
+  /** The new session. */
+  session: Session;
+}
+
+/** How much of a session to copy, and what the copy is called. */
+export interface CopySession {
+  /** The external name of the copy. */
+  name?: string | undefined;
+  /** The title of the copy; left out takes the source's. */
+  title?: string | undefined;
+  /** The last sequence to copy of the root instance's context; left out copies all of it. */
+  upToSequence?: number | undefined;
+}
+
+/** What becomes of tool calls that have no result when a run is resumed, or started in a context that is there. */
+export type Dangling = "close" | {
+  closeWith: string;
+} | {
+  answer: readonly ToolOutcome[];
+} | "report";
+
+/** A tool call without a result: the process died, or stopped, between the two. */
+export interface DanglingToolCall {
+  /** The arguments as the provider wrote them. */
+  arguments: unknown;
+  /** The call's id, left out with the providers that give none. */
+  id?: string;
+  /** The tool. */
+  name: string;
+  /**
+   * The sequence of the event that tells of the call: the tool_call, or the assistant message where a truncation took
+   * the tool_call.
+   */
+  sequenceNumber: number;
+  /** How the provider writes tool calls, and so how it wants the result. */
+  style: ToolStyle;
+}
+
+/** A tool as a model is told of it. */
+export interface DefinedTool {
+  anthropic: unknown;
+  definition: ToolDefinition;
+  openai: unknown;
+}
+
+/** How durable something is when it is acknowledged. */
+export type Durability = "sync" | "os" | FlushInterval;
+
+/** Whether an edge was taken. */
+export type EdgeStatus = "pending" | "fired" | "skipped";
+
+/** A page of events. */
+export interface EventHeads {
+  events: ContextEventHead[];
+  instance: InstanceId;
+  /** Where the next page begins. */
+  next?: number;
+}
+
+/** What an event says beside its content. */
+export interface EventOptions {
+  /** When it happened, where that isn't now: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number | undefined;
+  /** The run it belongs to. */
+  runId?: RunId | undefined;
+  /** The step of the run. */
+  stepNumber?: number | undefined;
+  /** How long the tool itself took, for a tool result: milliseconds of wall clock. */
+  toolDurationMs?: number | undefined;
+  /** Whether the tool failed, for a tool result whose message doesn't say. */
+  toolIsError?: boolean | undefined;
+}
+
+/** What to write: all there is, or some of it. */
+export interface ExportSelection {
+  /** The sessions of these runs, by their ids. */
+  runs?: readonly string[] | undefined;
+  /** Sessions, by their ids, the beginning of them, or their names. */
+  sessions?: readonly string[] | undefined;
+}
+
+/** What was written. */
+export interface Exported {
+  /** How many records. */
+  records: number;
+  /** The sessions, in the order they were made. */
+  sessions: SessionId[];
+  /** How many snapshots. */
+  snapshots: number;
+  /** How many streams. */
+  streams: number;
+}
+
+/** An error as JavaScript gets it: a code in snake_case that says what to do, a message, and what it came from. */
+export interface Failure {
+  /** The messages of the errors below it, the nearest first. */
+  causes?: string[];
+  /** The name of the `ErrorKind`, or `internal` for a fault of Runlog's own. */
+  code: string;
+  /** What was wrong, where, and what to do. */
+  message: string;
+}
+
+/** A flow, and what it goes on with where it was resumed. */
+export interface FlowState {
+  resumed?: Resumed;
+  run: RunId;
+  state: RunSnapshot;
+}
+
+/** A flow in short. */
+export interface FlowSummary {
+  /** When it was begun: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /**
+   * Whether somebody is at work on it. left out where that can't be known: in a store that is open for reading only,
+   * which isn't told what the process does that writes it.
+   */
+  isLive?: boolean;
+  /** Whether it has come to its end: by its status, by that of its run, or because another goes on with it. */
+  isOver: boolean;
+  /** The run that spawned its run. */
+  parentRunId?: RunId;
+  /** The run whose flow goes on with it. */
+  resumedBy?: RunId;
+  /** The run whose flow it goes on with. */
+  resumedFrom?: RunId;
+  /** Its id: that of its run, where it is the flow of a run. */
+  runId: RunId;
+  /** The status of its run; left out for a flow that is that of no run. */
+  runStatus?: RunStatus;
+  /** Its own status, as its latest snapshot says. */
+  status: string;
+  /** When its status was last saved as another one: milliseconds since 1970-01-01 UTC. */
+  updatedAtMs: number;
+}
+
+/** When what was handed to the operating system is flushed. */
+export interface FlushInterval {
+  /** At most so many milliseconds later. */
+  intervalMs: number;
+}
+
+/** `"exists"`, `"absent"`, a last sequence, or the position of the last record. */
+export type GivenExpected = "any" | "exists" | "absent" | number | {
+  position: number;
+};
+
+export type GivenMissing = "create" | "fail";
+
+export type GivenMode = "write" | "readOnly";
+
+/** One operation of a batch. What is bytes follows in the contents: records packed, metadata and payload as they are. */
+export type GivenOp = {
+  expected?: GivenExpected | undefined;
+  length: number;
+  op: "append";
+  stream: string;
+} | {
+  after: number;
+  expected?: GivenExpected | undefined;
+  op: "truncate";
+  stream: string;
+} | {
+  at: number;
+  child: string;
+  expected?: GivenExpected | undefined;
+  op: "fork";
+  parent: string;
+} | {
+  expected?: GivenExpected | undefined;
+  metaLength: number;
+  op: "snapshot";
+  payloadLength: number;
+  sequence: number;
+  stream: string;
+} | {
+  expected?: GivenExpected | undefined;
+  op: "delete";
+  stream: string;
+} | {
+  op: "redact";
+  position: number;
+  reason: string;
+};
+
+export type GivenPreallocation = "auto" | "none";
+
+/** Something that was left out, because the store has something else in its place. */
+export interface ImportConflict {
+  /** The line of the archive, from 1. */
+  line: number;
+  /** What is in the way. */
+  what: string;
+}
+
+/** A line that was left out of an import, and why. */
+export interface ImportIssue {
+  /** The line, counted from 1. */
+  line: number;
+  /** What is wrong with it. */
+  what: string;
+}
+
+/** What an import did. */
+export interface ImportReport {
+  /** How many chats were made for the messages or steps. */
+  chats: number;
+  /** How many chats or messages were imported. */
+  imported: number;
+  /** The lines that were left out. */
+  issues: ImportIssue[];
+  /** How many were there already, and left as they are. */
+  skipped: number;
+}
+
+/** What became of an archive. */
+export interface Imported {
+  /** What was left out, and why. */
+  conflicts: ImportConflict[];
+  /** How many messages were added. */
+  messages: number;
+  /** How many other records were added, snapshots among them. */
+  other: number;
+  /** Its sessions, in its order. */
+  sessions: ImportedSession[];
+  /** How many records and snapshots were there already. */
+  skipped: number;
+  /** How many tool calls were added. */
+  toolCalls: number;
+}
+
+/** A session of an archive. */
+export interface ImportedSession {
+  /** Its id. */
+  id: SessionId;
+  /** Its name. */
+  name?: string;
+  /** What became of it. */
+  outcome: Outcome;
+}
+
+/** Names one agent instance, and the stream that its context is kept in. */
+export type InstanceId = string;
+
+/** Which definitions to list, and how many. */
+export interface ListAgents {
+  /** Where to go on: the `next` of the page before, which is the name that it ended with. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Those of this project; left out, those of no project. */
+  project?: string | undefined;
+  /** Only those of this visibility; left out, all. */
+  visibility?: AgentVisibility | undefined;
+}
+
+/** Which flows to list, and how many. A filter that is left out lets every flow pass. */
+export interface ListFlows {
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only flows of runs that this run spawned. */
+  parentRunId?: RunId | undefined;
+  /** Only flows to be resumed: those that aren't over, and on which nobody is known to be at work. */
+  resumable?: boolean | undefined;
+  /** Only flows of this status, as their snapshots say it. */
+  status?: string | undefined;
+}
+
+/** Which messages of a run to list, and how many. */
+export interface ListRunMessages {
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only messages of this step; left out, all. */
+  stepNumber?: number | undefined;
+}
+
+/** Which runs to list, and how many. A filter that is left out lets every run pass. */
+export interface ListRuns {
+  /** Only runs of this agent. */
+  agentId?: string | undefined;
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only runs that this run spawned. */
+  parentRunId?: RunId | undefined;
+  /** Only runs of this project. */
+  project?: string | undefined;
+  /** Only runs in this session. */
+  sessionId?: SessionId | undefined;
+  /** Only runs of this status. */
+  status?: RunStatus | undefined;
+}
+
+/** Which sessions to list, and how many. */
+export interface ListSessions {
+  /** Where to go on: the `next` of the page before. */
+  cursor?: string | undefined;
+  /** Whether deleted sessions are listed too; `true` or `false` in JSON. */
+  deleted?: boolean | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only sessions of this project; left out, all. */
+  project?: string | undefined;
+  /** Only sessions of this status; left out, both. */
+  status?: SessionStatus | undefined;
+}
+
+/** Which steps of a chat to list, and how many. */
+export interface ListSteps {
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only steps of this request; left out, all. */
+  requestId?: string | undefined;
+  /** Only steps of this node of the call stack; left out, all. */
+  stackId?: string | undefined;
+  /** Only steps of this status; left out, all. */
+  status?: StepStatus | undefined;
+  /** Only steps of this type; left out, all. */
+  type?: StepType | undefined;
+}
+
+/** Which tool calls of a run to list, and how many. */
+export interface ListToolCalls {
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Only calls of this status; left out, all. */
+  status?: ToolCallStatus | undefined;
+  /** Only calls of this tool; left out, all. */
+  toolName?: string | undefined;
+}
+
+/** An orchestrator that was made. */
+export interface MadeOrchestrator {
+  id: number;
+}
+
+/** Which messages of a chat to get. */
+export interface MessageFilter {
+  /** Only those of this block. */
+  blockId?: string | undefined;
+  /** At most so many; 0 is all. */
+  limit?: number | undefined;
+  /** How many to pass over first. */
+  offset?: number | undefined;
+  /** Only those of this request. */
+  requestId?: string | undefined;
+  /** Only those from this side. */
+  role?: ChatRole | undefined;
+}
+
+/** A message without its content: its sequence, its role and its length. */
+export type MessageHead = [number, Role, number];
+
+/**
+ * What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this build
+ * doesn't know are kept in `extra`.
+ */
+export interface NewAgentDefinition {
+  /** When it was defined: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number | undefined;
+  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
+  defaultTimeoutMs?: number | undefined;
+  /** What it is good for, for the agents that choose among several. */
+  description?: string | undefined;
+  /** How it works, by a name of the caller's: `single` unless given. */
+  flowType?: string | undefined;
+  /** The steps one run of it may take; left out, as many as it likes. */
+  maxSteps?: number | undefined;
+  /** Whatever its executor needs to know beside, as JSON: a model, a command. */
+  metadata?: unknown | undefined;
+  /** Its name, unique in its project. */
+  name: string;
+  /** The project it belongs to; left out, what belongs to no project. */
+  project?: string | undefined;
+  /** What it is told first. Never listed. */
+  systemPrompt?: string | undefined;
+  /** The names of the tools it may use. */
+  tools?: readonly string[] | undefined;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC. */
+  updatedAtMs?: number | undefined;
+  /** Who is meant to use it. */
+  visibility?: AgentVisibility | undefined;
+}
+
+/**
+ * A chat: a conversation as its user sees it.
+ *
+ * The JSON has exactly these names, with the owner's as `__yao_created_by`, `__yao_updated_by`, `__yao_team_id` and
+ * `__yao_tenant_id`. Fields that aren't known are kept.
+ */
+export interface NewChat {
+  /** The user who made it. */
+  createdBy?: string | undefined;
+  /** The team it belongs to. */
+  teamId?: string | undefined;
+  /** The tenant it belongs to. */
+  tenantId?: string | undefined;
+  /** The user who changed it last. */
+  updatedBy?: string | undefined;
+  /** The assistant it is with. */
+  assistantId: string;
+  /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
+  chatId?: string | undefined;
+  /** When it was made; unset for now. */
+  createdAt?: Timestamp | undefined;
+  /** The store's own number of it, in the order of creation; given by the store. */
+  id?: number | undefined;
+  /** When its last message was made; kept by the store. */
+  lastMessageAt?: Timestamp | undefined;
+  /** Anything else, as JSON. */
+  metadata?: unknown | undefined;
+  /** Its mode. */
+  mode?: string | undefined;
+  /** Whether it came with the product. */
+  preset?: boolean | undefined;
+  /** Whether all teams see it. */
+  public?: boolean | undefined;
+  /** With whom it is shared. */
+  share?: ChatShare | undefined;
+  /** Its place in lists, for display. */
+  sort?: number | undefined;
+  /** Whether it is in use. */
+  status?: SessionStatus | undefined;
+  /** Its title. */
+  title?: string | undefined;
+  /** When it was last changed; kept by the store. */
+  updatedAt?: Timestamp | undefined;
+}
+
+/**
+ * A message of a chat, as its user sees it. Its type is open: `text`, `image`, `loading`, `error`, `action`, `file`, or
+ * any other.
+ */
+export interface NewChatMessage {
+  /** The assistant it is from. */
+  assistantId?: string | undefined;
+  /** The block it is part of. */
+  blockId?: string | undefined;
+  /** The chat it is in; given by the store. */
+  chatId?: string | undefined;
+  /** When it was made; unset for now. */
+  createdAt?: Timestamp | undefined;
+  /** The store's own number of it: its position in the log; given by the store. */
+  id?: number | undefined;
+  /** Its id; empty for a fresh one. */
+  messageId?: string | undefined;
+  /** Anything else, as JSON. */
+  metadata?: unknown | undefined;
+  /** What it shows, a JSON object kept byte for byte. */
+  props: object;
+  /** The request it belongs to. */
+  requestId?: string | undefined;
+  /** Who it is from. */
+  role: ChatRole;
+  /** Its place in the chat, from 1; 0 for the next one. */
+  sequence?: number | undefined;
+  /** The thread it is part of. */
+  threadId?: string | undefined;
+  /** What it is. */
+  type: string;
+  /** When it was last changed; kept by the store. */
+  updatedAt?: Timestamp | undefined;
+}
+
+/** An agent instance to make. */
+export interface NewInstance {
+  /** The agent's name. */
+  agentName: string;
+  /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number | undefined;
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: InstanceId | undefined;
+  /** The instance that spawned it. */
+  parentInstanceId?: InstanceId | undefined;
+  /** The session it works in. */
+  sessionId: SessionId;
+}
+
+/** A request to begin. */
+export interface NewRequest {
+  /** The assistant it is for: the root of the call stack. */
+  assistantId: string;
+  /** Its id; left out for a fresh one. */
+  requestId?: string | undefined;
+  /** The root's id in the call stack; left out for a fresh one. */
+  stackId?: string | undefined;
+}
+
+/** A run to start. */
+export interface NewRun {
+  /** The agent it is a run of; left out, the instance's. */
+  agentId?: string | undefined;
+  /**
+   * Whether it may write to the context while another run does. Without it such a start is refused: what two runs
+   * record into one context alternates, and neither model is sent what it said.
+   */
+  concurrent?: boolean | undefined;
+  /**
+   * What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
+   * takes a message between a call and its result.
+   */
+  dangling?: Dangling | undefined;
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: RunId | undefined;
+  /** The steps it may take; left out, as many as it likes. */
+  maxSteps?: number | undefined;
+  /** The node of a flow that it runs. */
+  nodeId?: string | undefined;
+  /** The run that spawned it. */
+  parentRunId?: RunId | undefined;
+  /** The context that it works in. */
+  place: RunPlace;
+  /** The project it belongs to; left out, the session's. */
+  project?: string | undefined;
+}
+
+/** A session to make. Everything may be left out. */
+export interface NewSession {
+  /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number | undefined;
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: SessionId | undefined;
+  /** Whatever its source says of it, as JSON. */
+  metadata?: unknown | undefined;
+  /** Its name elsewhere, such as `claude-code:4f1d…`; unique among the store's sessions. */
+  name?: string | undefined;
+  /** The project it belongs to. */
+  project?: string | undefined;
+  /** Its title, for people. */
+  title?: string | undefined;
+}
+
+/** One step of a request. */
+export interface NewStep {
+  /** The assistant that did it. */
+  assistantId: string;
+  /** The chat it is in; given by the store. */
+  chatId?: string | undefined;
+  /** When it was made; unset for now. */
+  createdAt?: Timestamp | undefined;
+  /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
+  dismissedAt?: Timestamp | undefined;
+  /** Why it failed. */
+  error?: string | undefined;
+  /** The store's own number of it: its position in the log; given by the store. */
+  id?: number | undefined;
+  /** What it was given, a JSON object kept byte for byte. */
+  input?: object | undefined;
+  /** Anything else, as JSON. */
+  metadata?: unknown | undefined;
+  /** What came of it, a JSON object kept byte for byte. */
+  output?: object | undefined;
+  /** The request it belongs to. */
+  requestId: string;
+  /** Its place in the request, from 1; 0 for the next one. */
+  sequence?: number | undefined;
+  /** The space when it began, a JSON object kept byte for byte. */
+  spaceSnapshot?: object | undefined;
+  /** How deep in the call stack: 0 is the root. */
+  stackDepth?: number | undefined;
+  /** The node of the call stack it was done in. */
+  stackId: string;
+  /** The node that called this one. */
+  stackParentId?: string | undefined;
+  /** How far it is. */
+  status: StepStatus;
+  /** Its id; empty for a fresh one. */
+  stepId?: string | undefined;
+  /** What it is. */
+  type: StepType;
+  /** When it was last changed; kept by the store. */
+  updatedAt?: Timestamp | undefined;
+}
+
+/** How far a node is. */
+export type NodeStatus = "pending" | "running" | "done" | "failed";
+
+/** How a store is opened; what is left out is as the engine has it. */
+export interface OpenOptions {
+  /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
+  durability?: Durability | undefined;
+  /**
+   * How long to wait for another writer to let go of the store, in milliseconds, before it is refused with `locked`; 0
+   * when left out. A service that is restarted waits for the one before it to end.
+   */
+  lockTimeoutMs?: number | undefined;
+  /** What a missing store means: it is made (when left out), or the error `not_found`. */
+  missing?: GivenMissing | undefined;
+  /**
+   * `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
+   * reader, beside a writer in another process or without one, which changes no file.
+   */
+  mode?: GivenMode | undefined;
+  /** Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out. */
+  preallocation?: GivenPreallocation | undefined;
+  /** The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out. */
+  segmentBytesMax?: number | undefined;
+}
+
+/** The bounds of an orchestrator. */
+export interface OrchestratorOptions {
+  /** The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count. */
+  concurrentMax?: number | undefined;
+  /** How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1. */
+  depthMax?: number | undefined;
+  /** The most commands that wait for one run. */
+  inboxMax?: number | undefined;
+  /** The most runs that are begun and not ended at one time; a spawn that would exceed it is refused. */
+  liveMax?: number | undefined;
+  /** The cumulative steps from which on no run is resumed. */
+  maxTotalSteps?: number | undefined;
+  /** The most sub-agents of one call. */
+  spawnMax?: number | undefined;
+  /** How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON. */
+  stopGraceMs?: number | undefined;
+  /**
+   * How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form, or else
+   * OpenAI's.
+   */
+  toolStyle?: SpawnStyle | undefined;
+}
+
+/** What became of a session. */
+export type Outcome = "created" | "continued" | "completed" | "unchanged" | "conflict";
+
+/** What to play back, and how fast. */
+export interface PlaybackOptions {
+  /** The first sequence; 0 and 1 are the first event. */
+  first?: number | undefined;
+  /** The last sequence, inclusive; left out, the last there is. */
+  last?: number | undefined;
+  /** How fast. In JSON how many times as fast as it was recorded, 0 for without delays. */
+  speed?: number | undefined;
+  /** Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all. */
+  types?: readonly string[] | undefined;
+}
+
+/**
+ * An event that is played back, without its JSON: delay in milliseconds, sequence, position, when it was recorded,
+ * length.
+ */
+export type PlayedHead = [number, number, number, number, number];
+
+/** Something that is not as it was written. */
+export interface Problem {
+  /** The file, by its name in the store's folder. */
+  file: string;
+  /** Whether it tells of records that can't be read: only a copy brings them back, no repair does. */
+  isLoss: boolean;
+  /** What was expected and what was found, and which records are lost by it. */
+  message: string;
+  /** Where in the file, in bytes from its beginning. */
+  offset: number;
+}
+
+/** Which records of a stream to read. */
+export interface Read {
+  backward?: boolean | undefined;
+  first?: number | undefined;
+  kinds?: readonly number[] | undefined;
+  last?: number | undefined;
+  limit?: number | undefined;
+  stream: string;
+}
+
+/** Where a message was recorded. */
+export interface Recorded {
+  /** The id of the (first) message: its place in the whole log. */
+  id: number;
+  /** The sequence of the last event recorded with it: its tool calls, and their results. */
+  lastSequence: number;
+  /** Whether an earlier write had the same idempotency key, so that nothing was written now. */
+  repeated: boolean;
+  /** Its sequence in the instance's context. */
+  sequenceNumber: number;
+  /** The step it belongs to. */
+  stepNumber: number;
+  /**
+   * Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its
+   * sequences may be those of other events by now.
+   */
+  truncated: boolean;
+}
+
+/** What opening a log found. */
+export interface Recovery {
+  /** Whether the store was closed, not left by a crash, or was just made. */
+  clean: boolean;
+  /** How many sealed segments' index blocks were read, because no checkpoint covered them. */
+  indexBlocksRead: number;
+  /** How many records of the active segment were read, because no checkpoint covered them. */
+  recordsScanned: number;
+  /** How many bytes after the last whole batch were a write that a crash cut off, never acknowledged. */
+  tornBytes: number;
+}
+
+/**
+ * What became of the runs that a crash had cut off: those that were gone on with and those that were left paused, each
+ * by its id.
+ */
+export interface Report {
+  left: ([RunId, Failure])[];
+  resumed: ([RunId, SpawnResult])[];
+}
+
+/** How a request ended, which decides what becomes of the step that was under way. */
+export type RequestEnd = "completed" | "interrupted" | {
+  failed: string;
+};
+
+/** Where a request is. */
+export interface RequestPlace {
+  /** The assistant of that node. */
+  assistantId: string;
+  /** The chat. */
+  chatId: string;
+  /** The request. */
+  requestId: string;
+  /** The node of the call stack at which it is. */
+  stackId: string;
+}
+
+/** What to do with the step that was cut off. */
+export type ResumeAction = "start" | "restart" | "retry" | "continue";
+
+/** How to resume a run. */
+export interface ResumeOptions {
+  /** What becomes of tool calls that have no result. */
+  dangling?: Dangling | undefined;
+  /** The id of the new run, where the caller has one already; else a fresh one. */
+  id?: RunId | undefined;
+  /** The steps the new run may take; left out, as many as the run before could. */
+  maxSteps?: number | undefined;
+  /** The cumulative steps from which on no resume is allowed. */
+  maxTotalSteps?: number | undefined;
+  /** What the agent is told. In JSON what the user says, `null` for nothing, left out for the default. */
+  message?: unknown | undefined;
+  /** The run that spawns the new one; left out, the one that spawned the run before. */
+  parentRunId?: RunId | undefined;
+}
+
+/** What a resumed flow goes on with. */
+export interface Resumed {
+  /** The nodes that were running, in the order of their names. */
+  running: RunningNode[];
+  /** The sequence of the `flow:resumed` event. */
+  sequence: number;
+}
+
+/** A run that goes on; its messages stand beside it. */
+export interface ResumedRunHead {
+  dangling: DanglingToolCall[];
+  run: Run;
+}
+
+/**
+ * An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which place
+ * of the call stack.
+ */
+export interface ResumptionParts {
+  /** What to do with the step. */
+  action: ResumeAction;
+  /** Whether it isn't the root's. */
+  nested: boolean;
+  /** The space as it was when the step began. */
+  space: unknown;
+  /** The call stack, from the root to the node of the step. */
+  stack: StackLevel[];
+  /** The step that was cut off: its assistant goes on, with its input. */
+  step: Step;
+}
+
+/** Who a message is from. */
+export type Role = "system" | "user" | "assistant" | "tool";
+
+/** One run of an agent. Fields that this build doesn't know are kept in `extra`. */
+export interface Run {
+  /** The agent's name. */
+  agentId: string;
+  /** When it was over: milliseconds since 1970-01-01 UTC. left out while it runs, or is paused. */
+  completedAtMs?: number;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** How long it ran, until it paused or was over. */
+  durationMs?: number;
+  /** Why it failed. */
+  errorMessage?: string;
+  /** Its id, and that of the stream its events are kept in. */
+  id: RunId;
+  /** The agent instance whose context it writes. */
+  instanceId: InstanceId;
+  /** The steps it may take itself; left out, as many as it likes. */
+  maxSteps?: number;
+  /** The node of a flow that it runs. */
+  nodeId?: string;
+  /** The run that spawned it. */
+  parentRunId?: RunId;
+  /** Why it paused. */
+  pauseReason?: string;
+  /** The project it belongs to. */
+  project?: string;
+  /** The run that goes on from this one. */
+  resumedBy?: RunId;
+  /** The run it goes on from. */
+  resumedFrom?: RunId;
+  /** The session it works in. */
+  sessionId: SessionId;
+  /** How far it has come. */
+  status: RunStatus;
+  /** The steps begun so far, those of the runs it was resumed from included. */
+  stepCount: number;
+  /** What came of it. */
+  summary?: string;
+  /** Fields that this build doesn't know. */
+  [field: string]: unknown;
+}
+
+/** Names one run of an agent. */
+export type RunId = string;
+
+/** One message of a run, without its content. */
+export interface RunMessageHead {
+  createdAtMs: number;
+  id: number;
+  length: number;
+  role: Role;
+  runId: RunId;
+  sequenceNumber: number;
+  stepNumber: number;
+}
+
+/** The context that a run works in. */
+export type RunPlace = {
+  instance: InstanceId;
+} | {
+  newInstance: NewInstance;
+} | {
+  newSession: [NewSession, string];
+};
+
+/** How far a run has come. */
+export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancelled";
+
+/** What a list tells of a `Run`; the fields mean the same. */
+export interface RunSummary {
+  /** The agent's name. */
+  agentId: string;
+  /** When it was over: milliseconds since 1970-01-01 UTC. */
+  completedAtMs?: number;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** How long it ran, until it paused or was over. */
+  durationMs?: number;
+  /** Its id. */
+  id: RunId;
+  /** The agent instance whose context it writes. */
+  instanceId: InstanceId;
+  /** The run that spawned it. */
+  parentRunId?: RunId;
+  /** The project it belongs to. */
+  project?: string;
+  /** The run it goes on from. */
+  resumedFrom?: RunId;
+  /** The session it works in. */
+  sessionId: SessionId;
+  /** How far it has come. */
+  status: RunStatus;
+  /** The steps begun so far, those of the runs it was resumed from included. */
+  stepCount: number;
+}
+
+/** A node that was running when the flow stopped. */
+export interface RunningNode {
+  /** The node. */
+  nodeId: string;
+  /** What to resume the agent with. */
+  prompt: string;
+  /** The agent's own session; left out for a node that is no agent, or whose agent hadn't begun. */
+  sessionId?: string;
+}
+
+/** One conversation or task, with the agent instances that worked on it. */
+export interface Session {
+  /** What it has as a chat; `Chat` is the whole view. */
+  chat?: ChatFields;
+  /** The session it was copied from. */
+  copiedFrom?: SessionId;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** When it was deleted, softly: its contexts can still be read. */
+  deletedAtMs?: number;
+  /** Its id. */
+  id: SessionId;
+  /** Whatever its source says of it, as JSON. */
+  metadata?: unknown;
+  /** Its name elsewhere, such as `claude-code:4f1d…`: unique among the store's sessions. */
+  name?: string;
+  /** The project it belongs to. */
+  project?: string;
+  /** Whether it is in use. */
+  status: SessionStatus;
+  /** Its title, for people. */
+  title?: string;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC. Appending to a context doesn't change it. */
+  updatedAtMs: number;
+}
+
+/** Names one session. */
+export type SessionId = string;
+
+/** Whether a session is in use. */
+export type SessionStatus = "active" | "archived";
+
+/** A snapshot, without its contents. */
+export interface SnapshotHead {
+  metaLength: number;
+  position: number;
+  sequence: number;
+  timeMs: number;
+}
+
+/**
+ * A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run. Models give seconds and names
+ * with `_` instead, as the tool's definition says.
+ */
+export interface SpawnRequest {
+  /** The agent, by its name in the parent's project. */
+  agentName: string;
+  /**
+   * The steps that this run may take, a whole number from 1 to 4294967295; where its agent's definition allows fewer,
+   * that holds. Then it is `paused`, and can be resumed.
+   */
+  maxSteps?: number | undefined;
+  /** The paused run to go on from. */
+  resumeRunId?: RunId | undefined;
+  /** What it is to do: its first user message. For a run that is resumed, what it is told beside to continue. */
+  task?: string | undefined;
+  /**
+   * How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be
+   * resumed.
+   */
+  timeoutMs?: number | undefined;
+}
+
+/** What became of one sub-agent. */
+export interface SpawnResult {
+  /** The agent asked for. */
+  agentName: string;
+  /** Why it failed, or was refused. */
+  error?: string;
+  /** Why it paused. */
+  pauseReason?: string;
+  /** Its run, to look into or to resume; left out where the request was refused. */
+  runId?: RunId;
+  /** Completed, paused, failed or cancelled. */
+  status: RunStatus;
+  /** The steps it took, those of the runs it goes on from included. */
+  steps: number;
+  /** Its final text. */
+  summary?: string;
+}
+
+/** How a spawn that no model asked for can be written. */
+export type SpawnStyle = "openai" | "anthropic" | "aiSdk";
+
+/** One level of a call stack. */
+export interface StackLevel {
+  /** Its assistant. */
+  assistantId: string;
+  /** The node. */
+  stackId: string;
+  /** Its steps, in their order. */
+  steps: Step[];
+  /** The step that waits for the level below. */
+  waiting?: Step;
+}
+
+/** An agent to start that no other agent spawns. */
+export interface StartAgent {
+  /** The agent, by its name in the session's project. */
+  agentName: string;
+  /** Where it works; in a new session of no project when left out. */
+  place?: StartPlace | undefined;
+  /** What it is to do: its first user message, or the next one of a context that is there. */
+  task: string;
+  /** How long it may work, in place of its definition's default. Milliseconds in JSON. */
+  timeoutMs?: number | undefined;
+}
+
+/** Where an agent starts to work. */
+export type StartPlace = {
+  newSession: NewSession;
+} | {
+  session: SessionId;
+} | {
+  instance: InstanceId;
+};
+
+/** How large a store is and what is in it. */
+export interface Stat {
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdMs: number;
+  /** The last position, which is also how many records were ever appended. */
+  lastPosition: number;
+  /** The time of the last record: milliseconds since 1970-01-01 UTC; 0 when there is none. */
+  lastTimeMs: number;
+  /**
+   * Why readers in other processes don't see newer records, when this writer can't write the file by which they follow.
+   * The records are safe all the same. Always left out for a reader.
+   */
+  readersBehind?: string;
+  /** How many bytes the segment files take, the space made ahead of need included. */
+  segmentBytes: number;
+  /** How many segments it has, the active one included. */
+  segments: number;
+  /** The id of the store, given when it was made. */
+  store: string;
+  /** How many streams it has, without those deleted. */
+  streams: number;
+  /** How many streams were deleted. */
+  streamsDeleted: number;
+  /** How many of these are records, their headers included, and index blocks. */
+  usedBytes: number;
+}
+
+/** One step of a request. */
+export interface Step {
+  /** The assistant that did it. */
+  assistantId: string;
+  /** The chat it is in; given by the store. */
+  chatId: string;
+  /** When it was made; unset for now. */
+  createdAt: Timestamp;
+  /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
+  dismissedAt?: Timestamp;
+  /** Why it failed. */
+  error?: string;
+  /** The store's own number of it: its position in the log; given by the store. */
+  id: number;
+  /** What it was given, a JSON object kept byte for byte. */
+  input?: Record<string, unknown>;
+  /** Anything else, as JSON. */
+  metadata?: unknown;
+  /** What came of it, a JSON object kept byte for byte. */
+  output?: Record<string, unknown>;
+  /** The request it belongs to. */
+  requestId: string;
+  /** Its place in the request, from 1; 0 for the next one. */
+  sequence: number;
+  /** The space when it began, a JSON object kept byte for byte. */
+  spaceSnapshot?: Record<string, unknown>;
+  /** How deep in the call stack: 0 is the root. */
+  stackDepth: number;
+  /** The node of the call stack it was done in. */
+  stackId: string;
+  /** The node that called this one. */
+  stackParentId?: string;
+  /** How far it is. */
+  status: StepStatus;
+  /** Its id; empty for a fresh one. */
+  stepId: string;
+  /** What it is. */
+  type: StepType;
+  /** When it was last changed; kept by the store. */
+  updatedAt: Timestamp;
+  /** Fields that this build doesn't know. */
+  [field: string]: unknown;
+}
+
+/** How far a step is. */
+export type StepStatus = "pending" | "running" | "completed" | "failed" | "interrupted";
+
+/** What a step is. */
+export type StepType = "input" | "hook_create" | "llm" | "tool" | "hook_next" | "delegate";
+
+/** What a follower of a context was given, as far as it is still there. */
+export type StillThere = [number, number, boolean];
+
+/** A stream. */
+export interface StreamInfo {
+  /** Its id, a UUID. */
+  id: string;
+  /** The sequence of its last record; 0 when it is empty. */
+  lastSequence: number;
+}
+
+/** The commands that were taken from a flow's inbox, and its state then. */
+export interface Taken {
+  state: RunSnapshot;
+  taken: ReceivedCommand[];
+}
+
+/**
+ * Milliseconds since 1970-01-01 UTC. In JSON an RFC 3339 string in UTC; a number of seconds or milliseconds is read
+ * too. Zero stands for "not set".
+ */
+export type Timestamp = string;
+
+/** What a tool call came to. */
+export interface ToolAnswer {
+  /** Whether the call was refused; the output then has an `error`. */
+  isError: boolean;
+  /** JSON: what to send to the model as the content of the result. */
+  output: unknown;
+}
+
+/** One invocation of a tool, without its input and output. */
+export interface ToolCallHead {
+  createdAtMs: number;
+  durationMs?: number;
+  id: number;
+  inputLength: number;
+  messageId?: number;
+  outputLength?: number;
+  runId: RunId;
+  sequenceNumber: number;
+  status: ToolCallStatus;
+  stepNumber: number;
+  toolCallId?: string;
+  toolName: string;
+}
+
+/** How a tool call ended. */
+export type ToolCallStatus = "pending" | "completed" | "error";
+
+/** A tool as a model is told of it. */
+export interface ToolDefinition {
+  /** What it does. */
+  description: string;
+  /** What its arguments are: a JSON Schema. */
+  inputSchema: unknown;
+  /** Its name. */
+  name: string;
+}
+
+/**
+ * Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
+ * content.
+ */
+export interface ToolMark {
+  /** How long the tool itself took, in milliseconds of wall clock. */
+  durationMs?: number;
+  /** Whether the tool failed. `false` for a call that has no result yet. */
+  isError: boolean;
+  /** The call's id, left out with the providers that give none. */
+  toolCallId?: string;
+}
+
+/** What a tool gave for one call. */
+export interface ToolOutcome {
+  /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
+  durationMs?: number | undefined;
+  /** What the tool gave, or the details of its error. A JSON string or an array of content parts is what providers take. */
+  output?: unknown | undefined;
+  /** Whether it is an error; `completed` when left out. */
+  status?: ToolCallStatus | undefined;
+  /** The call it answers. */
+  toolCallId: string;
+}
+
+/** How a provider writes tool calls, and so how it wants their results. */
+export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
+
+/** A verification, with its verdict. */
+export interface Verification {
+  /** How many bytes were read. */
+  bytes: number;
+  /** How many records are lost: they had a position, and can't be read. */
+  lost: number;
+  /** Each problem, at most 1,000 of them. */
+  problems: Problem[];
+  /** How many problems there are. */
+  problemsCount: number;
+  /** How many records were read and found whole. */
+  records: number;
+  /** How many segments there are. */
+  segments: number;
+  /** Whether nothing is damaged. */
+  sound: boolean;
+  /** Bytes after the last whole batch that a crash cut off, never acknowledged: no damage. */
+  tornBytes: number;
+}

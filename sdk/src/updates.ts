@@ -1,0 +1,10 @@
+/** The names of the fields that a type lists, without its index signature. */
+type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never : Field]: unknown };
+
+/**
+ * New values for some fields; `null` takes a value away, and what is left out stays. A field that isn't known is kept as it
+ * is given.
+ *
+ * @typeParam T - What is updated.
+ */
+export type Updates<T> = { [Field in KnownField<T>]?: T[Field] | null | undefined };
