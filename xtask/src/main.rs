@@ -7,6 +7,7 @@
 
 mod addon;
 mod binary;
+mod browser;
 mod child;
 mod floors;
 mod gate;
@@ -34,6 +35,8 @@ usage: cargo xtask <verb>
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
+  wasm-module          the WebAssembly module of browsers, built, made small, and put where the npm package has it
+  browser              that, and the npm package's contracts of calls in Chromium
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
@@ -66,6 +69,8 @@ fn main() -> ExitCode {
         ("node", []) => node::test(&mut report),
         ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
+        ("wasm-module", []) => report.check("the module of browsers", browser::module),
+        ("browser", []) => browser::test(&mut report),
         ("integrations", []) => node::integrations(&mut report),
         ("docs", []) => lint::docs(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
@@ -81,7 +86,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "node" | "integrations" | "docs" | "lint", _) => {
+        ("test" | "wasm" | "wasm-module" | "browser" | "node" | "integrations" | "docs" | "lint", _) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

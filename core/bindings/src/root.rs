@@ -108,7 +108,7 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
         .as_deref()
         .filter(|path| !path.is_empty() && !path.contains('\0'));
     let path = path.ok_or_else(|| Failure::invalid("open needs the path of a folder"))?;
-    let storage = storage_at(path)?;
+    let storage = (scope.host.storage)(path)?;
     let options = arguments.options(&scope.host);
     let under_way = scope.under_way.clone();
     let opening = scope.host.offload(async move {
@@ -130,22 +130,6 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
     let scope = scope.clone();
     Ok(Answer::wait(
         async move { opened(&scope, opening.await?, true) },
-    ))
-}
-
-#[cfg(not(target_family = "wasm"))]
-#[allow(
-    clippy::unnecessary_wraps,
-    reason = "run_blocking there are no folders"
-)]
-fn storage_at(path: &str) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))
-}
-
-#[cfg(target_family = "wasm")]
-fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
-    Err(Failure::invalid(
-        "there are no folders here; open a store in memory, or in the browser's own file system",
     ))
 }
 

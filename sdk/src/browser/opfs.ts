@@ -1,0 +1,376 @@
+import { RunlogError } from "../error.js";
+import { type Files, fileError } from "./files.js";
+
+/**
+ * A folder of files in the browser's own file system (OPFS), for one writer in a worker.
+ *
+ * The core asks for files without waiting, and browsers open and rename them only with. So there is a pool of files that
+ * are open all the time, named by numbers; which file of the store each one is says its head. A file is made by taking a
+ * spare one, and renamed by writing its head.
+ *
+ * A head has two slots, written in turns: a crash in the middle of writing one leaves the other. Of the slots of a file the
+ * valid one with the higher generation counts, and so does, of two files with one name, the one with the higher generation:
+ * a rename onto an existing name is one write.
+ *
+ * @internal
+ */
+
+const MAGIC = 0x52_4c_46_31; // "RLF1"
+const SLOT_BYTES = 512;
+/** Where the contents begin: behind two slots, at the beginning of a block of the device. */
+const HEAD_BYTES = 4096;
+/** Magic, CRC of what follows, generation, length of the name. */
+const FIXED_BYTES = 4 + 4 + 8 + 2;
+/** So many files are there to be taken; when fewer are left, more are made. */
+const SPARES = 16;
+const SPARES_MIN = 8;
+
+interface Pooled {
+  readonly handle: FileSystemSyncAccessHandle;
+  /** Empty for a spare one. */
+  name: string;
+  generation: number;
+  /** Which slot is written next. */
+  slot: 0 | 1;
+  /** How many times it is open in the core. */
+  users: number;
+  isHeadDirty: boolean;
+}
+
+export class OpfsFiles implements Files {
+  readonly name: string;
+  readonly #folder: FileSystemDirectoryHandle;
+  readonly #pool: Pooled[] = [];
+  readonly #unlock: () => void;
+  /** The last generation that was given. */
+  #generation = 0;
+  #growing: Promise<void> | undefined;
+  #isOpen = true;
+
+  private constructor(name: string, folder: FileSystemDirectoryHandle, unlock: () => void) {
+    this.name = name;
+    this.#folder = folder;
+    this.#unlock = unlock;
+  }
+
+  /**
+   * Opens the folder, or makes it.
+   *
+   * @throws {@link RunlogError} `locked` when another tab or worker has it open; `not_found` when it isn't there and isn't
+   * to be made; `io` where there is no such file system.
+   */
+  static async open(name: string, create: boolean, lockTimeoutMs: number): Promise<OpfsFiles> {
+    const unlock = await lock(name, lockTimeoutMs);
+    try {
+      const folder = await folderOf(name, create);
+      const files = new OpfsFiles(`the browser's file system, store ${name}`, folder, unlock);
+      try {
+        await files.#load();
+        return files;
+      } catch (error) {
+        files.#closeAll();
+        throw error;
+      }
+    } catch (error) {
+      unlock();
+      throw errorOfOpening(error, name);
+    }
+  }
+
+  async #load(): Promise<void> {
+    const names: string[] = [];
+    for await (const name of this.#folder.keys()) if (/^\d+$/.test(name)) names.push(name);
+    for (const name of names.sort((one, other) => Number(one) - Number(other))) {
+      this.#pool[Number(name)] = await openPooled(this.#folder, name);
+    }
+    for (let index = 0; index < this.#pool.length; index += 1) {
+      this.#pool[index] ??= await openPooled(this.#folder, String(index));
+    }
+    const named = new Map<string, Pooled>();
+    for (const file of this.#pool) {
+      this.#generation = Math.max(this.#generation, file.generation);
+      if (file.name === "") continue;
+      const other = named.get(file.name);
+      const [kept, dropped] = other === undefined || other.generation < file.generation ? [file, other] : [other, file];
+      named.set(file.name, kept);
+      if (dropped !== undefined) this.#free(dropped);
+    }
+    await this.#grow();
+  }
+
+  list(): string[] {
+    return this.#pool.filter((file) => file.name !== "").map((file) => file.name);
+  }
+
+  create(name: string): number {
+    const replaced = this.#find(name);
+    const index = this.#pool.findIndex((file) => file.name === "" && file.users === 0);
+    const file = this.#pool[index];
+    if (file === undefined) {
+      throw fileError("QuotaExceededError", "more files were made at once than the browser opens; await something, and try again");
+    }
+    file.handle.truncate(HEAD_BYTES);
+    this.#rename(file, name);
+    this.#replace(replaced, file);
+    this.#growLater();
+    file.users += 1;
+    return index;
+  }
+
+  open(name: string): number {
+    const index = this.#pool.findIndex((file) => file.name === name);
+    const file = this.#pool[index];
+    if (name === "" || file === undefined) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
+    file.users += 1;
+    return index;
+  }
+
+  rename(from: string, to: string): void {
+    const file = this.#find(from);
+    if (file === undefined) throw fileError("NotFoundError", `there is no file ${from} in ${this.name}`);
+    const replaced = this.#find(to);
+    this.#rename(file, to);
+    this.#replace(replaced === file ? undefined : replaced, file);
+  }
+
+  remove(name: string): void {
+    const file = this.#find(name);
+    if (file === undefined) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
+    this.#free(file);
+  }
+
+  flushNames(): void {
+    for (const file of this.#pool) {
+      if (!file.isHeadDirty) continue;
+      file.handle.flush();
+      file.isHeadDirty = false;
+    }
+  }
+
+  read(file: number, offset: number, bytes: Uint8Array): number {
+    return this.#at(file).handle.read(bytes, { at: HEAD_BYTES + offset });
+  }
+
+  write(file: number, offset: number, bytes: Uint8Array): void {
+    writeAll(this.#at(file).handle, HEAD_BYTES + offset, bytes);
+  }
+
+  flush(file: number): void {
+    const pooled = this.#at(file);
+    pooled.handle.flush();
+    pooled.isHeadDirty = false;
+  }
+
+  truncate(file: number, bytes: number): void {
+    this.#at(file).handle.truncate(HEAD_BYTES + bytes);
+  }
+
+  size(file: number): number {
+    return Math.max(this.#at(file).handle.getSize() - HEAD_BYTES, 0);
+  }
+
+  close(file: number): void {
+    const pooled = this.#pool[file];
+    if (pooled === undefined) return;
+    pooled.users -= 1;
+    // A removed file that was still open: its room is given back now.
+    if (pooled.users === 0 && pooled.name === "") cut(pooled);
+  }
+
+  unlock(): void {
+    if (!this.#isOpen) return;
+    this.#closeAll();
+    // One that is being opened must not stay open.
+    void Promise.resolve(this.#growing).finally(this.#unlock);
+  }
+
+  #closeAll(): void {
+    this.#isOpen = false;
+    for (const file of this.#pool.splice(0)) file.handle.close();
+  }
+
+  #find(name: string): Pooled | undefined {
+    return name === "" ? undefined : this.#pool.find((file) => file.name === name);
+  }
+
+  #at(file: number): Pooled {
+    const pooled = this.#pool[file];
+    if (pooled === undefined) throw fileError("NotFoundError", `no file ${file} is open in ${this.name}`);
+    return pooled;
+  }
+
+  #rename(file: Pooled, name: string): void {
+    this.#generation += 1;
+    writeAll(file.handle, file.slot * SLOT_BYTES, slotOf(name, this.#generation));
+    file.slot = file.slot === 0 ? 1 : 0;
+    file.generation = this.#generation;
+    file.name = name;
+    file.isHeadDirty = true;
+  }
+
+  /** Frees the file that another has taken the name of: never before the device knows of that one. */
+  #replace(replaced: Pooled | undefined, by: Pooled): void {
+    if (replaced === undefined) return;
+    by.handle.flush();
+    by.isHeadDirty = false;
+    this.#free(replaced);
+  }
+
+  #free(file: Pooled): void {
+    this.#rename(file, "");
+    if (file.users === 0) cut(file);
+  }
+
+  #growLater(): void {
+    if (this.#growing !== undefined || this.#spares() >= SPARES_MIN) return;
+    this.#growing = this.#grow()
+      // The disk may be full: what is there serves until there is room.
+      .catch(() => {})
+      .finally(() => (this.#growing = undefined));
+  }
+
+  #spares(): number {
+    return this.#pool.filter((file) => file.name === "" && file.users === 0).length;
+  }
+
+  async #grow(): Promise<void> {
+    while (this.#isOpen && this.#spares() < SPARES) {
+      const file = await openPooled(this.#folder, String(this.#pool.length));
+      if (this.#isOpen) this.#pool.push(file);
+      else file.handle.close();
+    }
+  }
+}
+
+/** Gives a spare file's room back. It may fail on a full disk, and then is tried again when the file is taken. */
+function cut(file: Pooled): void {
+  try {
+    file.handle.truncate(HEAD_BYTES);
+  } catch {
+    // As above.
+  }
+}
+
+function writeAll(handle: FileSystemSyncAccessHandle, offset: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) {
+    const written = handle.write(bytes.subarray(done), { at: offset + done });
+    if (written === 0) throw fileError("QuotaExceededError", "the browser gives no more room");
+    done += written;
+  }
+}
+
+function slotOf(name: string, generation: number): Uint8Array {
+  const bytes = new Uint8Array(SLOT_BYTES);
+  const encoded = new TextEncoder().encode(name);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, MAGIC);
+  view.setBigUint64(8, BigInt(generation));
+  view.setUint16(16, encoded.length);
+  bytes.set(encoded, FIXED_BYTES);
+  view.setUint32(4, crc32(bytes.subarray(8)));
+  return bytes;
+}
+
+/** What a slot says; `undefined` when it was never written, or not to its end. */
+function readSlot(bytes: Uint8Array): { name: string; generation: number } | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < SLOT_BYTES || view.getUint32(0) !== MAGIC || view.getUint32(4) !== crc32(bytes.subarray(8))) return undefined;
+  const name = new TextDecoder().decode(bytes.subarray(FIXED_BYTES, FIXED_BYTES + view.getUint16(16)));
+  return { name, generation: Number(view.getBigUint64(8)) };
+}
+
+async function openPooled(folder: FileSystemDirectoryHandle, name: string): Promise<Pooled> {
+  const file = await folder.getFileHandle(name, { create: true });
+  const handle = await file.createSyncAccessHandle?.();
+  if (handle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
+  const head = new Uint8Array(2 * SLOT_BYTES);
+  handle.read(head, { at: 0 });
+  const slots = [readSlot(head.subarray(0, SLOT_BYTES)), readSlot(head.subarray(SLOT_BYTES))] as const;
+  const newest = (slots[0]?.generation ?? -1) >= (slots[1]?.generation ?? -1) ? 0 : 1;
+  const { name: stored, generation } = slots[newest] ?? { name: "", generation: 0 };
+  return { handle, name: stored, generation, slot: newest === 0 ? 1 : 0, users: 0, isHeadDirty: false };
+}
+
+/** Where the stores of this origin are. */
+const ROOT = "runlog";
+
+/** The folder of a store. */
+async function folderOf(name: string, create: boolean): Promise<FileSystemDirectoryHandle> {
+  const storage = navigator.storage as StorageManager | undefined;
+  if (typeof storage?.getDirectory !== "function") {
+    throw new RunlogError("io", "this page has no file system of the browser's (it needs https or localhost, and no private window); openInMemory() works without");
+  }
+  const root = await storage.getDirectory();
+  return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
+}
+
+/**
+ * The stores of this origin, by name.
+ *
+ * @throws {@link RunlogError} `io` where there is no file system of the browser's.
+ */
+export async function listStores(): Promise<string[]> {
+  const names: string[] = [];
+  try {
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
+    for await (const entry of root.values()) if (entry.kind === "directory") names.push(decodeURIComponent(entry.name));
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "NotFoundError")) throw errorOfOpening(error, "");
+  }
+  return names.sort();
+}
+
+/**
+ * Deletes a store of this origin, with all that is in it.
+ *
+ * @throws {@link RunlogError} `not_found` when there is none of that name; `locked` when it is open somewhere.
+ */
+export async function deleteStore(name: string): Promise<void> {
+  const unlock = await lock(name);
+  try {
+    await folderOf(name, false);
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
+    await root.removeEntry(encodeURIComponent(name), { recursive: true });
+  } catch (error) {
+    throw errorOfOpening(error, name);
+  } finally {
+    unlock();
+  }
+}
+
+/** A store that was closed a moment ago is let go of a moment later. */
+const HAND_OVER_MS = 500;
+
+/** Takes the store's lock, which the browser gives back when this worker ends, however it does. */
+async function lock(name: string, timeoutMs = 0): Promise<() => void> {
+  const locks = navigator.locks as LockManager | undefined;
+  if (locks === undefined) throw new RunlogError("io", "this page has no locks (it needs https or localhost)");
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(Math.max(timeoutMs, HAND_OVER_MS));
+    const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
+    held.catch((cause: unknown) => {
+      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open in another tab or worker`, { cause }) : cause);
+    });
+  });
+}
+
+function errorOfOpening(error: unknown, name: string): Error {
+  if (error instanceof RunlogError) return error;
+  const { name: kind, message } = error as DOMException;
+  if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
+  if (kind === "NoModificationAllowedError") return new RunlogError("locked", `the store ${name} is open in another tab or worker`, { cause: error });
+  return new RunlogError("io", `the browser's file system: ${message}`, { cause: error });
+}
+
+let table: Uint32Array | undefined;
+
+function crc32(bytes: Uint8Array): number {
+  table ??= Uint32Array.from({ length: 256 }, (_, byte) => {
+    let crc = byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? 0xed_b8_83_20 ^ (crc >>> 1) : crc >>> 1;
+    return crc;
+  });
+  let crc = 0xff_ff_ff_ff;
+  for (const byte of bytes) crc = (table[(crc ^ byte) & 0xff] as number) ^ (crc >>> 8);
+  return (crc ^ 0xff_ff_ff_ff) >>> 0;
+}

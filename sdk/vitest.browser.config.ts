@@ -1,0 +1,32 @@
+import { fileURLToPath } from "node:url";
+import { playwright } from "@vitest/browser-playwright";
+import { defineConfig } from "vitest/config";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** The contracts of calls, in Chromium, over WebAssembly. */
+export default defineConfig({
+  test: {
+    include: ["test/contract/**/*.test.ts", "test/browser/**/*.test.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    browser: {
+      enabled: true,
+      headless: true,
+      screenshotFailures: false,
+      provider: playwright({
+        launchOptions: {
+          executablePath: process.env.RUNLOG_CHROMIUM ?? "/usr/bin/chromium",
+          args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+        },
+      }),
+      instances: [{ browser: "chromium" }],
+    },
+  },
+  resolve: {
+    alias: {
+      "#runlog": here("./src/browser/index.ts"),
+      "#places": here("./test/places.browser.ts"),
+    },
+  },
+});
