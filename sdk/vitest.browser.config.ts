@@ -23,6 +23,8 @@ export default defineConfig({
       instances: [{ browser: "chromium" }],
     },
   },
+  // A page with these has shared memory, which the tests try too.
+  server: { headers: { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" } },
   resolve: {
     alias: {
       "#runlog": here("./src/browser/index.ts"),

@@ -52,30 +52,40 @@ extern "C" {
 const PREFIX: &str = "mounted:";
 
 thread_local! {
-    static MOUNTED: RefCell<Vec<Files>> = const { RefCell::new(Vec::new()) };
+    /// By number; those that nobody uses any more are gone.
+    static MOUNTED: RefCell<Vec<Option<Files>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Puts a folder into the table, and gives its path.
 pub(crate) fn mount(files: Files) -> String {
     MOUNTED.with(|table| {
         let mut table = table.borrow_mut();
-        table.push(files);
+        table.push(Some(files));
         format!("{PREFIX}{}", table.len() - 1)
     })
 }
 
+/// Lets go of a folder that [`mount`] gave a path to, if it is still there.
+pub(crate) fn unmount(path: &str) {
+    if let Some(folder) = folder_of(path) {
+        folder.forget();
+    }
+}
+
+fn folder_of(path: &str) -> Option<Folder> {
+    let folder = path.strip_prefix(PREFIX)?.parse().ok()?;
+    let is_there = MOUNTED.with(|table| table.borrow().get(folder).is_some_and(Option::is_some));
+    is_there.then_some(Folder(folder))
+}
+
 /// The storage of a path that [`mount`] gave.
 pub(crate) fn storage(path: &str) -> Result<Arc<dyn Storage>, Failure> {
-    let folder = path
-        .strip_prefix(PREFIX)
-        .and_then(|number| number.parse().ok())
-        .filter(|folder| MOUNTED.with(|table| *folder < table.borrow().len()))
-        .ok_or_else(|| {
-            Failure::invalid(format!(
-                "{path:?} names no folder here; open a store in memory, or in the browser's own file system"
-            ))
-        })?;
-    Ok(Arc::new(Mounted(Folder(folder))))
+    let folder = folder_of(path).ok_or_else(|| {
+        Failure::invalid(format!(
+            "{path:?} names no folder here; open a store in memory, or in the browser's own file system"
+        ))
+    })?;
+    Ok(Arc::new(Mounted(folder)))
 }
 
 /// A folder that is in use. With its end others may have the folder.
@@ -83,7 +93,7 @@ struct Mounted(Folder);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        self.0.unlock();
+        self.0.forget();
     }
 }
 
@@ -97,7 +107,8 @@ impl Folder {
             let table = table.borrow();
             let files = table
                 .get(self.0)
-                .ok_or_else(|| io::Error::other("the folder belongs to another thread"))?;
+                .and_then(Option::as_ref)
+                .ok_or_else(|| io::Error::other("the store was closed"))?;
             work(files).map_err(|thrown| io_error(&thrown))
         })
     }
@@ -108,6 +119,13 @@ impl Folder {
             files.unlock();
             Ok(())
         });
+    }
+
+    /// The end of its use.
+    fn forget(self) {
+        self.unlock();
+        let files = MOUNTED.with(|table| table.borrow_mut().get_mut(self.0).and_then(Option::take));
+        drop(files);
     }
 
     fn opened(

@@ -1,5 +1,7 @@
 //! [`BrowserHost`]: time and randomness of the browser, or of any other place that runs WebAssembly with JavaScript.
 
+use std::{task::Waker, time::Duration};
+
 use runlog::engine::Host;
 use wasm_bindgen::prelude::*;
 
@@ -7,6 +9,9 @@ use wasm_bindgen::prelude::*;
 extern "C" {
     #[wasm_bindgen(js_namespace = crypto, js_name = getRandomValues)]
     fn get_random_values(bytes: &mut [u8]);
+
+    #[wasm_bindgen(js_name = setTimeout)]
+    fn set_timeout(done: JsValue, ms: f64) -> JsValue;
 }
 
 /// `getRandomValues` fills no more at once.
@@ -34,5 +39,10 @@ impl Host for BrowserHost {
 
     fn has_threads(&self) -> bool {
         false
+    }
+
+    fn wake_after(&self, duration: Duration, waker: Waker) {
+        let wake = Closure::once_into_js(move || waker.wake());
+        set_timeout(wake, duration.as_secs_f64() * 1e3);
     }
 }

@@ -72,6 +72,12 @@ pub fn mount(files: Files) -> String {
     files::mount(files)
 }
 
+/// Lets go of a folder in which no store could be opened.
+#[wasm_bindgen]
+pub fn unmount(path: &str) {
+    files::unmount(path);
+}
+
 /// Calls a method of the object with this handle: the ticket under which the answer comes, or the answer itself, as
 /// `[ok, handle, json, bytes]`.
 #[wasm_bindgen]

@@ -193,6 +193,10 @@ impl runlog::engine::Host for Threadless {
         false
     }
 
+    fn wake_after(&self, duration: Duration, waker: std::task::Waker) {
+        self.0.wake_after(duration, waker);
+    }
+
     fn process_id(&self) -> u32 {
         self.0.process_id()
     }

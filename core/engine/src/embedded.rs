@@ -23,6 +23,9 @@ const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// How long a thread follows another process's writer for one poll.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+/// How often a reader looks where there are no threads: a look reads one small file.
+#[cfg(target_family = "wasm")]
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a call waits for the storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,10 +182,14 @@ impl Embedded {
         .await
     }
 
-    /// The writer of another process wakes nobody here, so that a reader has to look, in a thread of its own.
+    /// The writer of another process wakes nobody here, so that a reader has to look: in a thread of its own, or where there
+    /// are none when the host says that it is time.
     fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
+        if self.mode != Mode::ReadOnly {
+            return;
+        }
         #[cfg(not(target_family = "wasm"))]
-        if self.mode == Mode::ReadOnly {
+        {
             let (engine, waker) = (self.engine.clone(), waker.clone());
             std::thread::spawn(move || {
                 // An error is told by the poll that follows.
@@ -191,7 +198,10 @@ impl Embedded {
             });
         }
         #[cfg(target_family = "wasm")]
-        let _ = (seen, waker, self.mode);
+        {
+            let _ = seen;
+            self.engine.wake_after(FOLLOW_INTERVAL, waker.clone());
+        }
     }
 }
 

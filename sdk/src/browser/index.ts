@@ -18,7 +18,7 @@ import { RunlogError } from "../error.js";
 import { type ToolDefinition, toolsOf } from "../orchestrator.js";
 import type { OpenOptions } from "../store-types.js";
 import { type Store, openedStore } from "../store.js";
-import { type Mount, type WasmSource, load, localBinding, mountHere } from "./local.js";
+import { type Mount, type WasmSource, load, localBinding, mountHere, unmountHere } from "./local.js";
 import { spawnWorker } from "./spawn.js";
 
 export * from "../api.js";
@@ -40,6 +40,7 @@ export interface InitOptions {
 interface Core {
   channel: Channel;
   mount(mount: Mount): Promise<string>;
+  unmount(path: string): void;
 }
 
 let core: Promise<Core> | undefined;
@@ -76,10 +77,10 @@ function begin(options: InitOptions): Promise<Core> {
 async function setUp({ wasm, worker = isWorker() ? false : undefined }: InitOptions): Promise<Core> {
   if (worker === false) {
     await load(wasm);
-    return { channel: new Channel(localBinding()), mount: mountHere };
+    return { channel: new Channel(localBinding()), mount: mountHere, unmount: unmountHere };
   }
   const remote = await spawnWorker(worker ?? new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "runlog" }), wasm);
-  return { channel: new Channel(remote.binding), mount: remote.mount };
+  return { channel: new Channel(remote.binding), mount: remote.mount, unmount: remote.unmount };
 }
 
 function isWorker(): boolean {
@@ -91,9 +92,10 @@ function isWorker(): boolean {
  * which stay until the user or the browser clears them ({@link persistence} tells, and {@link persist} asks for more). What
  * a crash or a closed tab left is recovered, and runs that were left running are paused.
  *
- * One tab or worker at a time has it open; what resolves is flushed.
+ * One tab or worker at a time has it open for writing; what resolves is flushed. Others may read it meanwhile, with
+ * `mode: "readOnly"`, and follow it (in browsers that open a file more than once, as Chromium does since 121).
  *
- * @throws {@link RunlogError} `locked` when another tab or worker has it open; `not_found` with `missing: "fail"`;
+ * @throws {@link RunlogError} `locked` when another tab or worker has it open for writing; `not_found` with `missing: "fail"`;
  * `io` in a page without such a file system (not https or localhost, or a private window), where {@link openInMemory} works;
  * else as in Node.
  *
@@ -107,10 +109,22 @@ export async function open(name: string, options: OpenOptions = {}): Promise<Sto
   checkText(name, "the name of a store");
   if (name === "") throw new RunlogError("invalid_input", "the name of a store is empty");
   const { mode, missing, lockTimeoutMs = 0, ...rest } = objectOf(options, "how a store is opened") as OpenOptions;
-  const { channel, mount } = await begin({});
-  const path = await mount({ kind: "opfs", name, create: mode !== "readOnly" && missing !== "fail", lockTimeoutMs });
+  const isWriter = mode !== "readOnly";
   // Room that is reserved counts against the origin's quota.
-  return openedStore(channel, "open", { preallocation: "none", ...rest, mode, missing, path });
+  const how = { preallocation: "none", ...rest, mode, missing };
+  return openMounted({ kind: "opfs", name, isWriter, create: isWriter && missing !== "fail", lockTimeoutMs }, how);
+}
+
+/** Opens the store of a folder, and lets go of the folder where that fails. */
+async function openMounted(folder: Mount, how: object): Promise<Store> {
+  const { channel, mount, unmount } = await begin({});
+  const path = await mount(folder);
+  try {
+    return await openedStore(channel, "open", { ...how, path });
+  } catch (error) {
+    unmount(path);
+    throw error;
+  }
 }
 
 /** Opens a store in memory, gone when it is closed or its page is. */
@@ -144,9 +158,7 @@ export async function openFiles(files: Iterable<File> | ReadonlyMap<string, Blob
     if (!(blob instanceof Blob)) throw new RunlogError("invalid_input", `${name} is no File or Blob`);
     named.set(name, blob);
   }
-  const { channel, mount } = await begin({});
-  const path = await mount({ kind: "picked", name: "the files given", files: named });
-  return openedStore(channel, "open", { mode: "readOnly", path });
+  return openMounted({ kind: "picked", name: "the files given", files: named }, { mode: "readOnly" });
 }
 
 /** The definitions of the tools `list_available_agents` and `spawn_agents`, for the tools that a model is given. */

@@ -9,7 +9,7 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
 
 /** A folder to open a store in. @internal */
 export type Mount =
-  | { kind: "opfs"; name: string; create: boolean; lockTimeoutMs: number }
+  | { kind: "opfs"; name: string; create: boolean; isWriter: boolean; lockTimeoutMs: number }
   | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> };
 
 let loading: Promise<void> | undefined;
@@ -33,8 +33,13 @@ export async function mountHere(mount: Mount): Promise<string> {
   return glue.mount(await filesOf(mount));
 }
 
+/** Lets go of a folder in which no store could be opened. @internal */
+export function unmountHere(path: string): void {
+  glue.unmount(path);
+}
+
 function filesOf(mount: Mount): Files | Promise<Files> {
-  if (mount.kind === "opfs") return OpfsFiles.open(mount.name, mount.create, mount.lockTimeoutMs);
+  if (mount.kind === "opfs") return OpfsFiles.open(mount);
   if (typeof FileReaderSync === "undefined") {
     throw new RunlogError("invalid_input", "files can only be read in a worker; leave out `worker: false`");
   }

@@ -9,7 +9,8 @@ export type ToWorker =
   | { type: "append"; packed: Uint8Array }
   | { type: "cancel"; ticket: number }
   | { type: "release"; handle: number }
-  | { type: "mount"; id: number; mount: Mount };
+  | { type: "mount"; id: number; mount: Mount }
+  | { type: "unmount"; path: string };
 
 /** What the worker tells its page: answers, as `Binding.onReplies` has them, and folders that were mounted. @internal */
 export type FromWorker =

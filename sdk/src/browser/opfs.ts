@@ -2,7 +2,7 @@ import { RunlogError } from "../error.js";
 import { type Files, fileError } from "./files.js";
 
 /**
- * A folder of files in the browser's own file system (OPFS), for one writer in a worker.
+ * A folder of files in the browser's own file system (OPFS), for one writer in a worker, and for readers beside it.
  *
  * The core asks for files without waiting, and browsers open and rename them only with. So there is a pool of files that
  * are open all the time, named by numbers; which file of the store each one is says its head. A file is made by taking a
@@ -10,7 +10,8 @@ import { type Files, fileError } from "./files.js";
  *
  * A head has two slots, written in turns: a crash in the middle of writing one leaves the other. Of the slots of a file the
  * valid one with the higher generation counts, and so does, of two files with one name, the one with the higher generation:
- * a rename onto an existing name is one write.
+ * a rename onto an existing name is one write. A reader looks at heads again whenever it opens a file, and has the spare
+ * ones open too, since the writer will take them.
  *
  * @internal
  */
@@ -24,6 +25,8 @@ const FIXED_BYTES = 4 + 4 + 8 + 2;
 /** So many files are there to be taken; when fewer are left, more are made. */
 const SPARES = 16;
 const SPARES_MIN = 8;
+/** What a reader may still be reading keeps its contents until another takes the file; what is larger is cut at once. */
+const KEPT_BYTES_MAX = 4 << 20;
 
 interface Pooled {
   readonly handle: FileSystemSyncAccessHandle;
@@ -40,6 +43,7 @@ interface Pooled {
 export class OpfsFiles implements Files {
   readonly name: string;
   readonly #folder: FileSystemDirectoryHandle;
+  readonly #isWriter: boolean;
   readonly #pool: Pooled[] = [];
   readonly #unlock: () => void;
   /** The last generation that was given. */
@@ -47,9 +51,10 @@ export class OpfsFiles implements Files {
   #growing: Promise<void> | undefined;
   #isOpen = true;
 
-  private constructor(name: string, folder: FileSystemDirectoryHandle, unlock: () => void) {
+  private constructor(name: string, folder: FileSystemDirectoryHandle, isWriter: boolean, unlock: () => void) {
     this.name = name;
     this.#folder = folder;
+    this.#isWriter = isWriter;
     this.#unlock = unlock;
   }
 
@@ -59,11 +64,12 @@ export class OpfsFiles implements Files {
    * @throws {@link RunlogError} `locked` when another tab or worker has it open; `not_found` when it isn't there and isn't
    * to be made; `io` where there is no such file system.
    */
-  static async open(name: string, create: boolean, lockTimeoutMs: number): Promise<OpfsFiles> {
-    const unlock = await lock(name, lockTimeoutMs);
+  static async open(which: { name: string; create: boolean; isWriter: boolean; lockTimeoutMs: number }): Promise<OpfsFiles> {
+    const { name, create, isWriter } = which;
+    const unlock = isWriter ? await lock(name, which.lockTimeoutMs) : () => {};
     try {
       const folder = await folderOf(name, create);
-      const files = new OpfsFiles(`the browser's file system, store ${name}`, folder, unlock);
+      const files = new OpfsFiles(`the browser's file system, store ${name}`, folder, isWriter, unlock);
       try {
         await files.#load();
         return files;
@@ -78,14 +84,8 @@ export class OpfsFiles implements Files {
   }
 
   async #load(): Promise<void> {
-    const names: string[] = [];
-    for await (const name of this.#folder.keys()) if (/^\d+$/.test(name)) names.push(name);
-    for (const name of names.sort((one, other) => Number(one) - Number(other))) {
-      this.#pool[Number(name)] = await openPooled(this.#folder, name);
-    }
-    for (let index = 0; index < this.#pool.length; index += 1) {
-      this.#pool[index] ??= await openPooled(this.#folder, String(index));
-    }
+    while (await this.#add(false));
+    if (!this.#isWriter) return;
     const named = new Map<string, Pooled>();
     for (const file of this.#pool) {
       this.#generation = Math.max(this.#generation, file.generation);
@@ -98,7 +98,17 @@ export class OpfsFiles implements Files {
     await this.#grow();
   }
 
+  /** Opens the next file of the pool; whether there was one, or it was made. */
+  async #add(create: boolean): Promise<boolean> {
+    const file = await openPooled(this.#folder, String(this.#pool.length), create);
+    if (file === undefined) return false;
+    if (this.#isOpen) this.#pool.push(file);
+    else file.handle.close();
+    return this.#isOpen;
+  }
+
   list(): string[] {
+    this.#lookAgain();
     return this.#pool.filter((file) => file.name !== "").map((file) => file.name);
   }
 
@@ -118,11 +128,11 @@ export class OpfsFiles implements Files {
   }
 
   open(name: string): number {
-    const index = this.#pool.findIndex((file) => file.name === name);
-    const file = this.#pool[index];
-    if (name === "" || file === undefined) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
+    this.#lookAgain();
+    const file = this.#find(name);
+    if (file === undefined) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
     file.users += 1;
-    return index;
+    return this.#pool.indexOf(file);
   }
 
   rename(from: string, to: string): void {
@@ -190,7 +200,26 @@ export class OpfsFiles implements Files {
   }
 
   #find(name: string): Pooled | undefined {
-    return name === "" ? undefined : this.#pool.find((file) => file.name === name);
+    if (name === "") return undefined;
+    const found = this.#pool.filter((file) => file.name === name);
+    // A reader may look in the middle of a rename.
+    return found.sort((one, other) => other.generation - one.generation)[0];
+  }
+
+  /** Has a reader see what the writer has made, renamed and removed meanwhile. */
+  #lookAgain(): void {
+    if (this.#isWriter) return;
+    for (const file of this.#pool) Object.assign(file, headOf(file.handle));
+    // More than a few new files take a moment longer.
+    this.#growing ??= this.#follow().finally(() => (this.#growing = undefined));
+  }
+
+  async #follow(): Promise<void> {
+    try {
+      while (await this.#add(false));
+    } catch {
+      // The writer may be making it: it is looked for again.
+    }
   }
 
   #at(file: number): Pooled {
@@ -218,7 +247,7 @@ export class OpfsFiles implements Files {
 
   #free(file: Pooled): void {
     this.#rename(file, "");
-    if (file.users === 0) cut(file);
+    if (file.users === 0 && file.handle.getSize() > KEPT_BYTES_MAX) cut(file);
   }
 
   #growLater(): void {
@@ -234,11 +263,7 @@ export class OpfsFiles implements Files {
   }
 
   async #grow(): Promise<void> {
-    while (this.#isOpen && this.#spares() < SPARES) {
-      const file = await openPooled(this.#folder, String(this.#pool.length));
-      if (this.#isOpen) this.#pool.push(file);
-      else file.handle.close();
-    }
+    while (this.#isOpen && this.#spares() < SPARES) await this.#add(true);
   }
 }
 
@@ -279,16 +304,28 @@ function readSlot(bytes: Uint8Array): { name: string; generation: number } | und
   return { name, generation: Number(view.getBigUint64(8)) };
 }
 
-async function openPooled(folder: FileSystemDirectoryHandle, name: string): Promise<Pooled> {
-  const file = await folder.getFileHandle(name, { create: true });
-  const handle = await file.createSyncAccessHandle?.();
+/** Opens a file of the pool; `undefined` when it isn't there and isn't to be made. */
+async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
+  let file: FileSystemFileHandle;
+  try {
+    file = await folder.getFileHandle(name, { create });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "NotFoundError" && !create) return undefined;
+    throw error;
+  }
+  // Readers have it open too; that there is one writer is the lock's business.
+  const handle = await file.createSyncAccessHandle?.({ mode: "readwrite-unsafe" });
   if (handle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
+  return { handle, users: 0, isHeadDirty: false, ...headOf(handle) };
+}
+
+function headOf(handle: FileSystemSyncAccessHandle): Pick<Pooled, "name" | "generation" | "slot"> {
   const head = new Uint8Array(2 * SLOT_BYTES);
   handle.read(head, { at: 0 });
   const slots = [readSlot(head.subarray(0, SLOT_BYTES)), readSlot(head.subarray(SLOT_BYTES))] as const;
   const newest = (slots[0]?.generation ?? -1) >= (slots[1]?.generation ?? -1) ? 0 : 1;
-  const { name: stored, generation } = slots[newest] ?? { name: "", generation: 0 };
-  return { handle, name: stored, generation, slot: newest === 0 ? 1 : 0, users: 0, isHeadDirty: false };
+  const { name, generation } = slots[newest] ?? { name: "", generation: 0 };
+  return { name, generation, slot: newest === 0 ? 1 : 0 };
 }
 
 /** Where the stores of this origin are. */
@@ -349,7 +386,7 @@ async function lock(name: string, timeoutMs = 0): Promise<() => void> {
     const signal = AbortSignal.timeout(Math.max(timeoutMs, HAND_OVER_MS));
     const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
     held.catch((cause: unknown) => {
-      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open in another tab or worker`, { cause }) : cause);
+      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause }) : cause);
     });
   });
 }
@@ -358,7 +395,7 @@ function errorOfOpening(error: unknown, name: string): Error {
   if (error instanceof RunlogError) return error;
   const { name: kind, message } = error as DOMException;
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
-  if (kind === "NoModificationAllowedError") return new RunlogError("locked", `the store ${name} is open in another tab or worker`, { cause: error });
+  if (kind === "NoModificationAllowedError") return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
   return new RunlogError("io", `the browser's file system: ${message}`, { cause: error });
 }
 

@@ -10,7 +10,7 @@ interface FileSystemSyncAccessHandle {
 }
 
 interface FileSystemFileHandle {
-  createSyncAccessHandle?(): Promise<FileSystemSyncAccessHandle>;
+  createSyncAccessHandle?(options?: { mode?: "readwrite" | "read-only" | "readwrite-unsafe" }): Promise<FileSystemSyncAccessHandle>;
 }
 
 interface FileSystemDirectoryHandle {

@@ -1,5 +1,5 @@
 import type { Binding, Part } from "../binding.js";
-import { load, localBinding, mountHere } from "./local.js";
+import { load, localBinding, mountHere, unmountHere } from "./local.js";
 import { type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
 /** Does for a page, in its worker, what it asks for. @internal */
@@ -73,6 +73,9 @@ export function serve(scope: { postMessage(message: unknown, transfer: Transfera
       }
       case "release":
         binding?.release(message.handle);
+        break;
+      case "unmount":
+        unmountHere(message.path);
         break;
       case "mount": {
         const { id } = message;

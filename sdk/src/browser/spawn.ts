@@ -7,6 +7,7 @@ import type { Envelope, FromWorker, ToWorker } from "./messages.js";
 export interface Remote {
   binding: Binding;
   mount(mount: Mount): Promise<string>;
+  unmount(path: string): void;
 }
 
 /**
@@ -97,6 +98,7 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined):
       onReplies: (to) => void (listener = to),
       keepAlive: () => {},
     },
+    unmount: (path) => send({ type: "unmount", path }),
     mount(mount) {
       lastTicket += 1;
       const id = lastTicket;

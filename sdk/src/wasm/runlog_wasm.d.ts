@@ -10,6 +10,7 @@ export default function init(options: {
 export function start(wake: () => void): void;
 export function end(): void;
 export function mount(files: Files): string;
+export function unmount(path: string): void;
 export function call(handle: number, method: string, args: string, data?: Uint8Array): number | (number | string | Uint8Array | undefined)[];
 export function append(packed: Uint8Array): (number | string | Uint8Array | undefined)[];
 export function poll(): (number | string | Uint8Array | undefined)[];
