@@ -3,6 +3,7 @@
 use std::{
     io,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -125,7 +126,7 @@ pub fn open(path: &Path) -> io::Result<Opening> {
         Embedded::open(path, StoreOptions::default(), Wait::Block).map_err(io::Error::other)?;
     let (engine_seconds, engine) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
-    let store = Store::with_embedded(&embedded);
+    let store = Store::with_backend(Arc::new(embedded));
     store
         .runs()
         .list(&ListRuns::default())

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use runlog::engine::Position;
+use runlog::log::Position;
 use runlog::{
     AgentInstance, InstanceId, RawJson, Session,
     blocking::Store,

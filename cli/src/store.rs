@@ -2,18 +2,18 @@
 
 use std::{
     collections::HashMap,
+    ops::ControlFlow,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use runlog::engine::{
-    OpenOptions, Position, ReadOptions, Record, Repair, Sequence, Stat, StreamId, Verification,
-    storage::{FsStorage, Storage},
-};
+use runlog::engine::storage::{FsStorage, Storage};
+pub(crate) use runlog::engine::{Salvage, Salvaged};
+use runlog::log::{Position, ReadOptions, Record, Repair, Sequence, StreamId, Verification};
 use runlog::{
     AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
-    blocking::Store, contexts::ContextEvent, engine::SystemHost, flows::ListFlows, runs::ListRuns,
-    sessions::ListSessions, transcripts::StoredEvent,
+    blocking::Store, engine::SystemHost, flows::ListFlows, runs::ListRuns, sessions::ListSessions,
 };
 
 use crate::{
@@ -528,39 +528,25 @@ impl Owners {
     }
 }
 
-/// The event that a record of an instance's stream is.
-pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextEvent> {
-    let stored = StoredEvent {
-        position: record.position.0,
-        sequence: record.sequence.0,
-        time_ms: record.time_ms,
-        kind: record.kind.0,
-        redacted: record.redacted,
-        meta: &record.meta,
-        payload: record.payload.clone(),
-    };
-    Ok(ContextEvent::decode(instance, stored)?)
-}
-
 /// The last position of the log that is durable.
 pub(crate) fn last_position(store: &Store) -> Result<Position> {
-    // Every store that the commands open is in this process. Waiting for a position would wait for a first record.
-    match store.embedded() {
-        Some(embedded) => Ok(embedded.engine().last_position()?),
-        None => Ok(Position::ZERO),
-    }
-}
-
-/// How large the store is, as the engine sees it.
-pub(crate) fn engine_stat(global: &Global) -> Result<Stat> {
-    let engine = runlog::engine::Store::open(&global.store, OpenOptions::default().read_only());
-    Ok(engine.and_then(|engine| engine.stat())?)
+    Ok(pollster::block_on(
+        store.backend().maintenance().last_position(),
+    )?)
 }
 
 /// Checks every byte of the store; `progress` is told how many of how many bytes were read.
 pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let found = runlog::engine::verify_with(&FsStorage::new(&global.store), progress);
     opened(global, found)
+}
+
+/// Gives every whole record of a folder, whether it opens as a store or not.
+pub(crate) fn salvage(
+    folder: &Path,
+    visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
+) -> Result<Salvage> {
+    Ok(runlog::engine::salvage(&FsStorage::new(folder), visit)?)
 }
 
 /// Repairs the store.

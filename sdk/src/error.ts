@@ -18,6 +18,7 @@
  * | `damaged` | bytes that were durable are damaged; verify, then restore or repair |
  * | `unsupported_version` | a newer build wrote it |
  * | `not_a_store` | the folder holds something else |
+ * | `unsupported` | where this store is kept, there is no such call |
  * | `outcome_unknown` | a write failed while this was under way: it may or may not be there after reopening |
  * | `poisoned` | an earlier write failed: the store refuses appends until it is reopened |
  * | `closed` | the store, or what the handle named, was closed |
@@ -59,6 +60,8 @@ export type ErrorCode =
   | "unsupported_version"
   /** The folder holds something else, not a store. */
   | "not_a_store"
+  /** Where this store is kept, there is no such call. */
+  | "unsupported"
   /** A write failed while this was under way: it may or may not be there after reopening. */
   | "outcome_unknown"
   /** An earlier write failed, so the store refuses appends until it is reopened. */

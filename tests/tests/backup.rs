@@ -70,19 +70,22 @@ fn a_backup_has_what_was_acknowledged_and_the_next_one_what_is_new() {
     append(&store, 0, 200);
     let first = store.backup(&target).unwrap();
     assert_eq!(numbers(&target), (0..200).collect::<Vec<_>>());
-    assert!(first.copied > 2 && first.kept == 0, "{first:?}");
+    assert!(
+        first.segments_copied > 2 && first.segments_kept == 0,
+        "{first:?}"
+    );
 
     append(&store, 200, 100);
     let second = store.backup(&target).unwrap();
     assert_eq!(numbers(&target), (0..300).collect::<Vec<_>>());
     assert!(
-        second.kept >= first.copied - 1 && second.copied <= 3,
+        second.segments_kept >= first.segments_copied - 1 && second.segments_copied <= 3,
         "{second:?} after {first:?}"
     );
     assert!(second.last_position > first.last_position);
     let third = store.backup(&target).unwrap();
     assert_eq!(
-        (third.copied, third.bytes),
+        (third.segments_copied, third.bytes_copied),
         (0, 0),
         "nothing is new: {third:?}"
     );
@@ -273,7 +276,11 @@ fn what_a_backup_has_damaged_is_copied_again() {
         damage(&target, &name, at, bytes);
         assert_ne!(target.files(), good.files());
         let done = store.backup(&target).unwrap();
-        assert_eq!((done.copied, done.kept), (1, first.copied - 1), "at {at}");
+        assert_eq!(
+            (done.segments_copied, done.segments_kept),
+            (1, first.segments_copied - 1),
+            "at {at}"
+        );
         assert_eq!(target.files(), good.files(), "at {at}");
     }
     let target = good.copy();
@@ -304,15 +311,15 @@ fn a_backup_that_verifies_finds_damage_of_any_byte() {
     let (name, length) = sealed(&good);
     let verified = BackupOptions { verify: true };
     assert_eq!(
-        store.backup_with(&good, verified).unwrap().kept,
-        first.copied,
+        store.backup_with(&good, verified).unwrap().segments_kept,
+        first.segments_copied,
         "nothing is damaged"
     );
     for at in (100..length).step_by(usize::try_from(length / 40).unwrap()) {
         let target = good.copy();
         damage(&target, &name, at, 1);
         let done = store.backup_with(&target, verified).unwrap();
-        assert_eq!(done.copied, 1, "at {at}");
+        assert_eq!(done.segments_copied, 1, "at {at}");
         assert_eq!(target.files(), good.files(), "at {at}");
     }
 }
@@ -438,7 +445,7 @@ fn damage_of_the_store_is_told_and_the_rest_is_copied() {
         );
         assert_eq!(segments(&target), segments(&storage), "at {at}");
         // Where nothing is copied, and nothing compared, nothing is read.
-        assert_eq!(store.backup(&target).unwrap().copied, 0, "at {at}");
+        assert_eq!(store.backup(&target).unwrap().segments_copied, 0, "at {at}");
     }
 }
 

@@ -1,132 +1,285 @@
-//! The engine's floors: a module imports from its own floor and lower ones, never from a higher one.
+//! Arrows among the modules of a crate point down only: no import leads to a higher floor, and none leads back to where
+//! it came from.
 
-use std::fs;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use crate::{
     child::root,
+    modules::{Edge, Modules},
     report::Outcome,
-    sources::{files, is_test, production_lines},
 };
 
-/// The floors of `core/engine/src`, lowest first; what is not named here stands below them all.
-const FLOORS: [&str; 6] = ["format", "storage", "log", "index", "store", "embedded"];
+/// A crate, and what is asked of it.
+struct Crate {
+    sources: &'static str,
+    root: &'static str,
+    /// Its modules, the lowest first; those that are not named stand below them all.
+    floors: &'static [&'static str],
+    /// How many public names it may have at its root.
+    names_max: usize,
+}
 
-/// Finds paths that point up.
+const CRATES: [Crate; 7] = [
+    Crate::of("core/log/src", "lib.rs", &[]),
+    Crate::of(
+        "core/engine/src",
+        "lib.rs",
+        &["format", "storage", "log", "index", "store", "embedded"],
+    ),
+    Crate::of("core/model/src", "lib.rs", &[]),
+    Crate {
+        // What a newcomer needs; all else stands in the module it belongs to.
+        names_max: 40,
+        ..Crate::of("core/runlog/src", "lib.rs", &[])
+    },
+    Crate::of("core/bindings/src", "lib.rs", &[]),
+    Crate::of("cli/src", "main.rs", &[]),
+    Crate::of("xtask/src", "main.rs", &[]),
+];
+
+/// Crates whose modules still name each other in circles. It only ever gets shorter.
+const CIRCULAR: [&str; 5] = [
+    "core/engine/src",
+    "core/model/src",
+    "core/runlog/src",
+    "core/bindings/src",
+    "cli/src",
+];
+
+impl Crate {
+    const fn of(
+        sources: &'static str,
+        root: &'static str,
+        floors: &'static [&'static str],
+    ) -> Self {
+        Self {
+            sources,
+            root,
+            floors,
+            names_max: usize::MAX,
+        }
+    }
+
+    /// How high a file stands; 0 is below all floors.
+    fn height(&self, file: &Path) -> usize {
+        let module = file.iter().next().unwrap_or_default().to_string_lossy();
+        let module = module.trim_end_matches(".rs");
+        let floor = self.floors.iter().position(|floor| *floor == module);
+        floor.map_or(0, |floor| floor + 1)
+    }
+
+    /// The imports of its own modules; not those of its root, which only gathers what they have.
+    fn edges(&self, modules: &Modules) -> BTreeMap<Edge, String> {
+        let mut edges = modules.edges();
+        edges.retain(|edge, _| edge.from != Path::new(self.root));
+        edges
+    }
+}
+
+/// Finds imports that point up or in a circle, and roots with too many names.
 pub(crate) fn check() -> Outcome {
-    let sources = root().join("core/engine/src");
-    let mut count = 0;
-    for path in files(&sources, &["rs"]).map_err(|error| error.to_string())? {
-        let name = path.strip_prefix(&sources).unwrap_or(&path);
-        let module = name
-            .iter()
-            .next()
-            .map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
-        let module = module.unwrap_or_default();
-        if module == "lib" || is_test(name) {
-            continue;
-        }
-        let text =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", name.display()))?;
-        let code = production_lines(&text).collect::<Vec<_>>().join("\n");
-        for higher in points_up(&module, &code) {
-            eprintln!(
-                "error: core/engine/src/{}: `{module}` imports from `{higher}`, a higher floor",
-                name.display()
-            );
-            count += 1;
-        }
+    let mut found = Vec::new();
+    for each in &CRATES {
+        let modules = Modules::read(&root().join(each.sources), each.root)?;
+        found.extend(faults(each, &modules));
     }
-    if count == 0 {
-        Ok(String::new())
+    for fault in &found {
+        eprintln!("error: {fault}");
+    }
+    if !found.is_empty() {
+        return Err(format!("{} faults", found.len()));
+    }
+    Ok(if CIRCULAR.is_empty() {
+        String::new()
     } else {
-        Err(format!("{count} imports point up"))
-    }
+        format!("not asked for circles: {}", CIRCULAR.join(", "))
+    })
 }
 
-/// The higher floors that the code of `module` names.
-fn points_up(module: &str, code: &str) -> Vec<&'static str> {
-    let height = FLOORS.iter().position(|floor| *floor == module);
-    let higher = FLOORS
-        .get(height.map_or(0, |height| height + 1)..)
-        .unwrap_or(&[]);
-    let named: Vec<&str> = code.split("crate::").skip(1).flat_map(heads).collect();
-    higher
+fn faults(of: &Crate, modules: &Modules) -> Vec<String> {
+    let edges = of.edges(modules);
+    let mut found: Vec<String> = edges
         .iter()
-        .copied()
-        .filter(|floor| named.contains(floor))
-        .collect()
+        .filter(|(edge, _)| of.height(&edge.from) < of.height(&edge.to))
+        .map(|(edge, path)| {
+            format!(
+                "{}/{} names {path} of {}, which is on a higher floor",
+                of.sources,
+                edge.from.display(),
+                edge.to.display()
+            )
+        })
+        .collect();
+    let circles = circles(&edges);
+    let circles = circles.iter().map(|circle| {
+        format!(
+            "{}: these name each other in a circle:\n{}",
+            of.sources,
+            told(circle, &edges)
+        )
+    });
+    if !CIRCULAR.contains(&of.sources) {
+        found.extend(circles);
+    } else if circles.len() == 0 {
+        found.push(format!(
+            "{} has no circles any more: take it from CIRCULAR in {}",
+            of.sources,
+            file!()
+        ));
+    } else {
+        circles.for_each(|circle| eprintln!("warning: {circle}"));
+    }
+    let names = modules.root_names().len();
+    if names > of.names_max {
+        found.push(format!(
+            "{}/{} has {names} public names, and may have {}: leave some to their modules",
+            of.sources, of.root, of.names_max
+        ));
+    }
+    found
 }
 
-/// The first words of the paths that follow `crate::`: one, or each of a group in braces.
-fn heads(path: &str) -> Vec<&str> {
-    let Some(group) = path.strip_prefix('{') else {
-        return vec![word(path)];
-    };
-    let mut heads = Vec::new();
-    let (mut depth, mut start) = (0_usize, Some(0));
-    for (index, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => start = Some(index + 1),
-            c if c.is_whitespace() && start == Some(index) => start = Some(index + c.len_utf8()),
-            _ if start == Some(index) => {
-                heads.push(word(group.get(index..).unwrap_or("")));
-                start = None;
-            }
-            _ => {}
+/// The imports within a circle, one a line.
+fn told(circle: &BTreeSet<&PathBuf>, edges: &BTreeMap<Edge, String>) -> String {
+    let lines = edges
+        .iter()
+        .filter(|(edge, _)| circle.contains(&edge.from) && circle.contains(&edge.to))
+        .map(|(edge, path)| {
+            format!(
+                "    {} -> {}  by {path}",
+                edge.from.display(),
+                edge.to.display()
+            )
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The files that are in a circle, those of one together: each reaches every other.
+fn circles(edges: &BTreeMap<Edge, String>) -> Vec<BTreeSet<&PathBuf>> {
+    let mut below: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = BTreeMap::new();
+    for edge in edges.keys() {
+        below.entry(&edge.from).or_default().insert(&edge.to);
+    }
+    let reached: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = below
+        .keys()
+        .map(|file| (*file, reachable(file, &below)))
+        .collect();
+    let mut circles: Vec<BTreeSet<&PathBuf>> = Vec::new();
+    for (file, reached_from_it) in &reached {
+        let is_known = circles.iter().any(|circle| circle.contains(file));
+        if reached_from_it.contains(file) && !is_known {
+            let leads_back = |other: &&&PathBuf| {
+                reached
+                    .get(**other)
+                    .is_some_and(|reached| reached.contains(file))
+            };
+            circles.push(reached_from_it.iter().filter(leads_back).copied().collect());
         }
     }
-    heads
+    circles
 }
 
-/// The identifier at the start of a text.
-fn word(text: &str) -> &str {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .next()
-        .unwrap_or("")
+/// The files that one leads to, by any number of imports.
+fn reachable<'a>(
+    from: &'a PathBuf,
+    below: &BTreeMap<&'a PathBuf, BTreeSet<&'a PathBuf>>,
+) -> BTreeSet<&'a PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(file) = next.pop() {
+        for to in below.get(file).into_iter().flatten() {
+            if found.insert(*to) {
+                next.push(to);
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::tests::Folder;
 
-    const NONE: [&str; 0] = [];
+    const TOWER: Crate = Crate {
+        names_max: 4,
+        ..Crate::of("tower", "lib.rs", &["format", "log"])
+    };
 
-    #[test]
-    fn an_import_that_points_up_is_found() {
-        assert_eq!(points_up("format", "use crate::log::Writer;"), ["log"]);
-        assert_eq!(
-            points_up("log", "let a = crate::store::open(crate::index::Index);"),
-            ["index", "store"]
-        );
-        assert_eq!(points_up("ids", "use crate::format;"), ["format"]);
+    fn faults_of(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = Folder::of(files);
+        faults(&TOWER, &Modules::read(folder.path(), "lib.rs").unwrap())
     }
 
     #[test]
-    fn a_group_is_looked_into() {
+    fn an_import_that_points_up_is_found() {
+        let files = [
+            ("lib.rs", "mod format; mod log; mod ids;"),
+            ("format.rs", "use crate::ids::Id; pub struct Frame;"),
+            ("log.rs", "use crate::format::Frame; pub struct Writer;"),
+            ("ids.rs", "pub struct Id(crate::log::Writer);"),
+        ];
         assert_eq!(
-            points_up(
-                "format",
-                "use crate::{\n    Result,\n    log::{Reader, Writer},\n};"
-            ),
-            ["log"]
-        );
-        assert_eq!(
-            points_up(
-                "log",
-                "use crate::{format::{frame, index}, Store};\nstore();"
-            ),
-            NONE
+            faults_of(&files)[0],
+            "tower/ids.rs names crate::log::Writer of log.rs, which is on a higher floor"
         );
     }
 
     #[test]
     fn level_and_downward_imports_are_fine() {
-        assert_eq!(points_up("log", "use crate::{Position, Result};"), NONE);
-        assert_eq!(points_up("log", "use crate::log::segment::Segment;"), NONE);
-        assert_eq!(points_up("store", "use crate::format::frame;"), NONE);
-        assert_eq!(points_up("format", "use crate::logical::Clock;"), NONE);
+        let files = [
+            ("lib.rs", "mod format; mod log; pub use log::Log;"),
+            ("format.rs", "pub struct Frame;"),
+            ("log/mod.rs", "mod writer; mod reader; pub use writer::Log;"),
+            (
+                "log/writer.rs",
+                "use super::reader::Reader; use crate::format::Frame; pub struct Log;",
+            ),
+            (
+                "log/reader.rs",
+                "use crate::format; fn f() -> format::Frame {} pub struct Reader;",
+            ),
+        ];
+        assert_eq!(faults_of(&files), [""; 0]);
+    }
+
+    #[test]
+    fn a_circle_is_found_also_through_a_re_export() {
+        let files = [
+            ("lib.rs", "mod a; mod b; mod c; pub use b::B;"),
+            ("a.rs", "use crate::B; pub struct A;"),
+            ("b.rs", "use crate::c; pub struct B(c::C);"),
+            ("c.rs", "pub struct C(crate::a::A);"),
+        ];
+        let faults = faults_of(&files);
+        assert_eq!(faults.len(), 1);
+        for edge in ["a.rs -> b.rs  by crate::B", "b.rs -> c.rs", "c.rs -> a.rs"] {
+            assert!(faults[0].contains(edge), "{}", faults[0]);
+        }
+    }
+
+    #[test]
+    fn a_parent_with_code_is_in_a_circle_with_a_child_that_names_it() {
+        let room = [
+            ("lib.rs", "mod room;"),
+            (
+                "room/mod.rs",
+                "mod child; struct Wall; fn f() { child::g() }",
+            ),
+            ("room/child.rs", "use super::Wall; pub fn g() {}"),
+        ];
+        assert!(faults_of(&room)[0].contains("room/child.rs -> room/mod.rs"));
+    }
+
+    #[test]
+    fn too_many_names_at_the_root_are_found() {
+        let files = [
+            ("lib.rs", "pub mod a; pub use a::{B, C, D, E};"),
+            ("a.rs", ""),
+        ];
+        assert!(faults_of(&files)[0].contains("has 5 public names, and may have 4"));
     }
 }

@@ -14,6 +14,7 @@ mod gate;
 mod lengths;
 mod lint;
 mod measure;
+mod modules;
 mod node;
 mod platforms;
 mod report;
@@ -34,6 +35,7 @@ usage: cargo xtask <verb>
                        built, against the half hour of the whole
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
+  lint floors          of these only that imports point down, in no circle, in every crate
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   wasm-module          the WebAssembly module of browsers, built, made small, and put where the npm package has it
   browser              that, and the npm package's contracts of calls in Chromium
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         ("integrations", []) => node::integrations(&mut report),
         ("docs", []) => lint::docs(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
+        ("lint", ["floors"]) => lint::floors(&mut report),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
         ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),

@@ -51,8 +51,37 @@ pub(crate) fn production_lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
+
+    /// A folder of files for a test, gone with it.
+    pub(crate) struct Folder(PathBuf);
+
+    impl Folder {
+        pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+            static LAST: AtomicU32 = AtomicU32::new(0);
+            let number = LAST.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("xtask-{}-{number}", std::process::id()));
+            for (name, text) in files {
+                let file = path.join(name);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, text).unwrap();
+            }
+            Self(path)
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
     #[test]
     fn comments_blank_lines_and_tests_are_not_production() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use runlog::engine::BackupOptions;
+use runlog::log::BackupOptions;
 use serde::Serialize;
 
 use crate::{
@@ -57,9 +57,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let report = Report {
         store: global.store.display().to_string(),
         backup: args.folder.display().to_string(),
-        segments_copied: done.copied,
-        segments_kept: done.kept,
-        bytes_copied: done.bytes,
+        segments_copied: done.segments_copied,
+        segments_kept: done.segments_kept,
+        bytes_copied: done.bytes_copied,
         records: done.last_position.0,
     };
     if out.is_json() {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use runlog::engine::{Salvage, Salvaged, storage::FsStorage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -16,6 +15,7 @@ use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
     output::{self, Out},
+    store::{self, Salvage, Salvaged},
     text,
 };
 
@@ -116,7 +116,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             }
         }
     };
-    let found = runlog::engine::salvage(&FsStorage::new(folder), &mut print)?;
+    let found = store::salvage(folder, &mut print)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -39,7 +39,7 @@ struct Report {
 /// Does it.
 pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let stat = store::engine_stat(global)?;
+    let stat = pollster::block_on(store.backend().maintenance().stat())?;
     let (sessions, instances, events) = totals(&store)?;
     let report = Report {
         store: global.store.display().to_string(),

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, thread, time::Duration};
 
-use runlog::engine::{Position, Record};
+use runlog::log::{Position, Record};
 use runlog::{InstanceId, blocking::Store, contexts::ContextEvent};
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
     let Some(instance) = owners.of(store, record.stream)? else {
         return Ok(());
     };
-    let event = store::event_of(InstanceId(record.stream.0), record)?;
+    let event = ContextEvent::decode(InstanceId(record.stream.0), record)?;
     if out.is_json() {
         let agent_name = instance.agent_name.as_str();
         return out.value(&Line {

@@ -1,6 +1,6 @@
 //! `runlog verify`: every byte of the store, checked.
 
-use runlog::engine::{Problem, Repair, Verification};
+use runlog::log::{Problem, Repair, Verification};
 use serde::Serialize;
 
 use crate::{

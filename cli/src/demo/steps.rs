@@ -219,7 +219,7 @@ impl<'a> Steps<'a> {
         let started = Instant::now();
         let store = store::open_quietly(self.global)?;
         self.report.open_seconds = started.elapsed().as_secs_f64();
-        let recovery = store.embedded().map(|it| it.engine().recovery());
+        let recovery = store.backend().maintenance().recovery()?;
         let (_, agent) = self.session(&store)?;
         let context = store.context(agent.id)?;
         let found = context.get_last_sequence()?;
@@ -231,8 +231,8 @@ impl<'a> Steps<'a> {
         self.report.lost = acknowledged.saturating_sub(found);
         self.report.dangling_tool_calls = dangling.len();
         let took = text::duration(Duration::from_secs_f64(self.report.open_seconds));
-        let scanned = recovery.map_or(0, |it| it.records_scanned);
-        let torn = match recovery.map_or(0, |it| it.torn_bytes) {
+        let scanned = recovery.records_scanned;
+        let torn = match recovery.torn_bytes {
             0 => String::new(),
             bytes => format!(", cut {} of a write that was under way", text::bytes(bytes)),
         };

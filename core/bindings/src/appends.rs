@@ -11,10 +11,14 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-use runlog::engine::{Appended, Commit, Store as Engine};
+use runlog::{
+    backend::{Backend, BackendFuture},
+    log::Appended,
+};
 
 use crate::{Failure, Reply, Result, packed::PackedAppend};
 
@@ -36,14 +40,14 @@ pub(crate) struct Outcome {
 /// An append that was put in line.
 pub(crate) struct Staged {
     records: u64,
-    commit: Commit,
+    commit: BackendFuture<'static, Appended>,
 }
 
 impl Staged {
     /// Puts packed records in line.
-    pub(crate) fn stage(engine: &Engine, packed: &[u8]) -> Result<Self> {
+    pub(crate) fn stage(backend: &dyn Backend, packed: &[u8]) -> Result<Self> {
         let packed = PackedAppend::read(packed)?;
-        let commit = engine.stage(&packed.batch)?;
+        let commit = backend.maintenance().stage(&packed.batch)?;
         Ok(Self {
             records: packed.records as u64,
             commit,
@@ -70,7 +74,7 @@ impl Future for Staged {
     type Output = Result<Outcome>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(result) = Pin::new(&mut self.commit).poll(context) else {
+        let Poll::Ready(result) = self.commit.as_mut().poll(context) else {
             return Poll::Pending;
         };
         Poll::Ready(
@@ -107,21 +111,21 @@ impl Appends {
     pub(crate) fn stage(
         &mut self,
         handed_over: &[u8],
-        engine_of: impl Fn(u32) -> Result<Engine>,
+        backend_of: impl Fn(u32) -> Result<Arc<dyn Backend>>,
         settled: &mut Settled,
     ) -> Result<()> {
         // Callers append to one store again and again.
-        let mut found: Option<(u32, Engine)> = None;
+        let mut found: Option<(u32, Arc<dyn Backend>)> = None;
         let mut rest = handed_over;
         while !rest.is_empty() {
             let (handle, packed, next) = split(rest)?;
             rest = next;
             self.last_ticket += 1;
-            let engine = match &found {
-                Some((of, engine)) if *of == handle => Ok(engine),
-                _ => engine_of(handle).map(|engine| &found.insert((handle, engine)).1),
+            let backend = match &found {
+                Some((of, backend)) if *of == handle => Ok(backend),
+                _ => backend_of(handle).map(|backend| &found.insert((handle, backend)).1),
             };
-            let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(engine?, packed)));
+            let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(&**backend?, packed)));
             match staged.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
                 Ok(staged) => self.pending.push((self.last_ticket, staged)),
                 Err(failure) => settled.fail(self.last_ticket, failure),

@@ -5,8 +5,7 @@ use std::rc::Rc;
 use runlog::{
     InstanceId, Message, Role, RunId, Store,
     contexts::{
-        AppendOptions, Context, ContextEvent, ContextEventKind, EventOptions, RawMessage,
-        ToolResultMark,
+        AppendOptions, Context, ContextEvent, ContextEventKind, EventOptions, RawMessage, ToolMark,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -131,7 +130,7 @@ struct EventHead<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    tool_results: &'a [ToolResultMark],
+    tool_results: &'a [ToolMark],
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -106,7 +106,7 @@ impl Hub {
     pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
         let Self { scope, root, tasks } = self;
         let (first, settled) =
-            tasks.append(packed, |handle| object(scope, root, handle)?.engine())?;
+            tasks.append(packed, |handle| object(scope, root, handle)?.backend())?;
         Ok((
             first,
             settled
@@ -180,5 +180,59 @@ fn object(scope: &Scope, root: &Rc<Root>, handle: u32) -> Result<Rc<dyn Object>>
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runlog::{
+        Store,
+        backend::{Backend, Decorator},
+        engine::{Embedded, SystemHost, Wait},
+    };
+
+    use super::*;
+    use crate::store::{SharedStore, StoreObject};
+
+    /// Reads and writes, and has no maintenance.
+    struct Plain(Embedded);
+
+    impl Decorator for Plain {
+        fn inner(&self) -> &dyn Backend {
+            &self.0
+        }
+    }
+
+    fn done(hub: &mut Hub, handle: u32, method: &str, arguments: &str) -> Result<Reply> {
+        match hub.call(handle, method, arguments, b"") {
+            Started::Done(result) => result,
+            Started::Pending(_) => panic!("{method} waits"),
+        }
+    }
+
+    #[test]
+    fn a_backend_without_maintenance_has_all_but_that() {
+        let host = Host {
+            engine: Arc::new(SystemHost),
+            offload: Arc::new(|work| work()),
+        };
+        let mut hub = Hub::new(host.clone(), || {});
+        let embedded = Embedded::in_memory(Arc::new(SystemHost), Wait::Block);
+        let shared = SharedStore {
+            store: Store::with_backend(Arc::new(Plain(embedded))),
+            in_memory: true,
+        };
+        let object = Rc::new(StoreObject::new(shared, host, true));
+        let store = hub.scope.objects.add(object).unwrap();
+        done(&mut hub, store, "createSession", r#"{"title":"Trip"}"#).unwrap();
+        let listed = done(&mut hub, store, "listSessions", "{}").unwrap();
+        assert!(listed.json.unwrap().contains("Trip"));
+        let runs = done(&mut hub, store, "listRuns", "{}").unwrap();
+        assert!(runs.json.unwrap().contains("[]"));
+        for method in ["stat", "verify", "sync", "lastPosition", "streams"] {
+            let failure = done(&mut hub, store, method, "").unwrap_err();
+            assert_eq!(failure.code, "unsupported", "{method}: {failure:?}");
+        }
+        done(&mut hub, store, "close", "").unwrap();
     }
 }

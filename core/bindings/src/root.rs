@@ -10,7 +10,7 @@ use runlog::{
     },
     sessions::ListSessions,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{
     Failure, Host, Reply, Result,
@@ -64,16 +64,6 @@ enum PreallocationArgument {
 #[serde(deny_unknown_fields)]
 struct TimerOver {
     timer: u64,
-}
-
-/// What opening found.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Opened {
-    clean: bool,
-    records_scanned: u64,
-    index_blocks_read: u64,
-    torn_bytes: u64,
 }
 
 impl Open {
@@ -163,18 +153,12 @@ fn open_on(
     under_way: UnderWay,
     in_memory: bool,
 ) -> Result<SharedStore> {
-    let embedded = Embedded::open_on(Arc::clone(&storage), options, Wait::Await)?;
-    let engine = embedded.engine().clone();
+    let embedded = Embedded::open_on(storage, options, Wait::Await)?;
     let store = Store::with_backend(Arc::new(Watched {
         embedded,
         under_way,
     }));
-    Ok(SharedStore {
-        store,
-        engine,
-        storage,
-        in_memory,
-    })
+    Ok(SharedStore { store, in_memory })
 }
 
 /// Memory needs no threads to write to: whoever appends does it, at once.
@@ -214,14 +198,9 @@ fn attach(scope: &Scope, input: Input<'_>) -> Result<Reply> {
 
 fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Reply> {
     let object = StoreObject::new(shared, scope.host.clone(), owns);
-    let recovery = object.engine()?.recovery();
+    let recovery = object.backend()?.maintenance().recovery();
     let handle = scope.objects.add(Rc::new(object))?;
-    let reply = Reply::json(&Opened {
-        clean: recovery.clean,
-        records_scanned: recovery.records_scanned,
-        index_blocks_read: recovery.index_blocks_read,
-        torn_bytes: recovery.torn_bytes,
-    })?;
+    let reply = Reply::json(&recovery.unwrap_or_default())?;
     Ok(reply.with_handle(handle))
 }
 

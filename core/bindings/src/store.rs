@@ -14,7 +14,8 @@ use std::{
 
 use runlog::{
     Store,
-    engine::{Position, Store as Engine, storage::Storage},
+    backend::Backend,
+    log::{BackupOptions, Position, Verification},
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +38,6 @@ static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone)]
 pub(crate) struct SharedStore {
     pub(crate) store: Store,
-    pub(crate) engine: Engine,
-    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) in_memory: bool,
 }
 
@@ -135,7 +134,6 @@ impl StoreObject {
         }))
     }
 
-    #[cfg(not(target_family = "wasm"))]
     fn backup(&self, input: Input<'_>) -> Result<Answer> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -148,23 +146,12 @@ impl StoreObject {
         if folder.is_empty() || folder.contains('\0') {
             return Err(Failure::invalid("a backup needs the path of a folder"));
         }
-        let engine = self.engine()?;
+        let backend = self.backend()?;
         Ok(self.offload(async move {
-            let options = runlog::engine::BackupOptions { verify };
-            let done =
-                engine.backup_with(&runlog::engine::storage::FsStorage::new(&folder), options)?;
-            Reply::json(&BackupReply {
-                segments_copied: done.copied,
-                segments_kept: done.kept,
-                bytes_copied: done.bytes,
-                last_position: done.last_position.0,
-            })
+            let options = BackupOptions { verify };
+            let done = backend.maintenance().backup(folder.as_ref(), options);
+            Reply::json(&done.await?)
         }))
-    }
-
-    #[cfg(target_family = "wasm")]
-    fn backup(&self, _: Input<'_>) -> Result<Answer> {
-        Err(Failure::invalid("there are no folders here to back up to"))
     }
 
     fn share(&self) -> Result<Reply> {
@@ -185,43 +172,17 @@ impl StoreObject {
     }
 
     fn stat(&self) -> Result<Answer> {
-        let engine = self.engine()?;
-        Ok(self.offload(async move {
-            let stat = engine.stat()?;
-            Reply::json(&StatReply {
-                store: stat.store,
-                created_ms: stat.created_ms,
-                segments: stat.segments,
-                streams: stat.streams,
-                streams_deleted: stat.streams_deleted,
-                last_position: stat.last_position.0,
-                last_time_ms: stat.last_time_ms,
-                segment_bytes: stat.segment_bytes,
-                used_bytes: stat.used_bytes,
-                readers_behind: stat.readers_behind,
-            })
-        }))
+        let backend = self.backend()?;
+        Ok(self.offload(async move { Reply::json(&backend.maintenance().stat().await?) }))
     }
 
     fn verify(&self) -> Result<Answer> {
-        let storage = Arc::clone(&self.shared()?.storage);
+        let backend = self.backend()?;
         Ok(self.offload(async move {
-            let found = runlog::engine::verify(&*storage)?;
-            let problems = found.problems.into_iter();
+            let found = backend.maintenance().verify().await?;
             Reply::json(&VerifyReply {
-                sound: found.problems_count == 0,
-                segments: found.segments,
-                records: found.records,
-                bytes: found.bytes,
-                torn_bytes: found.torn_bytes,
-                problems: problems
-                    .map(|it| ProblemReply {
-                        file: it.file,
-                        offset: it.offset,
-                        message: it.message,
-                    })
-                    .collect(),
-                problems_count: found.problems_count,
+                sound: found.is_sound(),
+                found,
             })
         }))
     }
@@ -245,8 +206,8 @@ impl Object for StoreObject {
         "a store"
     }
 
-    fn engine(&self) -> Result<Engine> {
-        Ok(self.shared()?.engine.clone())
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(self.shared()?.store.backend()))
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
@@ -279,9 +240,9 @@ impl Object for StoreObject {
             "share" => Answer::known(self.share()),
             "waitPast" => self.wait_past(input)?,
             "sync" => {
-                let engine = self.engine()?;
+                let backend = self.backend()?;
                 self.offload(async move {
-                    engine.sync()?;
+                    backend.maintenance().flush().await?;
                     Ok(Reply::DONE)
                 })
             }
@@ -310,46 +271,10 @@ fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T
     )
 }
 
+/// A verification, with its verdict.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StatReply {
-    store: uuid::Uuid,
-    created_ms: u64,
-    segments: u64,
-    streams: u64,
-    streams_deleted: u64,
-    last_position: u64,
-    last_time_ms: u64,
-    segment_bytes: u64,
-    used_bytes: u64,
-    readers_behind: Option<String>,
-}
-
-#[cfg(not(target_family = "wasm"))]
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BackupReply {
-    segments_copied: u64,
-    segments_kept: u64,
-    bytes_copied: u64,
-    last_position: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct VerifyReply {
     sound: bool,
-    segments: u64,
-    records: u64,
-    bytes: u64,
-    torn_bytes: u64,
-    problems: Vec<ProblemReply>,
-    problems_count: u64,
-}
-
-#[derive(Serialize)]
-struct ProblemReply {
-    file: String,
-    offset: u64,
-    message: String,
+    #[serde(flatten)]
+    found: Verification,
 }

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use runlog::{
     Durability,
-    backend::Page,
-    engine::{
+    backend::{Backend, Page},
+    log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
-        Snapshot, Store as Engine, StreamId,
+        Snapshot, StreamId, StreamInfo,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -230,14 +230,14 @@ impl From<Appended> for AppendedReply {
     }
 }
 
-fn append(engine: &Engine, input: Input<'_>) -> Result<Answer> {
-    let staged = Staged::stage(engine, input.data)?;
+fn append(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
+    let staged = Staged::stage(backend, input.data)?;
     Ok(Answer::write(async move {
         Reply::json(&AppendReply::from(staged.await?))
     }))
 }
 
-fn commit(engine: &Engine, input: Input<'_>) -> Result<Answer> {
+fn commit(backend: &dyn Backend, input: Input<'_>) -> Result<Answer> {
     let Commit {
         ops,
         key,
@@ -329,7 +329,7 @@ fn commit(engine: &Engine, input: Input<'_>) -> Result<Answer> {
         key: key.as_ref().map(String::as_bytes),
         durability,
     };
-    let commit = engine.stage(&batch)?;
+    let commit = backend.maintenance().stage(&batch)?;
     Ok(Answer::write(async move {
         Reply::json(&AppendedReply::from(commit.await?))
     }))
@@ -395,23 +395,23 @@ fn snapshot_reply(snapshot: Option<Snapshot>) -> Result<Reply> {
 /// Answers a call about streams and the log.
 pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
     Ok(Some(match input.method {
-        "append" => append(&of.engine()?, input)?,
-        "commit" => commit(&of.engine()?, input)?,
+        "append" => append(&*of.backend()?, input)?,
+        "commit" => commit(&*of.backend()?, input)?,
         "read" => read(of, input)?,
         "scan" => scan(of, input)?,
         "record" => {
             let At { position } = input.read()?;
-            let engine = of.engine()?;
+            let backend = of.backend()?;
             of.offload(async move {
-                let record = engine.record(Position(position))?;
+                let record = backend.maintenance().record(Position(position)).await?;
                 Ok(Reply::bytes(pack_records(record.as_slice(), 0)))
             })
         }
         "stream" => {
             let Of { stream } = input.read()?;
-            let engine = of.engine()?;
+            let backend = of.backend()?;
             of.offload(async move {
-                let found = engine.stream(StreamId(stream))?;
+                let found = backend.stream(StreamId(stream)).await?;
                 Reply::json(&found.map(|info| StreamReply {
                     id: info.id.0,
                     last_sequence: info.last_sequence.0,
@@ -419,10 +419,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "streams" => {
-            let engine = of.engine()?;
+            let backend = of.backend()?;
             of.offload(async move {
-                let found = engine.streams()?.into_iter();
-                let reply = |info: runlog::engine::StreamInfo| StreamReply {
+                let found = backend.maintenance().streams().await?.into_iter();
+                let reply = |info: StreamInfo| StreamReply {
                     id: info.id.0,
                     last_sequence: info.last_sequence.0,
                 };
@@ -434,15 +434,15 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
                 stream,
                 at_or_before,
             } = input.read()?;
-            let engine = of.engine()?;
+            let backend = of.backend()?;
             of.offload(async move {
                 let at = at_or_before.map_or(Sequence::MAX, Sequence);
-                snapshot_reply(engine.latest_snapshot(StreamId(stream), at)?)
+                snapshot_reply(backend.latest_snapshot(StreamId(stream), at).await?)
             })
         }
         "lastPosition" => {
-            let engine = of.engine()?;
-            of.offload(async move { Reply::json(&engine.last_position()?.0) })
+            let backend = of.backend()?;
+            of.offload(async move { Reply::json(&backend.maintenance().last_position().await?) })
         }
         _ => return Ok(None),
     }))

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use runlog::engine::Store as Engine;
+use runlog::backend::Backend;
 
 use crate::{
     Failure, Reply, Result,
@@ -185,11 +185,11 @@ impl Tasks {
     pub(crate) fn append(
         &mut self,
         packed: &[u8],
-        engine_of: impl Fn(u32) -> Result<Engine>,
+        backend_of: impl Fn(u32) -> Result<Arc<dyn Backend>>,
     ) -> Result<(u64, Settled)> {
         let first = self.appends.next_ticket();
         let mut settled = Settled::default();
-        let staged = self.appends.stage(packed, engine_of, &mut settled);
+        let staged = self.appends.stage(packed, backend_of, &mut settled);
         self.appends.poll(&self.write_waker, &mut settled);
         staged.map(|()| (first, settled))
     }

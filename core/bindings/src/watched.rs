@@ -6,12 +6,10 @@ use std::sync::{
 };
 
 use runlog::{
-    backend::{Backend, BackendFuture, Page},
-    engine::{
-        Appended, Batch, Embedded, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo,
-    },
+    backend::{Backend, BackendFuture, Decorator, Maintenance},
+    engine::Embedded,
+    log::{Appended, Batch},
 };
-use uuid::Uuid;
 
 /// How many writes are under way: while there are any, a process shouldn't end by itself.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +42,11 @@ pub(crate) struct Watched {
     pub(crate) under_way: UnderWay,
 }
 
-impl Backend for Watched {
+impl Decorator for Watched {
+    fn inner(&self) -> &dyn Backend {
+        &self.embedded
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         Box::pin(async move {
             let _one = self.under_way.one();
@@ -52,51 +54,7 @@ impl Backend for Watched {
         })
     }
 
-    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
-        self.embedded.read(stream, options)
-    }
-
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.embedded.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.embedded.stream(stream)
-    }
-
-    fn latest_snapshot(
-        &self,
-        stream: StreamId,
-        at_or_before: Sequence,
-    ) -> BackendFuture<'_, Option<Snapshot>> {
-        self.embedded.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<runlog::Result<Position>> {
-        self.embedded.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.embedded.wait_past(seen)
-    }
-
-    fn close(&self) -> BackendFuture<'_, ()> {
-        self.embedded.close()
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.embedded.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.embedded.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.embedded.now_ms()
+    fn maintenance(&self) -> &dyn Maintenance {
+        self.embedded.maintenance()
     }
 }

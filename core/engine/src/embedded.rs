@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
-use runlog_log::{Backend, BackendFuture, Page};
+use runlog_log::{Backend, BackendFuture, Maintenance, Page};
 use uuid::Uuid;
 
 use crate::{
     Appended, Batch, Direction, Error, ErrorKind, Host, Mode, OpenOptions, Position, Preallocation,
-    ReadOptions, Record, Result, Sequence, Snapshot, Store, StreamId, StreamInfo,
+    ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat, Store, StreamId, StreamInfo,
+    Verification, Wait,
     storage::{MemoryStorage, Storage},
 };
 
@@ -26,15 +27,6 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a reader looks where there are no threads: a look reads one small file.
 #[cfg(target_family = "wasm")]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How a call waits for the storage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// In the calling thread, at the first poll: no hand-over to another thread. For waiting callers.
-    Block,
-    /// By giving way until woken: no executor's thread is held while a flush is under way. For awaiting callers.
-    Await,
-}
 
 /// The engine in this process. The folder is held for writing until the last handle is gone.
 ///
@@ -107,14 +99,9 @@ impl Embedded {
         }
     }
 
-    /// The engine, for what only it has: statistics, scans, subscriptions.
+    /// The engine's own calls, which wait by blocking the thread.
     pub fn engine(&self) -> &Store {
         &self.engine
-    }
-
-    /// Whether it is open for reading only.
-    pub fn is_read_only(&self) -> bool {
-        self.mode == Mode::ReadOnly
     }
 
     async fn commit_batch(&self, batch: Batch<'_>) -> Result<Appended> {
@@ -249,12 +236,70 @@ impl Backend for Embedded {
         Box::pin(async move { self.engine.close() })
     }
 
+    fn maintenance(&self) -> &dyn Maintenance {
+        self
+    }
+
+    fn waiting(&self, wait: Wait) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(self.with_wait(wait)))
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.mode == Mode::ReadOnly
+    }
+
     fn new_id(&self) -> Uuid {
         self.engine.new_id()
     }
 
     fn now_ms(&self) -> u64 {
         self.engine.now_ms()
+    }
+}
+
+impl Maintenance for Embedded {
+    fn last_position(&self) -> BackendFuture<'_, Position> {
+        Box::pin(async move { self.engine.last_position() })
+    }
+
+    fn record(&self, position: Position) -> BackendFuture<'_, Option<Record>> {
+        Box::pin(async move { self.engine.record(position) })
+    }
+
+    fn streams(&self) -> BackendFuture<'_, Vec<StreamInfo>> {
+        Box::pin(async move { self.engine.streams() })
+    }
+
+    fn stage(&self, batch: &Batch<'_>) -> Result<BackendFuture<'static, Appended>> {
+        Ok(Box::pin(self.engine.stage(batch)?))
+    }
+
+    fn flush(&self) -> BackendFuture<'_, ()> {
+        Box::pin(async move { self.engine.sync() })
+    }
+
+    fn recovery(&self) -> Result<Recovery> {
+        Ok(self.engine.recovery())
+    }
+
+    fn stat(&self) -> BackendFuture<'_, Stat> {
+        Box::pin(async move { self.engine.stat() })
+    }
+
+    fn verify(&self) -> BackendFuture<'_, Verification> {
+        Box::pin(async move { self.engine.verify() })
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn backup<'a>(
+        &'a self,
+        folder: &'a std::path::Path,
+        options: crate::BackupOptions,
+    ) -> BackendFuture<'a, crate::Backup> {
+        Box::pin(async move {
+            self.engine
+                .backup_with(&crate::storage::FsStorage::new(folder), options)
+        })
     }
 }
 

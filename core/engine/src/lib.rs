@@ -14,18 +14,17 @@ pub mod storage;
 mod store;
 mod sync;
 
-pub use embedded::{Embedded, Wait};
+pub use embedded::Embedded;
 pub use format::VERSION as FORMAT_VERSION;
 pub use host::Host;
 #[cfg(not(target_family = "wasm"))]
 pub use host::SystemHost;
 pub use runlog_log::{
-    Appended, Batch, Direction, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op,
-    OpResult, Position, ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId,
-    StreamInfo,
+    Appended, Backup, BackupOptions, Batch, Direction, Durability, Error, ErrorKind, Expected,
+    Kind, NewRecord, Op, OpResult, Position, Problem, ReadOptions, Record, Recovery, Repair,
+    Result, SegmentId, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification, Wait,
 };
 pub use store::{
-    Backup, BackupOptions, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem,
-    Reader, Recovery, Repair, Salvage, Salvaged, Stat, Store, Subscription, Verification, repair,
-    salvage, verify, verify_with,
+    Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Reader, Salvage, Salvaged, Store,
+    Subscription, repair, salvage, verify, verify_with,
 };

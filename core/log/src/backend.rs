@@ -7,6 +7,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -15,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
     StreamInfo,
+    maintenance::{Maintenance, NoMaintenance},
 };
 
 /// What a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
@@ -27,6 +29,15 @@ pub struct Page<Place> {
     pub records: Vec<Record>,
     /// Where to go on: give it as the first (backward: the last) place of the next read. `None` at the end.
     pub next: Option<Place>,
+}
+
+/// How a call waits for the storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// In the calling thread, at the first poll: no hand-over to another thread. For waiting callers.
+    Block,
+    /// By giving way until woken: no executor's thread is held while a flush is under way. For awaiting callers.
+    Await,
 }
 
 /// Where the log is kept: the embedded engine, memory, or a server.
@@ -66,9 +77,123 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// What this backend can do besides: statistics, verification, backups, … By default nothing of it, and every call is
+    /// refused with [`Unsupported`](crate::ErrorKind::Unsupported).
+    fn maintenance(&self) -> &dyn Maintenance {
+        &NoMaintenance
+    }
+
+    /// The same log whose calls wait in another way. `None`, the default, where there is only one way.
+    fn waiting(&self, wait: Wait) -> Option<Arc<dyn Backend>> {
+        let _ = wait;
+        None
+    }
+
+    /// Whether it was opened for reading only, so that another process may be the one that writes.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// A fresh time-ordered id (UUID version 7).
     fn new_id(&self) -> Uuid;
 
     /// Milliseconds since 1970-01-01 UTC, by the backend's clock.
     fn now_ms(&self) -> u64;
+}
+
+/// A backend around another one: implement what it does in its own way; everything else the other one does.
+/// Whatever implements this is a [`Backend`].
+///
+/// Its [`maintenance`](Self::maintenance) is empty unless it says otherwise, because the calls of the other one's would
+/// go past this one: [`stage`](Maintenance::stage) writes without [`commit`](Self::commit).
+pub trait Decorator: Send + Sync + 'static {
+    /// The backend that does the work.
+    fn inner(&self) -> &dyn Backend;
+
+    /// [`Backend::commit`].
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        self.inner().commit(batch)
+    }
+
+    /// [`Backend::read`].
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        self.inner().read(stream, options)
+    }
+
+    /// [`Backend::stream`].
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        self.inner().stream(stream)
+    }
+
+    /// [`Backend::latest_snapshot`].
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
+        self.inner().latest_snapshot(stream, at_or_before)
+    }
+
+    /// [`Backend::maintenance`].
+    fn maintenance(&self) -> &dyn Maintenance {
+        &NoMaintenance
+    }
+}
+
+impl<D: Decorator> Backend for D {
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        Decorator::commit(self, batch)
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        Decorator::read(self, stream, options)
+    }
+
+    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
+        self.inner().scan(first, limit)
+    }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        Decorator::stream(self, stream)
+    }
+
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
+        Decorator::latest_snapshot(self, stream, at_or_before)
+    }
+
+    fn redactions(&self) -> u64 {
+        self.inner().redactions()
+    }
+
+    fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>> {
+        self.inner().poll_past(seen, context)
+    }
+
+    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
+        self.inner().wait_past(seen)
+    }
+
+    fn close(&self) -> BackendFuture<'_, ()> {
+        self.inner().close()
+    }
+
+    fn maintenance(&self) -> &dyn Maintenance {
+        Decorator::maintenance(self)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner().is_read_only()
+    }
+
+    fn new_id(&self) -> Uuid {
+        self.inner().new_id()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner().now_ms()
+    }
 }

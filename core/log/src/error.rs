@@ -40,6 +40,8 @@ pub enum ErrorKind {
     UnsupportedVersion,
     /// The folder holds something else, not a store.
     NotAStore,
+    /// The backend of this store can't do this; the message names the call.
+    Unsupported,
     /// A write failed while this was under way: it may or may not be there after reopening.
     OutcomeUnknown,
     /// An earlier write failed, so the store refuses appends until it is reopened.
@@ -67,6 +69,7 @@ impl ErrorKind {
             Self::Damaged => "damaged",
             Self::UnsupportedVersion => "unsupported_version",
             Self::NotAStore => "not_a_store",
+            Self::Unsupported => "unsupported",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::Poisoned => "poisoned",
             Self::Closed => "closed",

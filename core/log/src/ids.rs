@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Names one stream of a store: a UUID chosen by the caller.
@@ -67,7 +68,10 @@ impl fmt::Display for Sequence {
 ///
 /// The first record of a store has position 1. Positions order the whole store, and every record has
 /// one, those that truncate or fork included; so the positions of one stream have gaps.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct Position(pub u64);
 
 impl Position {

@@ -10,11 +10,15 @@ pub mod calendar;
 mod error;
 mod ids;
 pub mod limits;
+mod maintenance;
 
-pub use backend::{Backend, BackendFuture, Page};
+pub use backend::{Backend, BackendFuture, Decorator, Page, Wait};
 pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions,
     Record, Snapshot, StreamInfo,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{Position, SegmentId, Sequence, StreamId};
+pub use maintenance::{
+    Backup, BackupOptions, Maintenance, Problem, Recovery, Repair, Stat, Verification, if_supported,
+};

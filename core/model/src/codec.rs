@@ -8,23 +8,15 @@ use bincode::{
     config::{Configuration, Fixint, Limit, LittleEndian},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Error, ErrorKind, Result,
     limits::{META_BYTES_MAX, PART_BYTES_MAX},
 };
 
-mod envelope;
-
-pub use envelope::{
-    CHAT_VERSION, FLOW_VERSION, encode_chat_meta, encode_flow_meta, open_chat, open_flow,
-};
-
 /// The version that event metadata is written in.
 pub const EVENT_META_VERSION: u8 = 1;
-/// The version that catalog metadata is written in.
-pub const CATALOG_META_VERSION: u8 = 1;
-/// The version that a run's events are written in.
-pub const RUN_META_VERSION: u8 = 1;
 /// The version that checkpoints and their parts are written in.
 pub const CHECKPOINT_VERSION: u8 = 2;
 
@@ -130,12 +122,14 @@ pub struct RunRow {
     pub ended_at_ms: u64,
 }
 
-/// Names one tool call, and says how it ended where that is known.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
+/// Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
+/// content.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolMark {
     /// The call's id, `None` with the providers that give none.
     pub tool_call_id: Option<String>,
     /// Whether the tool failed. `false` for a call that has no result yet.
+    #[serde(default)]
     pub is_error: bool,
     /// How long the tool itself took, in milliseconds of wall clock.
     pub duration_ms: Option<u64>,
@@ -180,48 +174,6 @@ pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
         )));
     }
     Ok(meta)
-}
-
-/// Writes the metadata of a catalog event: its version alone.
-pub fn encode_catalog_meta() -> Vec<u8> {
-    vec![CATALOG_META_VERSION]
-}
-
-/// Checks the metadata of a catalog event.
-///
-/// # Errors
-/// As [`decode_event_meta`].
-pub fn decode_catalog_meta(bytes: &[u8]) -> Result<()> {
-    let fields = fields_of_version(bytes, CATALOG_META_VERSION, "catalog metadata")?;
-    if fields.is_empty() {
-        return Ok(());
-    }
-    Err(Error::damaged(format!(
-        "catalog metadata should be 1 byte, but has {}",
-        bytes.len()
-    )))
-}
-
-/// Writes the metadata of a run's event: its version alone.
-pub fn encode_run_meta() -> Vec<u8> {
-    vec![RUN_META_VERSION]
-}
-
-/// Reads the version of a run's event, for whoever brings older ones up to date.
-///
-/// # Errors
-/// As [`decode_event_meta`].
-pub fn decode_run_meta(bytes: &[u8]) -> Result<u8> {
-    match bytes {
-        [version @ 1..=RUN_META_VERSION] => Ok(*version),
-        [_] | [] => {
-            fields_of_version(bytes, RUN_META_VERSION, "run metadata").map(|_| RUN_META_VERSION)
-        }
-        _ => Err(Error::damaged(format!(
-            "run metadata should be 1 byte, but has {}",
-            bytes.len()
-        ))),
-    }
 }
 
 /// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
@@ -335,13 +287,9 @@ mod tests {
 
     #[test]
     fn an_unknown_version_is_refused_by_name() {
-        for error in [
-            decode_event_meta(&[2, 0]).unwrap_err(),
-            decode_catalog_meta(&[2]).unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-            assert!(error.to_string().contains("version 2"), "{error}");
-        }
+        let error = decode_event_meta(&[2, 0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+        assert!(error.to_string().contains("version 2"), "{error}");
     }
 
     #[test]

@@ -8,64 +8,53 @@
 //! a [`RunSnapshot`]. [`AgentCatalog`] folds the definitions of agents that can be spawned.
 
 mod agent;
-mod catalog;
 mod chat;
+mod check;
 mod checkpoint;
 pub mod codec;
-mod event;
-mod extra;
-mod fields;
+mod context;
+mod encoding;
 mod flow;
-mod fold;
 mod ids;
-mod kind;
+pub mod json;
+pub mod kinds;
 pub mod limits;
-mod message;
-mod new_message;
-mod raw_json;
-mod reading;
 mod run;
-mod run_catalog;
-mod run_event;
-mod run_history;
 mod session;
+mod table;
 mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage,
-    DeletedAgent, ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
-    max_steps,
-};
-pub use catalog::{
-    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated,
-    Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage,
-    SessionUpdated,
+    DeletedAgent, ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use chat::{
-    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent,
-    KeptMessage, MessageFilter, Space, Step, StepStatus, StepType, Touched, Updates, id_in_copy,
+    ChatEvent, ChatFold, ChatMessage, ChatRole, KeptMessage, MessageFilter, Space, Step,
+    StepStatus, StepType, Touched, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
-pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
+pub use context::{
+    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EventOptions, Message,
+    MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, ToolCallRequest, ToolMark,
+    ToolStyle, dangling_tool_calls, error_results, messages, role_of, tool_calls_of,
+};
+pub use encoding::EncodedEvent;
 pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent,
     FlowEventKind, FlowSummary, FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot,
     RuntimeCommand, RuntimeEvent,
 };
-pub use fold::{
-    DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,
-    messages,
-};
 pub use ids::{InstanceId, RunId, SessionId};
-pub use kind::{ContextEventKind, Role};
-pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
-pub use new_message::{NewMessage, NewToolCall};
-pub use raw_json::{JsonText, RawJson};
-pub use reading::{read_json, read_value};
-pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
-pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};
-pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
-pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
+pub use json::{JsonText, RawJson, Updates, read_json, read_value};
+pub use run::{
+    ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunEvent, RunFold, RunMessage,
+    RunStatus, RunSummary, RunsPage, StatusChange, ToolCall, ToolCallFold, ToolCallStatus,
+    pause_reason, tool_calls,
+};
 pub use runlog_log::{Error, ErrorKind, Result};
-pub use session::{AgentInstance, Session, SessionStatus};
+pub use session::{
+    AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
+    ChatPlace, ChatShare, ChatTouched, ChatUpdated, Deleted, ListSessions, Session, SessionChanges,
+    SessionDeleted, SessionPage, SessionStatus, SessionUpdated,
+};
 pub use time::Timestamp;

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use runlog_engine::{Backup, BackupOptions, storage::FsStorage};
+use runlog_log::{Backup, BackupOptions};
 
-use crate::{Error, ErrorKind, Result, blocking::Store};
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::{Result, Store};
 
-impl crate::Store {
+impl Store {
     /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
     /// sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a
     /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a folder that has other files, or another store, or lies inside the
-    /// store's own, and for a store that is not in this process; [`Conflict`](ErrorKind::Conflict) for a backup that was
+    /// store's own; [`Unsupported`](ErrorKind::Unsupported) for a store on another machine; [`Conflict`](ErrorKind::Conflict) for a backup that was
     /// written to since, [`Locked`](ErrorKind::Locked) while another writes there; else those of reading and writing. What it
     /// has copied so far is a store that ends earlier, which the next one completes. [`Damaged`](ErrorKind::Damaged) where
     /// what was copied is damaged in the store: the message names the segment and the offset, and everything was copied as it
@@ -28,45 +30,7 @@ impl crate::Store {
     /// As [`backup`](Self::backup); [`Damaged`](ErrorKind::Damaged) also where what an earlier backup has differs, and it is
     /// the store's own that is damaged, which then isn't copied over it.
     pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
-        let here = || {
-            Error::new(
-                ErrorKind::InvalidInput,
-                "only a store that this process has open can be backed up",
-            )
-        };
-        let embedded = self.embedded().ok_or_else(here)?;
-        embedded
-            .engine()
-            .backup_with(&FsStorage::new(folder.as_ref()), options)
-    }
-}
-
-impl Store {
-    /// As [`crate::Store::backup`].
-    ///
-    /// ```
-    /// use runlog::{NewSession, blocking::Store};
-    ///
-    /// let folder = tempfile::tempdir().unwrap();
-    /// let store = Store::open(folder.path().join("store"))?;
-    /// store.create_session(NewSession::titled("trip"))?;
-    /// store.backup(folder.path().join("backup"))?;
-    /// let restored = Store::open_read_only(folder.path().join("backup"))?;
-    /// assert_eq!(restored.list_sessions(&Default::default())?.sessions.len(), 1);
-    /// # Ok::<(), runlog::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As there.
-    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
-        self.to_async().backup(folder)
-    }
-
-    /// As [`crate::Store::backup_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
-        self.to_async().backup_with(folder, options)
+        let done = self.backend().maintenance();
+        pollster::block_on(done.backup(folder.as_ref(), options))
     }
 }

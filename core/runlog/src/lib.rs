@@ -39,7 +39,7 @@ pub mod agents;
 pub mod archive;
 /// Where a log is kept: the trait that every backend implements, of the crate `runlog-log`.
 pub mod backend {
-    pub use runlog_log::{Backend, BackendFuture, Page};
+    pub use runlog_log::{Backend, BackendFuture, Decorator, Maintenance, Page, if_supported};
 }
 #[cfg(not(target_family = "wasm"))]
 mod backup;

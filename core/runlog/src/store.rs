@@ -56,8 +56,6 @@ pub struct Store {
 
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
-    /// The same backend, where it is the engine in this process.
-    embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
     pub(crate) flows: FlowsReader,
@@ -90,7 +88,7 @@ impl Store {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(Embedded::in_memory(host, Wait::Await))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Await)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is
@@ -135,7 +133,7 @@ impl Store {
 
     /// A store just opened: the runs that its last writer left running are paused.
     pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
-        let store = Self::with_embedded(embedded);
+        let store = Self::with_backend(Arc::new(embedded));
         if mode == Mode::Write {
             // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
             let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
@@ -146,19 +144,10 @@ impl Store {
 
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, None, Folds::default())
+        Self::on(backend, Folds::default())
     }
 
-    /// A store on the engine in this process.
-    pub fn with_embedded(embedded: Embedded) -> Self {
-        Self::embedding(embedded, Folds::default())
-    }
-
-    fn embedding(embedded: Embedded, folds: Folds) -> Self {
-        Self::on(Arc::new(embedded.clone()), Some(embedded), folds)
-    }
-
-    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
+    fn on(backend: Arc<dyn Backend>, folds: Folds) -> Self {
         let catalog = CatalogReader::new(
             Arc::clone(&backend),
             Arc::clone(&folds.catalog),
@@ -169,7 +158,6 @@ impl Store {
         Self {
             shared: Arc::new(Shared {
                 backend,
-                embedded,
                 catalog,
                 runs,
                 flows,
@@ -190,15 +178,10 @@ impl Store {
         &self.shared.folds.agents
     }
 
-    /// The engine in this process, for what only it has. `None` on another backend.
-    pub fn embedded(&self) -> Option<&Embedded> {
-        self.shared.embedded.as_ref()
-    }
-
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
-        match self.embedded() {
-            Some(embedded) => Self::embedding(embedded.with_wait(wait), self.shared.folds.clone()),
+        match self.backend().waiting(wait) {
+            Some(backend) => Self::on(backend, self.shared.folds.clone()),
             None => self.clone(),
         }
     }

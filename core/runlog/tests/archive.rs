@@ -24,6 +24,7 @@ use runlog::{
     archive::{self, Exported, ImportClock, Imported, Outcome, What},
     blocking::Store,
     engine::SystemHost,
+    log::Position,
     sessions::SessionChanges,
 };
 
@@ -82,6 +83,10 @@ fn assert_same(expected: &Answers, found: &Answers) {
     assert_eq!(expected.0.len(), found.0.len());
 }
 
+fn last_position(store: &Store) -> Position {
+    pollster::block_on(store.backend().maintenance().last_position()).unwrap()
+}
+
 #[test]
 fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +112,7 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     assert_same(&expected, &Answers::of(&other));
 
     // Once more, it changes nothing, and a copy of the copy is the copy.
-    let end = other.embedded().unwrap().engine().last_position().unwrap();
+    let end = last_position(&other);
     let again = try_import(&other, Some(&clock), &lines).unwrap();
     assert_eq!(
         (
@@ -119,10 +124,7 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
         (0, 0, 0, 0)
     );
     assert!(outcomes(&again).iter().all(|it| *it == Outcome::Unchanged));
-    assert_eq!(
-        other.embedded().unwrap().engine().last_position().unwrap(),
-        end
-    );
+    assert_eq!(last_position(&other), end);
     assert_eq!(exported(&other, What::All).1, told);
     // Nor does it in the store that it came from, which may be a reader's to compare with.
     other.close().unwrap();
@@ -395,7 +397,7 @@ fn what_is_not_a_whole_archive_writes_nothing() {
         );
     }
     assert_eq!(
-        pollster::block_on(other.backend().scan(runlog::engine::Position(1), 10))
+        pollster::block_on(other.backend().scan(Position(1), 10))
             .unwrap()
             .records,
         []
@@ -476,11 +478,8 @@ fn records_of_the_future_do_not_take_the_log_there() {
     let later = lines.replace("\"time_ms\":16", "\"time_ms\":96");
     let (other, clock) = open(&folder.path().join("other"), later.as_bytes());
     try_import(&other, Some(&clock), later.as_bytes()).unwrap();
-    let engine = other.embedded().unwrap().engine();
-    let last = engine
-        .record(engine.last_position().unwrap())
-        .unwrap()
-        .unwrap();
+    let record = other.backend().maintenance().record(last_position(&other));
+    let last = pollster::block_on(record).unwrap().unwrap();
     assert!(
         (1_700_000_000_000..9_600_000_000_000).contains(&last.time_ms),
         "{last:?}"

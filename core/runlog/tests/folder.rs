@@ -126,5 +126,6 @@ fn waiting_and_awaiting_callers_share_one_store() {
         store.get_session(session.id).unwrap().unwrap().status,
         runlog::sessions::SessionStatus::Archived
     );
-    assert!(store.embedded().is_some());
+    let maintenance = store.backend().maintenance();
+    assert!(pollster::block_on(maintenance.stat()).is_ok());
 }

@@ -1,13 +1,10 @@
 //! [`GivingWay`]: a backend whose every call may let others go on before and after what it does.
 
 use runlog::{
-    backend::{Backend, BackendFuture, Page},
-    engine::{
-        Appended, Batch, Durability, Embedded, Position, ReadOptions, Sequence, Snapshot, StreamId,
-        StreamInfo,
-    },
+    backend::{Backend, BackendFuture, Decorator, Page},
+    engine::Embedded,
+    log::{Appended, Batch, Durability, ReadOptions, Sequence, StreamId, StreamInfo},
 };
-use uuid::Uuid;
 
 use super::{ledger::Ledger, scheduler::Scheduler};
 
@@ -38,7 +35,11 @@ impl GivingWay {
     }
 }
 
-impl Backend for GivingWay {
+impl Decorator for GivingWay {
+    fn inner(&self) -> &dyn Backend {
+        &self.embedded
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         Box::pin(self.commit_between(batch))
     }
@@ -50,50 +51,10 @@ impl Backend for GivingWay {
         })
     }
 
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.embedded.scan(first, limit)
-    }
-
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
         Box::pin(async move {
             self.scheduler.give_way().await;
             self.embedded.stream(stream).await
         })
-    }
-
-    fn latest_snapshot(
-        &self,
-        stream: StreamId,
-        at_or_before: Sequence,
-    ) -> BackendFuture<'_, Option<Snapshot>> {
-        self.embedded.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<runlog::Result<Position>> {
-        self.embedded.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.embedded.wait_past(seen)
-    }
-
-    fn close(&self) -> BackendFuture<'_, ()> {
-        self.embedded.close()
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.embedded.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.embedded.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.embedded.now_ms()
     }
 }

@@ -9,7 +9,7 @@ use runlog::{
     engine::{Kind, Position, Record, Store},
     runs::RUNS_STREAM,
 };
-use runlog_model::{RunCatalogEvent, RunEvent, SPAWNED, SpawnRecord, StatusChange, StoredEvent};
+use runlog_model::{RunCatalogEvent, RunEvent, SpawnRecord, StatusChange, kinds::SPAWNED};
 use uuid::Uuid;
 
 /// What the log says.
@@ -113,16 +113,7 @@ impl Facts {
     }
 
     fn take_context(&mut self, id: InstanceId, record: &Record) -> Result<(), String> {
-        let stored = StoredEvent {
-            position: record.position.0,
-            sequence: record.sequence.0,
-            time_ms: record.time_ms,
-            kind: record.kind.0,
-            redacted: record.redacted,
-            meta: &record.meta,
-            payload: record.payload.clone(),
-        };
-        let event = ContextEvent::decode(id, stored).map_err(told)?;
+        let event = ContextEvent::decode(id, record).map_err(told)?;
         self.contexts.entry(id).or_default().push(event);
         Ok(())
     }

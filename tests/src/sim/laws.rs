@@ -8,7 +8,10 @@ use runlog::{
     contexts::{ContextEvent, ContextEventKind},
     runs::pause_reason,
 };
-use runlog_model::{SPACE_SAVED, SPAWNED, SpawnedAgent, StatusChange};
+use runlog_model::{
+    SpawnedAgent, StatusChange,
+    kinds::{SPACE_SAVED, SPAWNED},
+};
 
 use super::{
     agents::AGENTS,

@@ -14,7 +14,7 @@
 
 use runlog::{
     Durability,
-    engine::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence, StreamId},
+    log::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence, StreamId},
 };
 
 use crate::{Failure, Result};

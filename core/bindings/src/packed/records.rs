@@ -14,7 +14,7 @@
 //!
 //! Where payloads are JSON, the last part is one JSON text for all of them.
 
-use runlog::engine::Record;
+use runlog::log::Record;
 
 const HEAD_BYTES: usize = 64;
 
@@ -91,7 +91,7 @@ fn number(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use runlog::engine::{Kind, Position, Sequence, StreamId};
+    use runlog::log::{Kind, Position, Sequence, StreamId};
 
     use super::*;
 

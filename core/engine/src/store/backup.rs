@@ -13,7 +13,7 @@ use std::sync::Arc;
 use self::check::{Check, check_tail};
 use super::{checkpoints, open, shared::Shared};
 use crate::{
-    Error, ErrorKind, Position, Result,
+    Backup, BackupOptions, Error, ErrorKind, Position, Result,
     format::{files, segment::HEADER_BYTES},
     log::segment::Segment,
     storage::{Access, File, Storage},
@@ -31,28 +31,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// How the names of segments end.
 const SEGMENT: &str = ".seg";
-
-/// How to make a backup.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BackupOptions {
-    /// Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's own
-    /// too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
-    /// checked in any case.
-    pub verify: bool,
-}
-
-/// What a backup did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Backup {
-    /// Segments that were copied.
-    pub copied: u64,
-    /// Segments that the backup had already, as they are.
-    pub kept: u64,
-    /// The bytes that were copied.
-    pub bytes: u64,
-    /// The last position that the backup has.
-    pub last_position: Position,
-}
 
 /// One segment to copy.
 struct Source {
@@ -254,7 +232,7 @@ fn copy_all(
             damage.add(found.filter(|_| is_sound));
         }
         if *there == There::Same {
-            done.kept += 1;
+            done.segments_kept += 1;
             continue;
         }
         // No segment but the last two may lack what seals it, whatever breaks the backup off.
@@ -269,8 +247,8 @@ fn copy_all(
         let found = copy(source, end, target, *there).map_err(copying)??;
         unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
         damage.add(found);
-        done.copied += 1;
-        done.bytes += source.end;
+        done.segments_copied += 1;
+        done.bytes_copied += source.end;
     }
     Ok(done)
 }

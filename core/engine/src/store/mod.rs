@@ -45,20 +45,18 @@ use std::{
     time::Duration,
 };
 
-pub use backup::{Backup, BackupOptions};
 pub use commit::Commit;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
-pub use recover::Recovery;
-pub use repair::{Repair, repair};
+pub use repair::repair;
 pub use salvage::{Salvage, Salvaged, salvage};
 pub use scan::{LogReader, Subscription};
-pub use stat::Stat;
-pub use verify::{Problem, Verification, verify, verify_with};
+pub use verify::{verify, verify_with};
 
 use crate::{
-    Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence,
-    Snapshot, StreamId, StreamInfo, storage::Storage,
+    Appended, Backup, BackupOptions, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record,
+    Recovery, Result, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification,
+    storage::Storage,
 };
 use shared::{Outcome, Shared, Waiting};
 
@@ -235,6 +233,14 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         self.shared().check_process()?;
         self.shared().flush(true)
+    }
+
+    /// Reads every byte of the store's storage, also beside a writer. As [`verify()`].
+    ///
+    /// # Errors
+    /// As [`verify()`].
+    pub fn verify(&self) -> Result<Verification> {
+        verify(&*self.shared().storage)
     }
 
     /// Copies the store to another place while it is used: all that is acknowledged when it begins, of a reader all that it

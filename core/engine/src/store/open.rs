@@ -9,7 +9,7 @@ use super::{
     follow::Follower,
     holder::holder,
     options::{Missing, Mode, OpenOptions, Preallocation},
-    recover::{self, LoadMode, Loaded, Recovery},
+    recover::{self, LoadMode, Loaded},
     segments::Spare,
     shared::Shared,
     watch::Watch,
@@ -17,7 +17,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    Error, ErrorKind, Recovery, Result, SegmentId,
     format::{
         Features,
         files::{self, Identity, Watermark},

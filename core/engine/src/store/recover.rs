@@ -16,7 +16,7 @@ use super::{
     end, segments,
 };
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    Error, ErrorKind, Recovery, Result, SegmentId,
     format::{
         files::{self, Identity, Watermark},
         index::{Block, Trailer},
@@ -50,19 +50,6 @@ pub(crate) struct Loaded {
     pub(crate) report: Recovery,
     /// Up to where the records of the last segment prove that it was durable.
     pub(crate) proven: Option<(SegmentId, u64)>,
-}
-
-/// What opening a store found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Recovery {
-    /// Whether the store was closed, not left by a crash, or was just made.
-    pub clean: bool,
-    /// How many records of the active segment were read, because no checkpoint covered them.
-    pub records_scanned: u64,
-    /// How many sealed segments' index blocks were read, because no checkpoint covered them.
-    pub index_blocks_read: u64,
-    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
-    pub torn_bytes: u64,
 }
 
 /// What is to be written before the store can be appended to.

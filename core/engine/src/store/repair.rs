@@ -31,10 +31,10 @@ use super::{
     examine::{self, Sources, View},
     open,
     recover::{self, LoadMode},
-    verify::{Problem, verify},
+    verify::verify,
 };
 use crate::{
-    Error, ErrorKind, Host, Result,
+    Error, ErrorKind, Host, Repair, Result,
     format::files,
     storage::{Access, Storage},
 };
@@ -42,17 +42,6 @@ use plan::Plan;
 
 /// A repair looks again after it has done something, so often at the most.
 const ROUNDS_MAX: u32 = 4;
-
-/// What [`repair`] did.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Repair {
-    /// What was done, a line each.
-    pub actions: Vec<String>,
-    /// The files in which bytes were saved that are no longer part of the log.
-    pub saved: Vec<String>,
-    /// What is still not as it was written: which records are lost.
-    pub left: Vec<Problem>,
-}
 
 /// Repairs a store: makes again what can be made from the records, and goes on behind what can't be read. Nothing that can
 /// be read is cut: of a batch that lost records, the others stay. What is overwritten is saved before, in `cut-….bin`.

@@ -8,52 +8,13 @@ use super::{
     watermark,
 };
 use crate::{
-    ErrorKind, Result,
+    ErrorKind, Result, Verification,
     format::files::Identity,
     storage::{Access, Storage},
 };
 
 /// At most so many problems are told one by one; the rest are counted.
 pub(crate) const PROBLEMS_MAX: usize = 1000;
-
-/// What [`verify`] found.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Verification {
-    /// How many segments there are.
-    pub segments: u64,
-    /// How many records were read and found whole.
-    pub records: u64,
-    /// How many records are lost: they had a position, and can't be read.
-    pub lost: u64,
-    /// How many bytes were read.
-    pub bytes: u64,
-    /// Bytes after the last whole batch that a crash cut off, never acknowledged: no damage.
-    pub torn_bytes: u64,
-    /// Each problem, at most 1,000 of them.
-    pub problems: Vec<Problem>,
-    /// How many problems there are.
-    pub problems_count: u64,
-}
-
-/// Something that is not as it was written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    /// The file.
-    pub file: String,
-    /// Where in the file.
-    pub offset: u64,
-    /// What was expected and what was found, and which records are lost by it.
-    pub message: String,
-    /// Whether it tells of records that can't be read: only a copy brings them back, no repair does.
-    pub is_loss: bool,
-}
-
-impl Verification {
-    /// Whether nothing is damaged.
-    pub fn is_sound(&self) -> bool {
-        self.problems_count == 0
-    }
-}
 
 /// Reads every byte of a store, also beside a writer, makes everything again that is derived from the records, and tells
 /// every damage and every difference: index blocks, headers, checkpoint, end marker, watermark, and what opening makes of

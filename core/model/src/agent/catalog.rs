@@ -1,89 +1,9 @@
-//! [`AgentCatalogEvent`]: what happens to definitions; [`AgentCatalog`]: the fold that lists and finds them.
+//! [`AgentCatalog`]: the fold that lists and finds definitions of agents.
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-
-use super::{AgentDefinition, AgentVisibility};
-use crate::{EncodedCatalogEvent, Error, ErrorKind, Result, codec};
-
-const DEFINED: u8 = 24;
-const UPDATED: u8 = 25;
-const DELETED: u8 = 26;
-
-/// One entry of the catalog of agents.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AgentCatalogEvent {
-    /// An agent was defined.
-    Defined(Box<AgentDefinition>),
-    /// Its definition was changed, and is now this one.
-    Updated(Box<AgentDefinition>),
-    /// The agent isn't defined any more.
-    Deleted(DeletedAgent),
-}
-
-/// Which definition was deleted.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DeletedAgent {
-    /// The project that it belonged to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// When: milliseconds since 1970-01-01 UTC.
-    pub at_ms: u64,
-}
-
-impl AgentCatalogEvent {
-    /// The event as the parts of a record.
-    ///
-    /// # Errors
-    /// As [`AgentDefinition::check`].
-    pub fn encode(&self) -> Result<EncodedCatalogEvent> {
-        let (kind, payload) = match self {
-            Self::Defined(definition) => (DEFINED, payload_of(definition)),
-            Self::Updated(definition) => (UPDATED, payload_of(definition)),
-            Self::Deleted(deleted) => (DELETED, serde_json::to_vec(deleted).map_err(unwritable)),
-        };
-        Ok(EncodedCatalogEvent {
-            kind,
-            meta: codec::encode_catalog_meta(),
-            payload: payload?,
-        })
-    }
-
-    /// Reads an event from the parts of a record.
-    ///
-    /// # Errors
-    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a kind or a version that this build doesn't
-    /// know, [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
-    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
-        codec::decode_catalog_meta(meta)?;
-        match kind {
-            DEFINED => read(payload).map(Self::Defined),
-            UPDATED => read(payload).map(Self::Updated),
-            DELETED => read(payload).map(Self::Deleted),
-            _ => Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("agent event of kind {kind} is not known to this build; use a newer one"),
-            )),
-        }
-    }
-}
-
-fn payload_of(definition: &AgentDefinition) -> Result<Vec<u8>> {
-    definition.check()?;
-    serde_json::to_vec(definition).map_err(unwritable)
-}
-
-fn unwritable(source: serde_json::Error) -> Error {
-    Error::invalid(format!("an agent definition has no JSON form: {source}"))
-}
-
-fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
-    serde_json::from_slice(payload)
-        .map_err(|source| Error::damaged(format!("an agent definition can't be read: {source}")))
-}
+use super::{AgentCatalogEvent, AgentDefinition, AgentVisibility, DeletedAgent};
+use crate::{Error, Result};
 
 /// Which definitions to list, and how many.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,7 +71,7 @@ impl AgentCatalog {
     /// Applies the event at a sequence. One that was applied before changes nothing.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) when it doesn't follow from those before it.
+    /// [`Damaged`](crate::ErrorKind::Damaged) when it doesn't follow from those before it.
     pub fn apply(&mut self, sequence: u64, event: AgentCatalogEvent) -> Result<()> {
         if sequence <= self.last_sequence {
             return Ok(());
@@ -229,6 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ErrorKind;
 
     fn defined(project: Option<&str>, name: &str) -> AgentCatalogEvent {
         let agent = AgentDefinition {
@@ -256,8 +177,7 @@ mod tests {
                 event
             );
         }
-        let unknown =
-            AgentCatalogEvent::decode(27, &codec::encode_catalog_meta(), b"{}").unwrap_err();
+        let unknown = AgentCatalogEvent::decode(27, &[1], b"{}").unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::UnsupportedVersion);
     }
 
@@ -304,7 +224,7 @@ mod tests {
     proptest! {
         #[test]
         fn hostile_payloads_never_panic(kind in 20_u8..30, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = AgentCatalogEvent::decode(kind, &codec::encode_catalog_meta(), &bytes);
+            let _ = AgentCatalogEvent::decode(kind, &[1], &bytes);
         }
     }
 }

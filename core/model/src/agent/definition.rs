@@ -8,14 +8,13 @@ use serde_json::{Map, Value};
 use super::max_steps;
 use crate::{
     Error, RawJson, Result, Updates,
-    chat::overlay,
-    extra,
+    check::check_length,
+    json::{extra, overlay},
     limits::{
         AGENT_DESCRIPTION_BYTES_MAX, AGENT_FLOW_TYPE_BYTES_MAX, AGENT_METADATA_BYTES_MAX,
         AGENT_NAME_BYTES_MAX, AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX,
         TOOL_NAME_BYTES_MAX,
     },
-    session::check_length,
 };
 
 /// The flow type of an agent that works alone, one step after the other.

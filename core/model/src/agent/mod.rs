@@ -2,9 +2,11 @@
 
 mod catalog;
 mod definition;
+mod event;
 pub mod max_steps;
 mod spawn;
 
-pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, DeletedAgent, ListAgents};
+pub use catalog::{AgentCatalog, AgentsPage, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
-pub use spawn::{SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent};
+pub use event::{AgentCatalogEvent, DeletedAgent};
+pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent};

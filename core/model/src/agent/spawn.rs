@@ -3,14 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EncodedRunEvent, RawJson, Result, RunId, codec,
-    run_event::{read, unknown_kind},
+    RawJson, RunId,
+    encoding::{Event, events},
 };
-
-/// The kind byte of a [`SpawnRecord`].
-pub const SPAWNED: u8 = 48;
-/// The kind byte of a [`SpaceRecord`].
-pub const SPACE_SAVED: u8 = 49;
 
 /// That a run spawned sub-agents: written in the same batch as what it made. A call that is large, or resumes
 /// runs, is told in several records of the same call.
@@ -44,27 +39,10 @@ pub struct SpawnedAgent {
     pub error: Option<String>,
 }
 
-impl SpawnRecord {
-    /// The record as its parts.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it has no JSON form.
-    pub fn encode(&self) -> Result<EncodedRunEvent> {
-        EncodedRunEvent::of(SPAWNED, self)
-    }
+events!(SPAWNED => SpawnRecord);
 
-    /// Reads a record from its parts.
-    ///
-    /// # Errors
-    /// As [`RunEvent::decode`](crate::RunEvent::decode).
-    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
-        let version = codec::decode_run_meta(meta)?;
-        if kind == SPAWNED {
-            read(version, kind, payload)
-        } else {
-            Err(unknown_kind(kind))
-        }
-    }
+impl Event for SpawnRecord {
+    const NAME: &'static str = "the record of a spawn";
 }
 
 /// The space that a run saw, as it was when the run wrote it down.
@@ -76,27 +54,10 @@ pub struct SpaceRecord {
     pub at_ms: u64,
 }
 
-impl SpaceRecord {
-    /// The record as its parts.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it has no JSON form.
-    pub fn encode(&self) -> Result<EncodedRunEvent> {
-        EncodedRunEvent::of(SPACE_SAVED, self)
-    }
+events!(SPACE_SAVED => SpaceRecord);
 
-    /// Reads a record from its parts.
-    ///
-    /// # Errors
-    /// As [`RunEvent::decode`](crate::RunEvent::decode).
-    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
-        let version = codec::decode_run_meta(meta)?;
-        if kind == SPACE_SAVED {
-            read(version, kind, payload)
-        } else {
-            Err(unknown_kind(kind))
-        }
-    }
+impl Event for SpaceRecord {
+    const NAME: &'static str = "the record of a space";
 }
 
 #[cfg(test)]
@@ -130,7 +91,7 @@ mod tests {
             record
         );
         assert_eq!(
-            SpawnRecord::decode(SPACE_SAVED, &encoded.meta, b"{}")
+            SpawnRecord::decode(crate::kinds::SPACE_SAVED, &encoded.meta, b"{}")
                 .unwrap_err()
                 .kind(),
             ErrorKind::UnsupportedVersion
@@ -144,7 +105,7 @@ mod tests {
         };
         let encoded = record.encode().unwrap();
         assert_eq!(
-            encoded.payload,
+            &encoded.payload[..],
             br#"{"space":{"key":"value"},"at_ms":1000}"#
         );
         assert_eq!(

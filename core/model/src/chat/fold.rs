@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{copied::id_in_copy, event::MESSAGE_SAVED};
+use super::{ChatEvent, ChatMessage, ChatRole, Step, StepStatus, id_in_copy};
 use crate::{
-    ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus,
+    Error, Result, SessionId,
+    kinds::MESSAGE_SAVED,
     limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
 };
 

@@ -5,12 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    check::{given_sequence, length, object, required, sequence},
-    overlay,
-};
 use crate::{
-    RawJson, Result, Timestamp, Updates, extra,
+    RawJson, Result, Timestamp, Updates,
+    check::{given_sequence, length, object, required, sequence},
+    json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
 };
 

@@ -11,14 +11,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    EncodedRunEvent, Error, Result, RunId, RunStatus,
+    Error, Result, RunId, RunStatus,
     checkpoint::Progress,
-    codec,
-    run_catalog::table::{Chunked, IdIndex},
-    run_event::{read, unknown_kind},
+    encoding::{Event, events},
+    table::{Chunked, IdIndex},
 };
-
-const SAVED: u8 = 112;
 
 /// No such place.
 const NONE: u32 = u32::MAX;
@@ -54,27 +51,10 @@ pub struct FlowCatalogEvent {
     pub at_ms: u64,
 }
 
-impl FlowCatalogEvent {
-    /// The event as the parts of a record, in the form of [`RunEvent`](crate::RunEvent)s.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it has no JSON form.
-    pub fn encode(&self) -> Result<EncodedRunEvent> {
-        EncodedRunEvent::of(SAVED, self)
-    }
+events!(LISTED_FLOW => FlowCatalogEvent);
 
-    /// Reads an event from the parts of a record.
-    ///
-    /// # Errors
-    /// As [`RunEvent::decode`](crate::RunEvent::decode).
-    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
-        let version = codec::decode_run_meta(meta)?;
-        if kind == SAVED {
-            read(version, kind, payload)
-        } else {
-            Err(unknown_kind(kind))
-        }
-    }
+impl Event for FlowCatalogEvent {
+    const NAME: &'static str = "an event of the catalog of flows";
 }
 
 /// A flow in short.

@@ -72,7 +72,7 @@ impl RuntimeCommand {
 
     /// Checks that what it says beside can be read back from inside of a snapshot.
     pub(super) fn check_fields(&self) -> crate::Result<()> {
-        crate::extra::check("a command", &self.fields, &["type", "runId"])
+        crate::json::extra::check("a command", &self.fields, &["type", "runId"])
     }
 
     fn with_message(mut self, message: Option<String>) -> Self {

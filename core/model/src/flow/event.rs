@@ -1,10 +1,15 @@
 //! [`RuntimeEvent`]: one entry of a flow's log.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 
+use super::AgentEvent;
 use crate::{
-    AgentEvent, Error, ErrorKind, JsonText, RawJson, Result, codec,
+    EncodedEvent, Error, ErrorKind, JsonText, RawJson, Result,
+    encoding::Event,
+    kinds,
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
 };
 
@@ -13,17 +18,17 @@ use crate::{
 #[repr(u8)]
 pub enum FlowEventKind {
     /// `agent:*`, one of the eight, except deltas.
-    Agent = 96,
+    Agent = kinds::FLOW_AGENT,
     /// `agent:thinking:delta` and `agent:text:delta`: what retention may drop.
-    Delta = 97,
+    Delta = kinds::FLOW_DELTA,
     /// `flow:*`.
-    Flow = 98,
+    Flow = kinds::FLOW,
     /// `node:*`.
-    Node = 99,
+    Node = kinds::FLOW_NODE,
     /// `edge:*`.
-    Edge = 100,
+    Edge = kinds::FLOW_EDGE,
     /// `command:received`.
-    Command = 101,
+    Command = kinds::FLOW_COMMAND,
 }
 
 impl FlowEventKind {
@@ -37,7 +42,7 @@ impl FlowEventKind {
         Self::Command,
     ];
 
-    /// The kind byte of its records, one of 96 to 111.
+    /// The kind byte of its records.
     pub const fn byte(self) -> u8 {
         self as u8
     }
@@ -100,6 +105,11 @@ struct Head {
     timestamp: Option<u64>,
 }
 
+impl Event for RuntimeEvent {
+    const NAME: &'static str = "a flow event";
+    const BYTES_MAX: usize = FLOW_EVENT_BYTES_MAX;
+}
+
 impl RuntimeEvent {
     /// The event of a JSON object.
     ///
@@ -115,12 +125,7 @@ impl RuntimeEvent {
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn of_json(json: RawJson) -> Result<Self> {
-        let length = json.as_bytes().len();
-        if length > FLOW_EVENT_BYTES_MAX {
-            return Err(Error::too_large(format!(
-                "an event has {length} bytes of JSON, at most {FLOW_EVENT_BYTES_MAX} are allowed"
-            )));
-        }
+        Self::check_length(json.as_bytes().len())?;
         let event = Self::glance(json)?;
         if matches!(event.kind, FlowEventKind::Agent | FlowEventKind::Delta) {
             event.agent()?;
@@ -154,9 +159,13 @@ impl RuntimeEvent {
         Ok(event)
     }
 
-    /// The metadata of its record.
-    pub fn encode_meta(&self) -> Vec<u8> {
-        codec::encode_flow_meta()
+    /// The event as the parts of a record.
+    pub fn encode(&self) -> EncodedEvent {
+        EncodedEvent {
+            kind: self.kind.byte(),
+            meta: Self::meta(),
+            payload: self.json.clone().into_bytes(),
+        }
     }
 
     /// Reads an event from the parts of a record.
@@ -165,9 +174,9 @@ impl RuntimeEvent {
     /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
     /// [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
     pub fn decode(meta: &[u8], payload: &Bytes) -> Result<Self> {
-        let json = match codec::open_flow(meta, payload)? {
-            std::borrow::Cow::Borrowed(_) => payload.clone(),
-            std::borrow::Cow::Owned(json) => json.into(),
+        let json = match Self::open(meta, payload)? {
+            Cow::Borrowed(_) => payload.clone(),
+            Cow::Owned(json) => json.into(),
         };
         Self::glance(RawJson::from_stored(json)?)
             .map_err(|error| Error::damaged(format!("a flow event can't be read: {error}")))

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, RawJson, Result, RuntimeCommand, codec, extra, limits::FLOW_EVENT_BYTES_MAX};
-
-/// Says, in a snapshot's metadata, that it is a run snapshot and not another state of the same stream.
-const RUN_SNAPSHOT: u8 = 111;
+use super::RuntimeCommand;
+use crate::{
+    Error, RawJson, Result, encoding::Event, json::extra, kinds::RUN_SNAPSHOT,
+    limits::FLOW_EVENT_BYTES_MAX,
+};
 
 /// How far a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
@@ -77,6 +78,19 @@ pub struct RunSnapshot {
     pub extra: Map<String, Value>,
 }
 
+impl Event for RunSnapshot {
+    const NAME: &'static str = "a run snapshot";
+    const BYTES_MAX: usize = FLOW_EVENT_BYTES_MAX;
+
+    fn check(&self) -> Result<()> {
+        extra::check("a run snapshot", &self.extra, &Self::NAMES)?;
+        for value in self.outputs.values().chain(self.state.values()) {
+            extra::check_depth("a run snapshot", value)?;
+        }
+        self.inbox.iter().try_for_each(RuntimeCommand::check_fields)
+    }
+}
+
 impl RunSnapshot {
     /// The names of its fields in JSON.
     const NAMES: [&'static str; 9] = [
@@ -107,23 +121,10 @@ impl RunSnapshot {
     pub fn encode(&self) -> Result<(Vec<u8>, RawJson)> {
         self.check()?;
         let json = RawJson::from_value(self)?;
-        let length = json.as_bytes().len();
-        if length > FLOW_EVENT_BYTES_MAX {
-            return Err(Error::too_large(format!(
-                "a run snapshot has {length} bytes of JSON, at most {FLOW_EVENT_BYTES_MAX} are allowed; keep large outputs elsewhere"
-            )));
-        }
-        let mut meta = codec::encode_flow_meta();
+        Self::check_length(json.as_bytes().len())?;
+        let mut meta = Self::meta();
         meta.push(RUN_SNAPSHOT);
         Ok((meta, json))
-    }
-
-    fn check(&self) -> Result<()> {
-        extra::check("a run snapshot", &self.extra, &Self::NAMES)?;
-        for value in self.outputs.values().chain(self.state.values()) {
-            extra::check_depth("a run snapshot", value)?;
-        }
-        self.inbox.iter().try_for_each(RuntimeCommand::check_fields)
     }
 
     /// Whether a snapshot with this metadata is a run snapshot.
@@ -142,7 +143,7 @@ impl RunSnapshot {
                 "the latest snapshot of the stream is no run snapshot",
             ));
         };
-        let payload = codec::open_flow(meta, payload)?;
+        let payload = Self::open(meta, payload)?;
         serde_json::from_slice(&payload)
             .map_err(|source| Error::damaged(format!("a run snapshot can't be read: {source}")))
     }

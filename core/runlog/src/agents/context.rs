@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use runlog_log::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
 use runlog_model::{
-    AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId,
-    RunSnapshot, RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
+    AgentDefinition, AgentSummary, EncodedEvent, Message, NewMessage, RawJson, Run, RunId,
+    RunSnapshot, RuntimeCommand, RuntimeEvent, SpaceRecord, kinds,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -227,7 +227,7 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_events(&self, events: &[RuntimeEvent]) -> Result<()> {
-        let events: Vec<EncodedRunEvent> = events.iter().map(encoded).collect();
+        let events: Vec<EncodedEvent> = events.iter().map(RuntimeEvent::encode).collect();
         let _pass = self.live.write_guard().await;
         let extras = BatchExtras {
             run_events: &events,
@@ -401,7 +401,7 @@ impl RunContext {
 
 /// The space, where it changed since it was written down.
 struct UnsavedSpace {
-    records: Vec<EncodedRunEvent>,
+    records: Vec<EncodedEvent>,
     unsaved: Option<super::space::Unsaved>,
 }
 
@@ -433,7 +433,7 @@ impl Inner {
         }
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
         let extras = BatchExtras {
-            run_events: &[encoded(&event)],
+            run_events: &[event.encode()],
             ops: &[],
             durability: None,
         };
@@ -456,7 +456,7 @@ impl Inner {
         receive_since(&self.store, id, covered, &mut state).await?;
         let newest = ReadOptions {
             direction: runlog_log::Direction::Backward,
-            kinds: vec![runlog_log::Kind(SPACE_SAVED)],
+            kinds: vec![runlog_log::Kind(kinds::SPACE_SAVED)],
             limit: 1,
             ..ReadOptions::default()
         };
@@ -469,15 +469,6 @@ impl Inner {
             commands: state.inbox,
             space: space.transpose()?,
         })
-    }
-}
-
-/// A flow's event as a record of the run's stream.
-fn encoded(event: &RuntimeEvent) -> EncodedRunEvent {
-    EncodedRunEvent {
-        kind: event.kind.byte(),
-        meta: event.encode_meta(),
-        payload: event.json.as_bytes().to_vec(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent, EventOptions, InstanceId,
-    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    AgentInstance, CatalogEvent, EncodedEvent, EventOptions, InstanceId, NewContextEvent,
+    NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
 use super::SpawnRequest;
@@ -11,8 +11,8 @@ use crate::{
     Result,
     backend::Backend,
     contexts::events,
-    runs::{RUNS_STREAM, run_record, run_stream, stored_events},
-    sessions::catalog::{CATALOG_STREAM, catalog_record},
+    runs::{RUNS_STREAM, run_stream, stored_events},
+    sessions::catalog::CATALOG_STREAM,
 };
 use runlog_model::AgentDefinition;
 
@@ -22,9 +22,9 @@ const OWN_BYTES: usize = 2 << 10;
 /// A sub-agent to make: its instance, its run, and the messages that it begins with.
 pub(super) struct NewChild {
     pub(super) run: Run,
-    instance: EncodedCatalogEvent,
-    own: EncodedRunEvent,
-    listed: EncodedRunEvent,
+    instance: EncodedEvent,
+    own: EncodedEvent,
+    listed: EncodedEvent,
     messages: Vec<NewContextEvent>,
     metas: Vec<Vec<u8>>,
 }
@@ -110,7 +110,7 @@ pub(super) fn first_messages(definition: &AgentDefinition, task: &str) -> Vec<Ne
 pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
     let instances = children
         .iter()
-        .map(|child| catalog_record(&child.instance))
+        .map(|child| child.instance.record())
         .collect();
     let mut ops = vec![Op::Append {
         stream: CATALOG_STREAM,
@@ -123,7 +123,7 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
         ops.push(Op::Append {
             stream,
             expected,
-            records: vec![run_record(&child.own)],
+            records: vec![child.own.record()],
         });
         let (stream, expected) = (events::stream_of(child.run.instance_id), Expected::Absent);
         ops.push(Op::Append {
@@ -132,10 +132,7 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
             records: stored_events(&child.messages, &child.metas),
         });
     }
-    let listed = children
-        .iter()
-        .map(|child| run_record(&child.listed))
-        .collect();
+    let listed = children.iter().map(|child| child.listed.record()).collect();
     ops.push(Op::Append {
         stream: RUNS_STREAM,
         expected: Expected::Any,

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_log::{Batch, Expected, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent,
     ListAgents, Updates,
@@ -239,16 +239,11 @@ impl Agents {
             };
             let Some(event) = event else { return Ok(()) };
             let encoded = event.encode()?;
-            let record = NewRecord {
-                kind: Kind(encoded.kind),
-                meta: &encoded.meta,
-                payload: &encoded.payload,
-            };
             let expected = Expected::Last(Sequence(last));
             let append = Op::Append {
                 stream: AGENTS_STREAM,
                 expected,
-                records: vec![record],
+                records: vec![encoded.record()],
             };
             match backend.commit(Batch::new(vec![append])).await {
                 Ok(_) => return Ok(()),

@@ -1,7 +1,7 @@
 //! What sub-agents came to, as the result of the call in the context of the run that spawned them.
 
 use runlog_log::Durability;
-use runlog_model::{EncodedRunEvent, NewMessage, RawJson};
+use runlog_model::{EncodedEvent, NewMessage, RawJson};
 
 use super::{
     SpawnResult, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
@@ -71,7 +71,7 @@ impl Inner {
         let outcome = ToolOutcome::completed(call_id, output).took_ms(took_ms);
         let _pass = parent.write_guard().await;
         let unsaved = parent.space.unsaved(self.now_ms())?;
-        let events: Vec<EncodedRunEvent> = unsaved
+        let events: Vec<EncodedEvent> = unsaved
             .iter()
             .map(|unsaved| unsaved.record.clone())
             .collect();

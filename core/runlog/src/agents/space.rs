@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use runlog_model::{EncodedRunEvent, RawJson, Space, SpaceRecord};
+use runlog_model::{EncodedEvent, RawJson, Space, SpaceRecord};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -40,7 +40,7 @@ struct State {
 
 /// A space that is to be written down, and what to say once it is.
 pub(super) struct Unsaved {
-    pub(super) record: EncodedRunEvent,
+    pub(super) record: EncodedEvent,
     version: u64,
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::Either;
 use runlog_model::{
-    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
+    AgentDefinition, EncodedEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
     SpawnedAgent, max_steps,
 };
 use tokio_util::sync::CancellationToken;
@@ -576,7 +576,7 @@ impl Call<'_> {
         SpawnResult::refused(self.agent_name(index), error.to_string())
     }
 
-    fn record(&self, at_ms: u64) -> Result<EncodedRunEvent> {
+    fn record(&self, at_ms: u64) -> Result<EncodedEvent> {
         let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
         let record = SpawnRecord {
             call_id: self.id.clone(),

@@ -9,8 +9,7 @@ use std::{
 use futures_util::future::join_all;
 use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{
-    AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, SpawnRecord, SpawnedAgent,
-    pause_reason,
+    AgentDefinition, RawJson, Run, RunId, RunStatus, SpawnRecord, SpawnedAgent, kinds, pause_reason,
 };
 
 use super::{
@@ -137,7 +136,7 @@ impl Inner {
         while let Some(first) = next {
             let options = ReadOptions {
                 first,
-                kinds: vec![Kind(SPAWNED)],
+                kinds: vec![Kind(kinds::SPAWNED)],
                 ..ReadOptions::default()
             };
             let page = self

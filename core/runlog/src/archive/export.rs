@@ -6,7 +6,7 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
 use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 
 use super::{
@@ -69,17 +69,11 @@ pub fn export<E: From<Error>>(
 
 /// Up to where the log is read, and the streams there are.
 fn extent(store: &Store) -> Result<(Position, Vec<StreamId>)> {
-    if let Some(embedded) = store.embedded() {
-        let bound = embedded.engine().last_position()?;
-        return Ok((
-            bound,
-            embedded
-                .engine()
-                .streams()?
-                .into_iter()
-                .map(|info| info.id)
-                .collect(),
-        ));
+    let log = store.backend().maintenance();
+    if let Some(bound) = if_supported(block_on(log.last_position()))?
+        && let Some(streams) = if_supported(block_on(log.streams()))?
+    {
+        return Ok((bound, streams.into_iter().map(|info| info.id).collect()));
     }
     let (mut bound, mut all, mut known) = (Position::ZERO, Vec::new(), HashSet::new());
     let mut next = Some(Position::FIRST);

@@ -10,7 +10,9 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_log::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId};
+use runlog_log::{
+    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId, if_supported,
+};
 use runlog_model::ContextEventKind;
 
 use super::{
@@ -74,13 +76,18 @@ pub(super) fn write(
 /// Before which time nothing can be recorded, and whether that is known: that of the last record, or now where there is
 /// no other clock.
 fn last_time(store: &Store, clock: Option<&ImportClock>) -> Result<(u64, bool)> {
-    let Some(embedded) = store.embedded().filter(|_| clock.is_some()) else {
+    let log = store.backend().maintenance();
+    if clock.is_none() {
         return Ok((u64::MAX, true));
-    };
-    let last = embedded
-        .engine()
-        .record(embedded.engine().last_position()?)?;
-    Ok(last.map_or((u64::MAX, false), |last| (last.time_ms, true)))
+    }
+    let last = if_supported(block_on(async {
+        log.record(log.last_position().await?).await
+    }))?;
+    Ok(match last {
+        Some(Some(last)) => (last.time_ms, true),
+        Some(None) => (u64::MAX, false),
+        None => (u64::MAX, true),
+    })
 }
 
 /// What the next batch has in it.
@@ -308,8 +315,10 @@ impl Writer<'_> {
         let batch =
             Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
         let appended = block_on(self.store.backend().commit(batch))?;
-        if let Some(embedded) = self.store.embedded().filter(|_| !self.is_told) {
-            let first = embedded.engine().record(appended.last_position)?;
+        let log = self.store.backend().maintenance();
+        if !self.is_told
+            && let Some(first) = if_supported(block_on(log.record(appended.last_position)))?
+        {
             self.is_told = first.is_some();
             self.log_ms = first.map_or(u64::MAX, |first| first.time_ms);
         }
@@ -376,8 +385,8 @@ impl Writer<'_> {
         self.imported.other += lines.len() as u64;
         let groups: Vec<Group> = lines.iter().map(|line| line.group.clone()).collect();
         self.changed.extend(groups);
-        if let Some(embedded) = self.store.embedded().filter(|_| lines.is_empty()) {
-            embedded.engine().sync()?;
+        if lines.is_empty() {
+            if_supported(block_on(self.store.backend().maintenance().flush()))?;
         }
         Ok(())
     }

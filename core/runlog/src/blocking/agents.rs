@@ -1,6 +1,5 @@
 //! [`Agents`]: [`crate::agents::Agents`] for callers that wait.
 
-use pollster::block_on;
 use runlog_model::{AgentDefinition, AgentSummary, AgentsPage, ListAgents, Updates};
 
 use crate::Result;
@@ -21,69 +20,35 @@ pub struct Agents {
     inner: crate::agents::Agents,
 }
 
-impl Agents {
-    pub(crate) fn new(inner: crate::agents::Agents) -> Self {
-        Self { inner }
-    }
+waiting! {
+    Agents: crate::agents::Agents;
 
     /// Defines an agent; its times are now, whatever they say. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::agents::Agents::define`].
-    pub fn define(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
-        block_on(self.inner.define(definition))
-    }
+    fn define(&self, definition: AgentDefinition) -> Result<AgentDefinition>;
 
-    /// Changes some fields of a definition. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::agents::Agents::update`].
-    pub fn update(
+    /// Changes some fields of a definition; runs that have begun are not concerned. Durable when it returns.
+    fn update(
         &self,
         project: Option<&str>,
         name: &str,
         updates: &Updates,
-    ) -> Result<AgentDefinition> {
-        block_on(self.inner.update(project, name, updates))
-    }
+    ) -> Result<AgentDefinition>;
 
-    /// Sees to it that an agent is defined so. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::agents::Agents::put`].
-    pub fn put(&self, definition: AgentDefinition) -> Result<AgentDefinition> {
-        block_on(self.inner.put(definition))
-    }
+    /// Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. Durable when it
+    /// returns.
+    fn put(&self, definition: AgentDefinition) -> Result<AgentDefinition>;
 
-    /// Deletes a definition; runs that are at work go on. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::agents::Agents::delete`].
-    pub fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
-        block_on(self.inner.delete(project, name))
-    }
+    /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it
+    /// is defined again. Runs that are at work go on, and what the agent has done stays. Durable when it returns.
+    fn delete(&self, project: Option<&str>, name: &str) -> Result<()>;
 
     /// The agent of this name in a project, or in none.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get(&self, project: Option<&str>, name: &str) -> Result<Option<AgentDefinition>> {
-        block_on(self.inner.get(project, name))
-    }
+    fn get(&self, project: Option<&str>, name: &str) -> Result<Option<AgentDefinition>>;
 
     /// One page of a project's definitions, in the order of their names.
-    ///
-    /// # Errors
-    /// As [`crate::agents::Agents::list`].
-    pub fn list(&self, options: &ListAgents) -> Result<AgentsPage> {
-        block_on(self.inner.list(options))
-    }
+    fn list(&self, options: &ListAgents) -> Result<AgentsPage>;
 
-    /// What an agent of a project is told of the agents there are.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>> {
-        block_on(self.inner.list_available_agents(project))
-    }
+    /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
+    /// visibility, without their prompts.
+    fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>>;
 }

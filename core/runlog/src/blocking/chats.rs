@@ -5,12 +5,10 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use pollster::block_on;
 use runlog_model::{
     Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJson, Step, Updates,
 };
 
-use super::Store;
 use crate::{
     Result,
     chats::{
@@ -47,7 +45,7 @@ pub struct Chats {
 }
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
-/// exit. As [`crate::chats::RequestBuffer`], for callers that wait.
+/// exit. [`crate::chats::RequestBuffer`] tells more of it.
 ///
 /// ```
 /// use runlog::{
@@ -70,323 +68,143 @@ pub struct RequestBuffer {
     inner: crate::chats::RequestBuffer,
 }
 
-impl Store {
-    /// The chats of this store: its sessions as their users see them.
-    pub fn chats(&self) -> Chats {
-        Chats {
-            inner: self.as_async().chats(),
-        }
-    }
-}
+waiting! {
+    Chats: crate::chats::Chats;
 
-impl Chats {
-    /// As [`crate::chats::Chats::create_chat`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn create_chat(&self, chat: Chat) -> Result<Chat> {
-        block_on(self.inner.create_chat(chat))
-    }
+    /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
+    fn create_chat(&self, chat: Chat) -> Result<Chat>;
 
-    /// As [`crate::chats::Chats::get_chat`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_chat(&self, chat_id: &str) -> Result<Chat> {
-        block_on(self.inner.get_chat(chat_id))
-    }
+    /// The chat with this id.
+    fn get_chat(&self, chat_id: &str) -> Result<Chat>;
 
-    /// As [`crate::chats::Chats::update_chat`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat> {
-        block_on(self.inner.update_chat(chat_id, updates))
-    }
+    /// Changes fields of a chat. Durable when it returns.
+    fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat>;
 
-    /// As [`crate::chats::Chats::delete_chat`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn delete_chat(&self, chat_id: &str) -> Result<()> {
-        block_on(self.inner.delete_chat(chat_id))
-    }
+    /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
+    fn delete_chat(&self, chat_id: &str) -> Result<()>;
 
-    /// As [`crate::chats::Chats::list_chats`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        block_on(self.inner.list_chats(filter))
-    }
+    /// One page of chats. Goes by page and page size, or by cursor; pages of a cursor stay right while chats are
+    /// made.
+    fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList>;
 
-    /// As [`crate::chats::Chats::save_messages`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn save_messages(
-        &self,
-        chat_id: &str,
-        messages: Vec<ChatMessage>,
-    ) -> Result<Vec<ChatMessage>> {
-        block_on(self.inner.save_messages(chat_id, messages))
-    }
+    /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
+    /// Durable when it returns.
+    fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>>;
 
-    /// As [`crate::chats::Chats::get_messages`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>> {
-        block_on(self.inner.get_messages(chat_id, filter))
-    }
+    /// The messages of a chat that a filter admits, in the chat's order.
+    fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>>;
 
-    /// As [`crate::chats::Chats::update_message`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
-        block_on(self.inner.update_message(message_id, updates))
-    }
+    /// Changes fields of a message. Durable when it returns.
+    fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage>;
 
-    /// As [`crate::chats::Chats::redact_message`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
-        block_on(self.inner.redact_message(message_id, reason))
-    }
+    /// Takes the content of a message out of every read, with all that it was changed to. The message is gone then,
+    /// and no import brings it back; its sequence stays its own, and its bytes stay on the disk.
+    fn redact_message(&self, message_id: &str, reason: &str) -> Result<()>;
 
-    /// As [`crate::chats::Chats::delete_messages`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
-        block_on(self.inner.delete_messages(chat_id, message_ids))
-    }
+    /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
+    fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()>;
 
-    /// As [`crate::chats::Chats::save_steps`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn save_steps(&self, steps: Vec<Step>) -> Result<Vec<Step>> {
-        block_on(self.inner.save_steps(steps))
-    }
+    /// Saves steps of one chat: all of them or none. Each says which chat it is in. What is left empty (id,
+    /// sequence, times) is given by the store. Durable when it returns.
+    fn save_steps(&self, steps: Vec<Step>) -> Result<Vec<Step>>;
 
-    /// As [`crate::chats::Chats::update_step`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
-        block_on(self.inner.update_step(step_id, updates))
-    }
+    /// Changes fields of a step, its status among them. Durable when it returns.
+    fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step>;
 
-    /// As [`crate::chats::Chats::list_steps`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
-        block_on(self.inner.list_steps(chat_id, options))
-    }
+    /// One page of a chat's steps, in the order in which they were saved, of all its requests.
+    fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>>;
 
-    /// As [`crate::chats::Chats::get_steps`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_steps(&self, request_id: &str) -> Result<Vec<Step>> {
-        block_on(self.inner.get_steps(request_id))
-    }
+    /// The steps of a request, in its order.
+    fn get_steps(&self, request_id: &str) -> Result<Vec<Step>>;
 
-    /// As [`crate::chats::Chats::get_last_incomplete_step`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_last_incomplete_step(&self, chat_id: &str) -> Result<Option<Step>> {
-        block_on(self.inner.get_last_incomplete_step(chat_id))
-    }
+    /// The chat's last step that isn't completed; `None` when there is nothing to resume.
+    fn get_last_incomplete_step(&self, chat_id: &str) -> Result<Option<Step>>;
 
-    /// As [`crate::chats::Chats::get_steps_by_stack_id`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_steps_by_stack_id(&self, stack_id: &str) -> Result<Vec<Step>> {
-        block_on(self.inner.get_steps_by_stack_id(stack_id))
-    }
+    /// The steps of a node of the call stack, in their order.
+    fn get_steps_by_stack_id(&self, stack_id: &str) -> Result<Vec<Step>>;
 
-    /// As [`crate::chats::Chats::get_stack_path`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get_stack_path(&self, stack_id: &str) -> Result<Vec<String>> {
-        block_on(self.inner.get_stack_path(stack_id))
-    }
+    /// The nodes of the call stack from the root to this one.
+    fn get_stack_path(&self, stack_id: &str) -> Result<Vec<String>>;
 
-    /// As [`crate::chats::Chats::begin_request`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn begin_request(
+    /// Begins a request: the user's message is durable when it returns. The message may have any type.
+    fn begin_request(
         &self,
         chat_id: &str,
         new: NewRequest,
         message: ChatMessage,
-    ) -> Result<RequestBuffer> {
-        Ok(RequestBuffer {
-            inner: block_on(self.inner.begin_request(chat_id, new, message))?,
-        })
-    }
+    ) -> Result<RequestBuffer>;
 
-    /// As [`crate::chats::Chats::resume`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
-        block_on(self.inner.resume(chat_id))
-    }
+    /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't
+    /// completed, and that wasn't tried again with success. `None` when there is nothing to resume.
+    fn resume(&self, chat_id: &str) -> Result<Option<Resumption>>;
 
-    /// As [`crate::chats::Chats::resume_request`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>> {
-        block_on(self.inner.resume_request(request_id))
-    }
+    /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
+    /// completed, or was dismissed.
+    fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>>;
 
-    /// As [`crate::chats::Chats::dismiss`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
-        block_on(self.inner.dismiss(request_id))
-    }
+    /// Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep
+    /// their status, and say when it was dismissed.
+    fn dismiss(&self, request_id: &str) -> Result<Vec<Step>>;
 
-    /// As [`crate::chats::Chats::go_on`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer> {
-        Ok(RequestBuffer {
-            inner: block_on(self.inner.go_on(resumption))?,
-        })
-    }
+    /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
+    /// node of the interrupted step. Nothing is written at its entry.
+    fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer>;
 
-    /// As [`crate::chats::Chats::complete_resumed`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn complete_resumed(&self, resumption: &Resumption, output: &RawJson) -> Result<Vec<Step>> {
-        block_on(self.inner.complete_resumed(resumption, output))
-    }
+    /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
+    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none.
+    fn complete_resumed(&self, resumption: &Resumption, output: &RawJson) -> Result<Vec<Step>>;
 
-    /// As [`crate::chats::Chats::complete_delegate`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn complete_delegate(
-        &self,
-        chat_id: &str,
-        stack_id: &str,
-        output: &RawJson,
-    ) -> Result<Step> {
-        block_on(self.inner.complete_delegate(chat_id, stack_id, output))
-    }
+    /// Tells that the assistant of a node has returned with an output: the delegate step that waits for it is
+    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it
+    /// returns.
+    fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step>;
 
-    /// As [`crate::chats::Chats::import_agent_chat`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_chat(&self, lines: &str) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_chat(lines))
-    }
+    /// Imports the old table `agent_chat`, one JSON object a line. A chat that is there already is left as it is,
+    /// so that an import can be repeated; a line that can't be read is reported, and the others go on.
+    fn import_agent_chat(&self, lines: &str) -> Result<ImportReport>;
 
-    /// As [`crate::chats::Chats::import_agent_chat_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_chat_with(
+    /// [`import_agent_chat`](Self::import_agent_chat) with options.
+    fn import_agent_chat_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport>;
+
+    /// Imports the old table `agent_history`, one JSON object a line: `role` stays, `content` becomes the props of
+    /// a text message, `id` its id, and columns that a message doesn't have are kept with it.
+    fn import_agent_history(&self, lines: &str) -> Result<ImportReport>;
+
+    /// [`import_agent_history`](Self::import_agent_history) with options.
+    fn import_agent_history_with(
         &self,
         lines: &str,
         options: ImportOptions,
-    ) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_chat_with(lines, options))
-    }
+    ) -> Result<ImportReport>;
 
-    /// As [`crate::chats::Chats::import_agent_history`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_history(&self, lines: &str) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_history(lines))
-    }
+    /// Imports the table `agent_message`, one JSON object a line with the columns of a [`ChatMessage`]: ids,
+    /// sequences and times stay, the row's own `id` is kept as `old_id`, and columns that aren't known are kept.
+    fn import_agent_message(&self, lines: &str) -> Result<ImportReport>;
 
-    /// As [`crate::chats::Chats::import_agent_history_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_history_with(
+    /// [`import_agent_message`](Self::import_agent_message) with options.
+    fn import_agent_message_with(
         &self,
         lines: &str,
         options: ImportOptions,
-    ) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_history_with(lines, options))
-    }
+    ) -> Result<ImportReport>;
 
-    /// As [`crate::chats::Chats::import_agent_message`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_message(&self, lines: &str) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_message(lines))
-    }
+    /// Imports the table `agent_step`, one JSON object a line with the columns of a [`Step`]; else as
+    /// [`import_agent_message`](Self::import_agent_message).
+    fn import_agent_step(&self, lines: &str) -> Result<ImportReport>;
 
-    /// As [`crate::chats::Chats::import_agent_message_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_message_with(
-        &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_message_with(lines, options))
-    }
-
-    /// As [`crate::chats::Chats::import_agent_step`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_step(&self, lines: &str) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_step(lines))
-    }
-
-    /// As [`crate::chats::Chats::import_agent_step_with`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_agent_step_with(
-        &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport> {
-        block_on(self.inner.import_agent_step_with(lines, options))
-    }
+    /// [`import_agent_step`](Self::import_agent_step) with options.
+    fn import_agent_step_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport>;
 }
 
-impl RequestBuffer {
-    /// As [`crate::chats::RequestBuffer::send`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn send(&mut self, message: ChatMessage) -> Result<String> {
-        self.inner.send(message)
-    }
+waiting! {
+    RequestBuffer: crate::chats::RequestBuffer;
 
-    /// As [`crate::chats::RequestBuffer::finish`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn finish(&mut self, end: RequestEnd) -> Result<()> {
-        block_on(self.inner.finish(end))
-    }
+    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    now fn send(&mut self, message: ChatMessage) -> Result<String>;
+
+    /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
+    /// request ended, except that a delegate step that waits for one under way stays `running`.
+    fn finish(&mut self, end: RequestEnd) -> Result<()>;
 }
 
 impl Deref for RequestBuffer {

@@ -37,64 +37,9 @@ impl Context {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub fn new(repository: &Contexts, instance: InstanceId) -> Result<Self> {
-        Ok(Self {
-            inner: block_on(crate::contexts::Context::new(
-                repository.inner.clone(),
-                instance,
-            ))?,
-        })
-    }
-
-    /// The instance whose context this is.
-    pub fn instance_id(&self) -> InstanceId {
-        self.inner.instance_id()
-    }
-
-    /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all
-    /// or none of them. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role,
-    /// [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
-    pub fn append_message(&self, message: NewMessage) -> Result<AppendResult> {
-        block_on(self.inner.append_message(message))
-    }
-
-    /// [`append_message`](Self::append_message) with options.
-    ///
-    /// # Errors
-    /// As [`append_message`](Self::append_message); [`Conflict`](crate::ErrorKind::Conflict) when the context's
-    /// last sequence isn't the expected one.
-    pub fn append_message_with(
-        &self,
-        message: NewMessage,
-        options: &AppendOptions,
-    ) -> Result<AppendResult> {
-        block_on(self.inner.append_message_with(message, options))
-    }
-
-    /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are
-    /// read out of it, in OpenAI's form or Anthropic's. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't an object with a known role, or a tool call
-    /// in it can't be read; [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
-    pub fn append_raw_message(&self, json: RawJson) -> Result<AppendResult> {
-        block_on(self.inner.append_raw_message(json))
-    }
-
-    /// [`append_raw_message`](Self::append_raw_message) with options.
-    ///
-    /// # Errors
-    /// As [`append_raw_message`](Self::append_raw_message); [`Conflict`](crate::ErrorKind::Conflict) when the
-    /// context's last sequence isn't the expected one.
-    pub fn append_raw_message_with(
-        &self,
-        json: RawJson,
-        options: &AppendOptions,
-    ) -> Result<AppendResult> {
-        block_on(self.inner.append_raw_message_with(json, options))
+    pub fn new(contexts: &Contexts, instance: InstanceId) -> Result<Self> {
+        let contexts = contexts.inner.clone();
+        block_on(crate::contexts::Context::new(contexts, instance)).map(Into::into)
     }
 
     /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own
@@ -109,67 +54,56 @@ impl Context {
     ) -> Result<AppendResult> {
         block_on(self.inner.append_raw_messages(messages, options))
     }
+}
+
+waiting! {
+    Context: crate::contexts::Context;
+
+    /// The instance whose context this is.
+    now fn instance_id(&self) -> InstanceId;
+
+    /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all or none
+    /// of them. Durable when it returns.
+    fn append_message(&self, message: NewMessage) -> Result<AppendResult>;
+
+    /// [`append_message`](Self::append_message) with options.
+    fn append_message_with(
+        &self,
+        message: NewMessage,
+        options: &AppendOptions,
+    ) -> Result<AppendResult>;
+
+    /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are read
+    /// out of it, in OpenAI's form or Anthropic's. Durable when it returns.
+    fn append_raw_message(&self, json: RawJson) -> Result<AppendResult>;
+
+    /// [`append_raw_message`](Self::append_raw_message) with options.
+    fn append_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<AppendResult>;
 
     /// The messages of the context: exactly what was sent to the model, in order, byte for byte.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get_messages(&self) -> Result<Vec<Message>> {
-        block_on(self.inner.get_messages())
-    }
+    fn get_messages(&self) -> Result<Vec<Message>>;
 
     /// The messages from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn replay_from_sequence(&self, sequence: u64) -> Result<Vec<Message>> {
-        block_on(self.inner.replay_from_sequence(sequence))
-    }
+    fn replay_from_sequence(&self, sequence: u64) -> Result<Vec<Message>>;
 
     /// The last sequence of the context, 0 when it is empty.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get_last_sequence(&self) -> Result<u64> {
-        block_on(self.inner.get_last_sequence())
-    }
+    fn get_last_sequence(&self) -> Result<u64>;
 
-    /// Copies the context, up to a sequence, to another instance whose context is empty; says how many events
-    /// that were.
-    ///
-    /// # Errors
-    /// As [`Contexts::copy_events`].
-    pub fn copy_to_new_instance(
-        &self,
-        target: InstanceId,
-        up_to_sequence: Option<u64>,
-    ) -> Result<u64> {
-        block_on(self.inner.copy_to_new_instance(target, up_to_sequence))
-    }
+    /// Copies the context, up to a sequence, to another instance whose context is empty; says how many events that
+    /// were.
+    fn copy_to_new_instance(&self, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64>;
 
     /// Deletes the events after a sequence, and says how many they were.
-    ///
-    /// # Errors
-    /// As [`Contexts::delete_events_after`].
-    pub fn truncate_after_sequence(&self, sequence: u64) -> Result<u64> {
-        block_on(self.inner.truncate_after_sequence(sequence))
-    }
+    fn truncate_after_sequence(&self, sequence: u64) -> Result<u64>;
 
     /// The tool calls without a result, in the order they were made: the process died between the two.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn dangling_tool_calls(&self) -> Result<Vec<DanglingToolCall>> {
-        block_on(self.inner.dangling_tool_calls())
-    }
+    fn dangling_tool_calls(&self) -> Result<Vec<DanglingToolCall>>;
 
-    /// Appends an error result for every tool call without one, so that no provider refuses the context; says
-    /// which calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
-    ///
-    /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and
-    /// appending.
-    pub fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>> {
-        block_on(self.inner.close_dangling_tool_calls(reason))
-    }
+    /// Appends an error result for every tool call without one, so that no provider refuses the context; says which
+    /// calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
+    fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>>;
 }

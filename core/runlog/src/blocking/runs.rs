@@ -1,6 +1,5 @@
 //! [`Runs`] and [`RunRecorder`]: [`crate::runs::Runs`] and [`crate::runs::RunRecorder`] for callers that wait.
 
-use pollster::block_on;
 use runlog_model::{
     DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunId, RunMessage, RunSummary,
     ToolCall,
@@ -42,117 +41,53 @@ pub struct Runs {
     inner: crate::runs::Runs,
 }
 
-impl Runs {
-    pub(crate) fn new(inner: crate::runs::Runs) -> Self {
-        Self { inner }
-    }
+waiting! {
+    Runs: crate::runs::Runs;
 
     /// Starts a run, and what it is to be started in, as one batch. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::start`].
-    pub fn start(&self, new: NewRun) -> Result<RunRecorder> {
-        block_on(self.inner.start(new)).map(RunRecorder::new)
-    }
+    fn start(&self, new: NewRun) -> Result<RunRecorder>;
 
-    /// Writes on with a run, from where it is.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::recorder`].
-    pub fn recorder(&self, id: RunId) -> Result<RunRecorder> {
-        block_on(self.inner.recorder(id)).map(RunRecorder::new)
-    }
+    /// Writes on with a run, from where it is. It may have ended: the run is then told, and writes are refused.
+    fn recorder(&self, id: RunId) -> Result<RunRecorder>;
 
-    /// Resumes a paused run, as one batch. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::resume`].
-    pub fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
-        let resumed = block_on(self.inner.resume(id, options))?;
-        Ok(ResumedRun {
-            recorder: RunRecorder::new(resumed.recorder),
-            run: resumed.run,
-            messages: resumed.messages,
-            dangling: resumed.dangling,
-        })
-    }
+    /// Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells the
+    /// agent to continue, and a new run goes on in the same context, counting steps from where the old one was,
+    /// with a fresh budget.
+    fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun>;
 
-    /// The run, where it can be resumed; nothing is written.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::resumable`].
-    pub fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run> {
-        block_on(self.inner.resumable(id, max_total_steps))
-    }
+    /// The run, where it can be resumed: it is paused, no other goes on from it, and fewer than `max_total_steps`
+    /// are taken. [`resume`](Self::resume) checks the same; this is for whoever has to prepare something first.
+    fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run>;
 
-    /// Pauses the runs that are `running` though nobody in this process records them, and says which they were.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::recover`].
-    pub fn recover(&self) -> Result<Vec<RunId>> {
-        block_on(self.inner.recover())
-    }
+    /// Pauses the runs that are `running` though nobody in this process records them, with the reason
+    /// [`ORPHANED`](crate::runs::pause_reason::ORPHANED), and says which they were. What they recorded stays.
+    fn recover(&self) -> Result<Vec<RunId>>;
 
     /// One page of runs, newest first. It costs the page, however many runs there are.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::list`].
-    pub fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>> {
-        block_on(self.inner.list(options))
-    }
+    fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>>;
 
     /// The runs that a run spawned, newest first, in pages.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::children`].
-    pub fn children(
+    fn children(
         &self,
         parent: RunId,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Paged<RunSummary>> {
-        block_on(self.inner.children(parent, limit, cursor))
-    }
+    ) -> Result<Paged<RunSummary>>;
 
     /// The whole of a run, `None` when there is none of that id.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get(&self, id: RunId) -> Result<Option<Run>> {
-        block_on(self.inner.get(id))
-    }
+    fn get(&self, id: RunId) -> Result<Option<Run>>;
 
-    /// One page of a run's messages, in the order of its steps.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::messages`].
-    pub fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>> {
-        block_on(self.inner.messages(id, options))
-    }
+    /// One page of a run's messages, in the order they were recorded, which is that of its steps.
+    fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>>;
 
     /// One message of a run, by its id.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::message`].
-    pub fn message(&self, id: RunId, message_id: u64) -> Result<Option<RunMessage>> {
-        block_on(self.inner.message(id, message_id))
-    }
+    fn message(&self, id: RunId, message_id: u64) -> Result<Option<RunMessage>>;
 
-    /// One page of a run's tool calls, in the order of its steps.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::tool_calls`].
-    pub fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>> {
-        block_on(self.inner.tool_calls(id, options))
-    }
+    /// One page of a run's tool calls, in the order they were made, which is that of its steps.
+    fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>>;
 
     /// One tool call of a run, by its id, with its whole input and output.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::tool_call`].
-    pub fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>> {
-        block_on(self.inner.tool_call(id, call_id))
-    }
+    fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>>;
 }
 
 /// A run that goes on from a paused one.
@@ -166,6 +101,17 @@ pub struct ResumedRun {
     pub messages: Vec<Message>,
     /// The tool calls that had no result.
     pub dangling: Vec<DanglingToolCall>,
+}
+
+impl From<crate::runs::ResumedRun> for ResumedRun {
+    fn from(resumed: crate::runs::ResumedRun) -> Self {
+        Self {
+            recorder: resumed.recorder.into(),
+            run: resumed.run,
+            messages: resumed.messages,
+            dangling: resumed.dangling,
+        }
+    }
 }
 
 /// Writes one run while it happens. [`crate::runs::RunRecorder`] is the same for callers that await.
@@ -192,115 +138,56 @@ pub struct RunRecorder {
     inner: crate::runs::RunRecorder,
 }
 
-impl RunRecorder {
-    fn new(inner: crate::runs::RunRecorder) -> Self {
-        Self { inner }
-    }
+waiting! {
+    RunRecorder: crate::runs::RunRecorder;
 
     /// The id of the run.
-    pub fn id(&self) -> RunId {
-        self.inner.id()
-    }
+    now fn id(&self) -> RunId;
 
     /// The run as far as this recorder knows.
-    pub fn run(&self) -> Run {
-        self.inner.run()
-    }
+    now fn run(&self) -> Run;
 
-    /// Begins the next step, and says its number, counted over all resumes.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::next_step`].
-    pub fn next_step(&self) -> Result<u32> {
-        block_on(self.inner.next_step())
-    }
+    /// Begins the next step, and says its number, counted over all resumes. It is written with the first message
+    /// recorded in it.
+    fn next_step(&self) -> Result<u32>;
 
-    /// Records a message given in parts, with the tool calls it asks for. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_message`].
-    pub fn record_message(&self, message: NewMessage) -> Result<Recorded> {
-        block_on(self.inner.record_message(message))
-    }
+    /// Records a message given in parts, with the tool calls it asks for and the step it begins, as one batch.
+    /// Durable when it returns.
+    fn record_message(&self, message: NewMessage) -> Result<Recorded>;
 
-    /// Records a message in the provider's own JSON, kept byte for byte. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_message`].
-    pub fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
-        block_on(self.inner.record_raw_message(json))
-    }
+    /// Records a message in the provider's own JSON, kept byte for byte; else as
+    /// [`record_message`](Self::record_message).
+    fn record_raw_message(&self, json: RawJson) -> Result<Recorded>;
 
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_raw_message_with`].
-    pub fn record_raw_message_with(
-        &self,
-        json: RawJson,
-        options: &AppendOptions,
-    ) -> Result<Recorded> {
-        block_on(self.inner.record_raw_message_with(json, options))
-    }
+    fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded>;
 
-    /// Records what a tool gave for a call that was recorded before. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_tool_result`].
-    pub fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        block_on(self.inner.record_tool_result(outcome))
-    }
+    /// Records what a tool gave for a call that was recorded before, as a message in the provider's form. Durable
+    /// when it returns.
+    fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded>;
 
-    /// Records the assistant message that asked for tool calls together with what the tools gave, as one batch.
-    /// Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_tool_call`].
-    pub fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
-        block_on(self.inner.record_tool_call(message, outcomes))
-    }
+    /// Records the assistant message that asked for tool calls together with what the tools gave: message, calls,
+    /// results and the step as one batch, and one flush. Durable when it returns.
+    fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded>;
 
-    /// Records entries in their order and the steps that they begin, as one batch. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::record_entries`].
-    pub fn record_entries(
+    /// Records entries in their order and the steps that they begin, as one batch: all of it or nothing. Says for
+    /// each where it is.
+    fn record_entries(
         &self,
         entries: &[RunEntry],
         idempotency_key: Option<&str>,
-    ) -> Result<Vec<Recorded>> {
-        block_on(self.inner.record_entries(entries, idempotency_key))
-    }
+    ) -> Result<Vec<Recorded>>;
 
     /// Pauses the run: it can be resumed. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::pause`].
-    pub fn pause(&self, reason: &str) -> Result<Run> {
-        block_on(self.inner.pause(reason))
-    }
+    fn pause(&self, reason: &str) -> Result<Run>;
 
     /// Ends the run well, with what came of it. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::complete`].
-    pub fn complete(&self, summary: Option<&str>) -> Result<Run> {
-        block_on(self.inner.complete(summary))
-    }
+    fn complete(&self, summary: Option<&str>) -> Result<Run>;
 
     /// Ends the run with an error. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::fail`].
-    pub fn fail(&self, error_message: &str) -> Result<Run> {
-        block_on(self.inner.fail(error_message))
-    }
+    fn fail(&self, error_message: &str) -> Result<Run>;
 
-    /// Ends the run because nobody wants it any more; a paused one too. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`crate::runs::RunRecorder::cancel`].
-    pub fn cancel(&self, summary: Option<&str>) -> Result<Run> {
-        block_on(self.inner.cancel(summary))
-    }
+    /// Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on
+    /// from it. Durable when it returns.
+    fn cancel(&self, summary: Option<&str>) -> Result<Run>;
 }

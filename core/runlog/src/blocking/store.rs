@@ -1,15 +1,18 @@
 //! [`Store`]: [`crate::Store`] for callers that wait.
 
+#[cfg(not(target_family = "wasm"))]
+use std::path::Path;
 use std::sync::Arc;
 
-use pollster::block_on;
 use runlog_engine::{Embedded, Wait, storage::Storage};
+#[cfg(not(target_family = "wasm"))]
+use runlog_log::{Backup, BackupOptions};
 use runlog_model::{
     AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage,
 };
 use uuid::Uuid;
 
-use super::{Agents, Context, Contexts, Runs};
+use super::{Agents, Chats, Context, Contexts, Flows, Runs};
 use crate::{
     Result, StoreOptions,
     backend::Backend,
@@ -49,7 +52,7 @@ impl Store {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(&Embedded::in_memory(host, Wait::Block))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Block)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered.
@@ -76,7 +79,7 @@ impl Store {
     /// # }
     /// ```
     #[cfg(not(target_family = "wasm"))]
-    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, StoreOptions::default())
     }
 
@@ -85,7 +88,7 @@ impl Store {
     /// # Errors
     /// As [`crate::Store::open`].
     #[cfg(not(target_family = "wasm"))]
-    pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
+    pub fn open_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
         let mode = options.mode;
         Ok(Self {
             inner: crate::Store::opened(Embedded::open(path, options, Wait::Block)?, mode)?,
@@ -97,7 +100,7 @@ impl Store {
     /// # Errors
     /// As [`crate::Store::open_read_only`].
     #[cfg(not(target_family = "wasm"))]
-    pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, StoreOptions::default().read_only())
     }
 
@@ -112,23 +115,9 @@ impl Store {
         })
     }
 
-    /// A store on this backend, whose calls are waited for.
+    /// A store on this backend. The calling thread waits itself where the backend can do that.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            inner: crate::Store::with_backend(backend),
-        }
-    }
-
-    /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
-    pub fn with_embedded(embedded: &Embedded) -> Self {
-        Self {
-            inner: crate::Store::with_embedded(embedded.with_wait(Wait::Block)),
-        }
-    }
-
-    /// The engine in this process, for what only it has. `None` on another backend.
-    pub fn embedded(&self) -> Option<&Embedded> {
-        self.inner.embedded()
+        crate::Store::with_backend(backend).to_blocking()
     }
 
     /// The store that does the work, which blocks the thread that polls it.
@@ -140,228 +129,130 @@ impl Store {
     pub fn to_async(&self) -> crate::Store {
         self.inner.waiting(Wait::Await)
     }
+}
 
-    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
-    /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
-    ///
-    /// # Errors
-    /// Those of the file system; what was acknowledged is safe all the same.
-    pub fn close(&self) -> Result<()> {
-        block_on(self.inner.close())
-    }
+waiting! {
+    Store: crate::Store;
+
+    /// All contexts of the store, by instance id.
+    now fn contexts(&self) -> Contexts;
+
+    /// The definitions of the agents of each project.
+    now fn agents(&self) -> Agents;
+
+    /// All runs of the store.
+    now fn runs(&self) -> Runs;
+
+    /// The flows of this store.
+    now fn flows(&self) -> Flows;
+
+    /// The chats of this store: its sessions as their users see them.
+    now fn chats(&self) -> Chats;
+
+    /// The context of one agent instance.
+    fn context(&self, instance: InstanceId) -> Result<Context>;
 
     /// Where the log is kept.
-    pub fn backend(&self) -> &Arc<dyn Backend> {
-        self.inner.backend()
-    }
+    now fn backend(&self) -> &Arc<dyn Backend>;
+
+    /// The runs that opening the store has paused.
+    now fn recovered_runs(&self) -> &[RunId];
+
+    /// Copies the store to another folder while it is used: all that is acknowledged when it begins. The folder is a
+    /// store: open it, or copy it back to restore it. What an earlier backup to the folder has is kept.
+    ///
+    /// ```
+    /// use runlog::{NewSession, blocking::Store};
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let store = Store::open(folder.path().join("store"))?;
+    /// store.create_session(NewSession::titled("trip"))?;
+    /// store.backup(folder.path().join("backup"))?;
+    /// let restored = Store::open_read_only(folder.path().join("backup"))?;
+    /// assert_eq!(restored.list_sessions(&Default::default())?.sessions.len(), 1);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    #[cfg(not(target_family = "wasm"))]
+    now fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup>;
+
+    /// [`backup`](Self::backup) with options.
+    #[cfg(not(target_family = "wasm"))]
+    now fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup>;
+
+    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the store
+    /// are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
+    fn close(&self) -> Result<()>;
 
     /// Makes a session. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when its name or id is taken,
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that
-    /// is refused.
-    pub fn create_session(&self, new: NewSession) -> Result<Session> {
-        block_on(self.inner.create_session(new))
-    }
+    fn create_session(&self, new: NewSession) -> Result<Session>;
 
     /// The session with this id; `None` when there is none, or it was deleted.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get_session(&self, id: SessionId) -> Result<Option<Session>> {
-        block_on(self.inner.get_session(id))
-    }
+    fn get_session(&self, id: SessionId) -> Result<Option<Session>>;
 
     /// The session with this id, this external name, or an id that begins so.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when none fits, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the
-    /// beginning of an id fits several.
-    pub fn find_session(&self, text: &str) -> Result<Session> {
-        block_on(self.inner.find_session(text))
-    }
+    fn find_session(&self, text: &str) -> Result<Session>;
 
     /// One page of sessions, newest first. Pages stay right while sessions are made.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
-    /// reading the store.
-    pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
-        block_on(self.inner.list_sessions(options))
-    }
+    fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage>;
 
     /// Changes a session's title, status or metadata. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
-    pub fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
-        block_on(self.inner.update_session(id, changes))
-    }
+    fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session>;
 
     /// Puts a session away: it is listed as archived, and can still be read and written.
-    ///
-    /// # Errors
-    /// As [`update_session`](Self::update_session).
-    pub fn archive_session(&self, id: SessionId) -> Result<Session> {
-        block_on(self.inner.archive_session(id))
-    }
+    fn archive_session(&self, id: SessionId) -> Result<Session>;
 
     /// Takes an archived session back into use.
-    ///
-    /// # Errors
-    /// As [`update_session`](Self::update_session).
-    pub fn unarchive_session(&self, id: SessionId) -> Result<Session> {
-        block_on(self.inner.unarchive_session(id))
-    }
+    fn unarchive_session(&self, id: SessionId) -> Result<Session>;
 
     /// Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be
     /// appended to its contexts; its events stay in the log, for the copies that share them too.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
-    pub fn delete_session(&self, id: SessionId) -> Result<()> {
-        block_on(self.inner.delete_session(id))
-    }
+    fn delete_session(&self, id: SessionId) -> Result<()>;
 
     /// Makes an agent instance in a session, with an empty context. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session or parent,
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the parent is in another session, or the name is empty.
-    pub fn create_instance(
+    fn create_instance(
         &self,
         session_id: SessionId,
         agent_name: &str,
         parent: Option<InstanceId>,
-    ) -> Result<AgentInstance> {
-        block_on(self.inner.create_instance(session_id, agent_name, parent))
-    }
+    ) -> Result<AgentInstance>;
 
     /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
-    ///
-    /// # Errors
-    /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the id
-    /// is taken.
-    pub fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
-        block_on(self.inner.create_instance_with(new))
-    }
+    fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance>;
 
     /// The instance with this id, `None` when there is none.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
-        block_on(self.inner.get_instance(id))
-    }
+    fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>>;
 
     /// The instances of a session, in the order they were made.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
-    pub fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>> {
-        block_on(self.inner.instances(session))
-    }
+    fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>>;
 
     /// The first instance of a session that nobody spawned: the one a session is resumed with.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance yet.
-    pub fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
-        block_on(self.inner.root_instance(session))
-    }
+    fn root_instance(&self, session: SessionId) -> Result<AgentInstance>;
 
     /// Makes a session and its root instance together. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
-    pub fn start_session(
-        &self,
-        new: NewSession,
-        agent_name: &str,
-    ) -> Result<(Session, AgentInstance)> {
-        block_on(self.inner.start_session(new, agent_name))
-    }
+    fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)>;
 
-    /// Copies a session with its contexts and its chat. As [`crate::Store::copy_session`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
-        block_on(self.inner.copy_session(source, options))
-    }
+    /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it
+    /// was imported, and of what it has as a chat, all of it or nothing.
+    fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession>;
 
-    /// Deletes the events of a session's root instance after a sequence, and says how many they were: the
-    /// session then goes on from there. The contexts of other instances stay. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
-    pub fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
-        block_on(self.inner.truncate_session(session, after_sequence))
-    }
+    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they
+    /// were imported, and says how many they were: the session then goes on from there.
+    fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64>;
 
-    /// Writes a batch of entries, with the session and the instances that it makes. As
-    /// [`crate::Store::write_entries`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn write_entries(&self, batch: &EntryBatch) -> Result<()> {
-        block_on(self.inner.write_entries(batch))
-    }
+    /// Writes a batch of entries, with the session and the instances that it makes: all of it or nothing. Durable
+    /// when it returns.
+    fn write_entries(&self, batch: &EntryBatch) -> Result<()>;
 
-    /// How far an import of this session has come that took more than one batch. As [`crate::Store::import_mark`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>> {
-        block_on(self.inner.import_mark(session))
-    }
+    /// How far an import of this session has come that took more than one batch; `None` where one was enough, or
+    /// the session wasn't imported.
+    fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>>;
 
-    /// Whether a new session or instance may have this id. As [`crate::Store::is_id_free`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn is_id_free(&self, id: Uuid) -> Result<bool> {
-        block_on(self.inner.is_id_free(id))
-    }
+    /// Whether a new session or instance may have this id: nothing has it, or had it before it was deleted.
+    fn is_id_free(&self, id: Uuid) -> Result<bool>;
 
-    /// All contexts of the store, by instance id.
-    pub fn contexts(&self) -> Contexts {
-        Contexts::new(self.inner.contexts())
-    }
-
-    /// The definitions of the agents of each project.
-    pub fn agents(&self) -> Agents {
-        Agents::new(self.inner.agents())
-    }
-
-    /// All runs of the store.
-    pub fn runs(&self) -> Runs {
-        Runs::new(self.inner.runs())
-    }
-
-    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
-    /// has done it.
-    ///
-    /// # Errors
-    /// As [`crate::runs::Runs::recover`](crate::runs::Runs::recover).
-    pub fn recover_runs(&self) -> Result<Vec<RunId>> {
-        block_on(self.inner.recover_runs())
-    }
-
-    /// The runs that opening the store has paused. As [`crate::Store::recovered_runs`].
-    pub fn recovered_runs(&self) -> &[RunId] {
-        self.inner.recovered_runs()
-    }
-
-    /// The context of one agent instance.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub fn context(&self, instance: InstanceId) -> Result<Context> {
-        Context::new(&self.contexts(), instance)
-    }
+    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has
+    /// done it.
+    fn recover_runs(&self) -> Result<Vec<RunId>>;
 }
 
 impl crate::Store {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched};
+use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched, kinds};
 
 use crate::{Error, Result, Store};
 
@@ -124,7 +124,7 @@ impl Store {
     async fn catch_up(&self, stream: StreamId, fold: &mut ChatFold, last: u64) -> Result<()> {
         let mut next = Some(Sequence(fold.last_sequence()).next());
         while let Some(first) = next {
-            let kinds = ChatEvent::KINDS.map(Kind).collect();
+            let kinds = kinds::CHAT_EVENTS.map(Kind).collect();
             let options = ReadOptions {
                 first,
                 last: Sequence(last),

@@ -1,7 +1,7 @@
 //! What a copy of a session takes of its chat: messages and steps, up to where the session is copied.
 
-use runlog_log::{Direction, Expected, Kind, NewRecord, Op, ReadOptions, Record, Sequence};
-use runlog_model::{ChatEvent, ChatRole, EncodedChatEvent, SessionId, Timestamp};
+use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
+use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId, Timestamp};
 
 use super::cache::stream_of;
 use crate::{Result, Store};
@@ -24,7 +24,7 @@ pub(crate) struct CopiedChat {
     copy: SessionId,
     at: Sequence,
     /// Tells the fold of the copy that what comes before is another chat's.
-    mark: EncodedChatEvent,
+    mark: EncodedEvent,
     /// When the last message was saved that is copied.
     pub(crate) last_message_at: Option<Timestamp>,
 }
@@ -145,16 +145,6 @@ impl CopiedChat {
     /// What makes the copy.
     pub(crate) fn ops(&self) -> [Op<'_>; 2] {
         let (parent, child) = (stream_of(self.source), stream_of(self.copy));
-        let EncodedChatEvent {
-            kind,
-            meta,
-            payload,
-        } = &self.mark;
-        let records = vec![NewRecord {
-            kind: Kind(*kind),
-            meta,
-            payload,
-        }];
         [
             Op::Fork {
                 parent,
@@ -165,7 +155,7 @@ impl CopiedChat {
             Op::Append {
                 stream: child,
                 expected: Expected::Last(self.at),
-                records,
+                records: vec![self.mark.record()],
             },
         ]
     }

@@ -168,6 +168,7 @@ impl RequestDraft {
             ));
         }
         self.check_count()?;
+        message.id = None;
         message.chat_id.clone_from(&self.chat_id);
         message
             .request_id

@@ -266,10 +266,9 @@ impl Drop for RequestBuffer {
         };
         let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
         // Nobody is left to be told of an error.
-        let _ = match self.store.embedded() {
-            Some(embedded) => wait_for(&embedded.with_wait(Wait::Block), batch),
-            None => wait_for(&**self.store.backend(), batch),
-        };
+        let backend = self.store.backend();
+        let blocking = backend.waiting(Wait::Block);
+        let _ = wait_for(&**blocking.as_ref().unwrap_or(backend), batch);
     }
 }
 

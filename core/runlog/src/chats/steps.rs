@@ -169,6 +169,7 @@ impl Chats {
     pub(super) fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
         check_chat("step", &step.chat_id, chat)?;
         step.check_new()?;
+        step.id = None;
         if step.step_id.is_empty() {
             step.step_id = self.store.backend().new_id().to_string();
         }

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
+use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace,
-    ChatTouched, ChatUpdated, EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp,
-    Updates,
+    ChatTouched, ChatUpdated, EncodedEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
 };
 
 use super::cache::{IdOf, stream_of};
@@ -275,6 +274,7 @@ impl Chats {
     ) -> Result<ChatMessage> {
         check_chat("message", &message.chat_id, chat)?;
         message.check_new()?;
+        message.id = None;
         if message.message_id.is_empty() {
             message.message_id = self.store.backend().new_id().to_string();
         }
@@ -419,8 +419,8 @@ impl Chats {
 /// Events of a chat, encoded, with what the catalog learns of them.
 pub(super) struct Prepared {
     session: SessionId,
-    events: Vec<EncodedChatEvent>,
-    touch: Option<runlog_model::EncodedCatalogEvent>,
+    events: Vec<EncodedEvent>,
+    touch: Option<EncodedEvent>,
 }
 
 impl Prepared {
@@ -436,7 +436,7 @@ impl Prepared {
             .map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
         let touch = touched.transpose()?;
         let events = events
-            .into_iter()
+            .iter()
             .map(ChatEvent::encode)
             .collect::<Result<_>>()?;
         Ok(Self {
@@ -454,22 +454,14 @@ impl Prepared {
     }
 
     pub(super) fn ops(&self, expected: Expected) -> Vec<Op<'_>> {
-        let records = self.events.iter().map(|event| NewRecord {
-            kind: Kind(event.kind),
-            meta: &event.meta,
-            payload: &event.payload,
-        });
+        let records = self.events.iter().map(EncodedEvent::record);
         let mut ops = vec![Op::Append {
             stream: stream_of(self.session),
             expected,
             records: records.collect(),
         }];
         if let Some(touch) = &self.touch {
-            let records = vec![NewRecord {
-                kind: Kind(touch.kind),
-                meta: &touch.meta,
-                payload: &touch.payload,
-            }];
+            let records = vec![touch.record()];
             ops.push(Op::Append {
                 stream: CATALOG_STREAM,
                 expected: Expected::Any,

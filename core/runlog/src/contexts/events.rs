@@ -3,12 +3,12 @@
 use std::fmt;
 
 use runlog_log::{
-    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record,
-    Sequence, StreamId,
+    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, Position, ReadOptions,
+    Record, Sequence, StreamId,
 };
 use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
-    RawJson, SessionId, StoredEvent,
+    RawJson, SessionId,
 };
 use serde::Serialize;
 
@@ -158,16 +158,17 @@ impl Contexts {
             // It is written, whatever became of it since: a truncation, or a read that failed.
             _ => {
                 let meta = event.encode_meta()?;
-                let record = StoredEvent {
-                    position: appended.position,
-                    sequence: appended.first_sequence,
+                let record = Record {
+                    stream: stream_of(instance),
+                    position: Position(appended.position),
+                    sequence: Sequence(appended.first_sequence),
                     time_ms: self.store.backend().now_ms(),
-                    kind: kind.byte(),
+                    kind: Kind(kind.byte()),
                     redacted: false,
-                    meta: &meta,
+                    meta: meta.into(),
                     payload: event.content.into_bytes(),
                 };
-                Ok(ContextEvent::decode(instance, record)?)
+                Ok(ContextEvent::decode(instance, &record)?)
             }
         }
     }
@@ -281,7 +282,7 @@ impl Contexts {
             let page = self.read_page(instance, options).await?;
             (next, limit) = (page.next, 1_024);
             for record in page.records {
-                if let Some(found) = look(&decode(instance, record)?) {
+                if let Some(found) = look(&ContextEvent::decode(instance, &record)?) {
                     return Ok(Some(found));
                 }
             }
@@ -354,7 +355,7 @@ impl Contexts {
         page.records
             .into_iter()
             .next()
-            .map(|record| decode(instance, record))
+            .map(|record| ContextEvent::decode(instance, &record))
             .transpose()
     }
 
@@ -586,7 +587,7 @@ impl EventPages {
         }
         page.records
             .into_iter()
-            .map(|record| decode(self.instance, record))
+            .map(|record| ContextEvent::decode(self.instance, &record))
             .collect::<Result<_>>()
             .map(Some)
     }
@@ -602,19 +603,6 @@ impl EventPages {
 /// The stream that an instance's context is kept in.
 pub(crate) fn stream_of(instance: InstanceId) -> StreamId {
     StreamId(instance.as_uuid())
-}
-
-fn decode(instance: InstanceId, record: Record) -> Result<ContextEvent> {
-    let stored = StoredEvent {
-        position: record.position.0,
-        sequence: record.sequence.0,
-        time_ms: record.time_ms,
-        kind: record.kind.0,
-        redacted: record.redacted,
-        meta: &record.meta,
-        payload: record.payload.clone(),
-    };
-    ContextEvent::decode(instance, stored)
 }
 
 fn check_within(instance: InstanceId, sequence: Sequence, last: Sequence) -> Result<()> {

@@ -7,7 +7,7 @@ pub(crate) mod events;
 
 pub use runlog_model::{
     ContextEvent, ContextEventKind, DanglingToolCall, EventOptions, JsonText, Message, NewMessage,
-    NewToolCall, RawJson, Role, ToolResultMark, ToolStyle, read_json, read_value,
+    NewToolCall, RawJson, Role, ToolMark, ToolStyle, read_json, read_value,
 };
 
 pub use context::{Context, RawMessage};

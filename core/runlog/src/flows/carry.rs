@@ -1,7 +1,7 @@
 //! What becomes of the flow of a run: whether it goes on, and its way to the run that goes on from a paused one.
 
 use runlog_log::{Expected, Op, Sequence, StreamId};
-use runlog_model::{EncodedRunEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
+use runlog_model::{EncodedEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
 
 use super::{
     list::listing,
@@ -14,7 +14,7 @@ pub(crate) struct CarriedFlow {
     stream: StreamId,
     meta: Vec<u8>,
     payload: Vec<u8>,
-    listed: EncodedRunEvent,
+    listed: EncodedEvent,
 }
 
 impl CarriedFlow {

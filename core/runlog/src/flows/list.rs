@@ -1,16 +1,15 @@
 //! [`Flows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
 //! process has a handle of.
 
-use runlog_engine::Embedded;
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_log::{Expected, NewRecord, Op, StreamId};
+use runlog_log::{Expected, Op, StreamId};
 use runlog_model::{
-    EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
+    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
     RunStatus,
 };
 
@@ -21,7 +20,7 @@ use crate::{
         cursor::{Cursor, Kind},
         projection::{Folded, Projection, Streams},
     },
-    runs::{Paged, check_limit, run_record},
+    runs::{Paged, check_limit},
 };
 
 /// The stream of every store that says which flows there are, and their statuses.
@@ -146,7 +145,7 @@ impl Store {
         &self,
         run: RunId,
         status: &str,
-    ) -> Result<Option<EncodedRunEvent>> {
+    ) -> Result<Option<EncodedEvent>> {
         let listed = self
             .shared
             .flows
@@ -175,12 +174,11 @@ impl Store {
 }
 
 /// The step of a batch that tells the catalog of flows.
-pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
-    let records: Vec<NewRecord<'_>> = vec![run_record(event)];
+pub(crate) fn listing(event: &EncodedEvent) -> Op<'_> {
     Op::Append {
         stream: FLOWS_STREAM,
         expected: Expected::Any,
-        records,
+        records: vec![event.record()],
     }
 }
 
@@ -245,7 +243,7 @@ impl Flows {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
-            let is_known = !self.store.embedded().is_some_and(Embedded::is_read_only);
+            let is_known = !self.store.backend().is_read_only();
             let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
             is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
         };

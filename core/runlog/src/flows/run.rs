@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, fmt};
 
 use runlog_log::{
-    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId,
+    Appended, Batch, Durability, Expected, Kind, Op, ReadOptions, Sequence, StreamId,
 };
 use runlog_model::{
-    FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent,
+    EncodedEvent, FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
 };
 use serde::{Deserialize, Serialize};
 
@@ -299,17 +300,9 @@ impl FlowRun {
         groups: &[&[RuntimeEvent]],
         durability: Option<Durability>,
     ) -> Result<Vec<u64>> {
-        let events = || groups.iter().flat_map(|events| events.iter());
-        let metas: Vec<Vec<u8>> = events().map(RuntimeEvent::encode_meta).collect();
-        let records = events().zip(&metas).map(|(event, meta)| {
-            let kind = Kind(event.kind.byte());
-            NewRecord {
-                kind,
-                meta,
-                payload: event.json.as_bytes(),
-            }
-        });
-        let records: Vec<_> = records.collect();
+        let events = groups.iter().copied().flatten();
+        let events: Vec<EncodedEvent> = events.map(RuntimeEvent::encode).collect();
+        let records: Vec<_> = events.iter().map(EncodedEvent::record).collect();
         let count = records.len() as u64;
         let append = Op::Append {
             stream: stream_of(self.run),

@@ -3,16 +3,16 @@
 use std::collections::{HashSet, VecDeque};
 
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
+use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
-use super::{RunRecorder, Runs, index::RUNS_STREAM, load::stream_of, start::record};
+use super::{RunRecorder, Runs, index::RUNS_STREAM, load::stream_of};
 use crate::{ErrorKind, Result};
 
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
 pub(crate) struct BatchExtras<'a> {
     /// Records for the run's own stream.
-    pub(crate) run_events: &'a [EncodedRunEvent],
+    pub(crate) run_events: &'a [EncodedEvent],
     /// Whatever else.
     pub(crate) ops: &'a [Op<'a>],
     /// The durability that is waited for, where it isn't the store's.
@@ -25,9 +25,9 @@ pub(crate) struct PlannedChange {
     /// Where the run's stream stands.
     pub(crate) last_sequence: Sequence,
     /// The records of the run's stream.
-    pub(crate) own: Vec<EncodedRunEvent>,
+    pub(crate) own: Vec<EncodedEvent>,
     /// The record of the runs catalog.
-    pub(crate) listed: EncodedRunEvent,
+    pub(crate) listed: EncodedEvent,
 }
 
 /// A run that is to change its status.
@@ -38,7 +38,7 @@ pub(crate) struct NewStatus {
     pub(crate) error_message: Option<String>,
     pub(crate) pause_reason: Option<String>,
     /// What is written before it.
-    pub(crate) before: Vec<EncodedRunEvent>,
+    pub(crate) before: Vec<EncodedEvent>,
 }
 
 impl NewStatus {
@@ -74,12 +74,12 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
         .map(|change| Op::Append {
             stream: stream_of(change.id),
             expected: Expected::Last(change.last_sequence),
-            records: change.own.iter().map(record).collect(),
+            records: change.own.iter().map(EncodedEvent::record).collect(),
         })
         .collect();
     let records = changes
         .iter()
-        .map(|change| record(&change.listed))
+        .map(|change| change.listed.record())
         .collect();
     ops.push(Op::Append {
         stream: RUNS_STREAM,

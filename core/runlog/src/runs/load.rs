@@ -1,15 +1,11 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
 use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
+use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, kinds};
 
 use super::Runs;
 use crate::{Error, ErrorKind, Result};
 
-/// The kind byte of a run's creation.
-const CREATED: Kind = Kind(RUN_EVENT_KINDS[0]);
-/// The kind byte of a step's beginning.
-const STEP_STARTED: Kind = Kind(RUN_EVENT_KINDS[1]);
 /// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
 const LAST_EVENTS: u64 = 4;
 
@@ -41,7 +37,7 @@ impl Runs {
         let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
         let first = ReadOptions {
             last: Sequence::FIRST,
-            kinds: vec![CREATED],
+            kinds: vec![Kind(kinds::RUN_CREATED)],
             ..ReadOptions::default()
         };
         let page = backend.read(stream_of(id), first).await?;
@@ -81,14 +77,14 @@ impl Runs {
             let options = ReadOptions {
                 first: Sequence::FIRST.next(),
                 last,
-                kinds: RUN_EVENT_KINDS.map(Kind).to_vec(),
+                kinds: event_kinds(),
                 direction: Direction::Backward,
                 limit: LAST_EVENTS,
             };
             let page = self.store.backend().read(stream_of(id), options).await?;
             next = page.next;
             for record in page.records {
-                let is_step = record.kind == STEP_STARTED;
+                let is_step = record.kind.0 == kinds::RUN_STEP_STARTED;
                 events.push(record);
                 if is_step {
                     return Ok(events);
@@ -112,11 +108,10 @@ impl Runs {
             .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let mut next = Some(after.next());
         while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
             let options = ReadOptions {
                 first,
                 last: info.last_sequence,
-                kinds,
+                kinds: event_kinds(),
                 ..ReadOptions::default()
             };
             let page = backend.read(stream_of(id), options).await?;
@@ -132,7 +127,7 @@ impl Runs {
 
     /// The steps that a running run has begun, from the newest event that says so.
     pub(super) async fn steps_now(&self, id: RunId) -> Result<Option<u32>> {
-        let kinds = vec![STEP_STARTED];
+        let kinds = vec![Kind(kinds::RUN_STEP_STARTED)];
         let newest = ReadOptions {
             direction: Direction::Backward,
             kinds,
@@ -159,4 +154,9 @@ fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
         error.kind(),
         format!("event {sequence} of run {id}: {error}"),
     )
+}
+
+/// The kinds of a run's own events, which other records of its stream aren't.
+fn event_kinds() -> Vec<Kind> {
+    RunEvent::KINDS.iter().copied().map(Kind).collect()
 }

@@ -34,8 +34,8 @@ pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
 pub use runlog_model::{
     ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall, ToolCallStatus, pause_reason,
 };
+pub(crate) use start::context_records as stored_events;
 pub use start::{NewRun, RunPlace};
-pub(crate) use start::{context_records as stored_events, record as run_record};
 
 use crate::Store;
 

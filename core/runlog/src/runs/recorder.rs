@@ -13,8 +13,8 @@ use std::{
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold, RunId, RunStatus,
-    pause_reason, tool_calls_of,
+    EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold,
+    RunId, RunStatus, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ use super::{
     index::{ContextOrder, LiveGuard},
     load::stream_of,
     outcome::AnsweredCall,
-    start::{context_records, record},
+    start::context_records,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -405,7 +405,11 @@ impl RunRecorder {
             ops.push(Op::Append {
                 stream: stream_of(self.id()),
                 expected: Expected::Last(last),
-                records: step.iter().chain(extras.run_events).map(record).collect(),
+                records: step
+                    .iter()
+                    .chain(extras.run_events)
+                    .map(EncodedEvent::record)
+                    .collect(),
             });
             ops.extend(extras.ops.iter().cloned());
             let batch = Batch {

@@ -2,10 +2,10 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
+    EncodedEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
 };
 
-use super::{Runs, index::RUNS_STREAM, load::stream_of, start::record};
+use super::{Runs, index::RUNS_STREAM, load::stream_of};
 use crate::{ErrorKind, Result};
 
 /// How many runs are paused by one batch.
@@ -15,8 +15,8 @@ const RUNS_PER_BATCH: usize = 256;
 struct Orphan {
     id: RunId,
     last_sequence: Sequence,
-    own: EncodedRunEvent,
-    listed: EncodedRunEvent,
+    own: EncodedEvent,
+    listed: EncodedEvent,
 }
 
 impl Runs {
@@ -50,12 +50,12 @@ impl Runs {
                 .map(|orphan| Op::Append {
                     stream: stream_of(orphan.id),
                     expected: Expected::Last(orphan.last_sequence),
-                    records: vec![record(&orphan.own)],
+                    records: vec![orphan.own.record()],
                 })
                 .collect();
             let records = orphans
                 .iter()
-                .map(|orphan| record(&orphan.listed))
+                .map(|orphan| orphan.listed.record())
                 .collect();
             ops.push(Op::Append {
                 stream: RUNS_STREAM,

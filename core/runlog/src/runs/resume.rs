@@ -2,16 +2,16 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message,
-    MessageFold, NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus, error_results, max_steps,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
+    NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    error_results, max_steps,
 };
 
 use super::{
     RunRecorder, Runs, ToolOutcome,
     load::{LoadedRun, stream_of},
     outcome::AnsweredCall,
-    start::{context_records, creation, record},
+    start::{context_records, creation},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -157,7 +157,7 @@ pub(crate) struct ResumeExtras<'a> {
 pub(crate) struct ResumedBy<'a> {
     pub(crate) recorder: &'a RunRecorder,
     /// What its stream is told.
-    pub(crate) record: &'a EncodedRunEvent,
+    pub(crate) record: &'a EncodedEvent,
     /// The status it may have.
     pub(crate) allowed: &'a [RunStatus],
 }
@@ -282,7 +282,7 @@ impl Runs {
             Op::Append {
                 stream: stream_of(old.run.id),
                 expected: Expected::Last(old.last_sequence),
-                records: vec![record(&resumed)],
+                records: vec![resumed.record()],
             },
         ];
         ops.extend(creation(run, &own, &listed));
@@ -317,7 +317,7 @@ impl Runs {
             ops.push(Op::Append {
                 stream,
                 expected,
-                records: vec![record(event)],
+                records: vec![event.record()],
             });
         }
         self.store.backend().commit(Batch::new(ops)).await?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions,
+    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedEvent, EventOptions,
     InstanceId, NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
     Session, SessionId, max_steps,
 };
@@ -373,29 +373,21 @@ impl Runs {
 /// What makes a run's stream and lists it.
 pub(super) fn creation<'a>(
     run: &Run,
-    own: &'a EncodedRunEvent,
-    listed: &'a EncodedRunEvent,
+    own: &'a EncodedEvent,
+    listed: &'a EncodedEvent,
 ) -> Vec<Op<'a>> {
     vec![
         Op::Append {
             stream: stream_of(run.id),
             expected: Expected::Absent,
-            records: vec![record(own)],
+            records: vec![own.record()],
         },
         Op::Append {
             stream: RUNS_STREAM,
             expected: Expected::Any,
-            records: vec![record(listed)],
+            records: vec![listed.record()],
         },
     ]
-}
-
-pub(crate) fn record(event: &EncodedRunEvent) -> NewRecord<'_> {
-    NewRecord {
-        kind: Kind(event.kind),
-        meta: &event.meta,
-        payload: &event.payload,
-    }
 }
 
 pub(crate) fn context_records<'a>(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
-use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
+use runlog_log::{Batch, Expected, Op, Sequence, StreamId};
+use runlog_model::{Catalog, CatalogEvent, EncodedEvent};
 
 use crate::{
     Result,
@@ -107,7 +107,7 @@ impl CatalogReader {
             let mut ops = vec![Op::Append {
                 stream: CATALOG_STREAM,
                 expected,
-                records: records(&encoded),
+                records: encoded.iter().map(EncodedEvent::record).collect(),
             }];
             ops.extend(change.ops);
             match self.backend.commit(Batch::new(ops)).await {
@@ -118,17 +118,5 @@ impl CatalogReader {
                 Err(error) => attempts.again(error).await?,
             }
         }
-    }
-}
-
-fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
-    events.iter().map(catalog_record).collect()
-}
-
-pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
-    NewRecord {
-        kind: Kind(event.kind),
-        meta: &event.meta,
-        payload: &event.payload,
     }
 }

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 
+use runlog_model::json::slices::{fields, for_each_element, span, string};
+
 use super::{
-    detect,
-    json::{fields, for_each_element, share, span, string},
-    message,
+    detect, message,
     reader::{Head, Output, Reader, entry, json_text},
     template, time,
     values::{Format, Item},
@@ -85,7 +85,7 @@ impl ChatReader {
         let mut agents: Vec<(String, usize)> = Vec::new();
         let mut places = Places::new(line, text);
         for part in parts {
-            let raw = share(value, part);
+            let raw = value.slice_ref(part.as_bytes());
             let (part_line, column) = places.of(span(text, part).start);
             let agent = self.agent_of(part);
             let instance = instance_of(session, agent, &mut agents, out);
@@ -118,7 +118,7 @@ impl ChatReader {
         let mut places = Places::new(line, text);
         for run in runs {
             let (line, _) = places.of(span(text, run).start);
-            let value = share(value, run);
+            let value = value.slice_ref(run.as_bytes());
             match messages_of(run).filter(|_| run.starts_with('{')) {
                 Some(messages) => self.run(line, &value, run, messages, out),
                 None => self.single(line, &value, run, out),
@@ -146,7 +146,7 @@ impl ChatReader {
             Ok([None, Some(part)]) if part.starts_with('{') => part,
             _ => text,
         };
-        let raw = share(value, part);
+        let raw = value.slice_ref(part.as_bytes());
         let (line, column) = Places::new(line, text).of(span(text, part).start);
         let time_ms = time_of(part).or_else(|| time_of(text));
         let message = accept(message::read(&raw, time_ms), line, column, out);

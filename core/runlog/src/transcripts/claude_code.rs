@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use runlog_model::ContextEventKind;
 
+use runlog_model::json::slices::{fields, for_each_element, kind_of, span, string};
+
 use super::{
     chat::accept,
-    json::{fields, for_each_element, kind_of, share, span, string},
     message::{self, Message, shorten},
     reader::{Head, Output, Reader, entry, json_text},
     template, time,
@@ -139,7 +140,7 @@ impl ClaudeReader {
             }
             return self.keep(place, line, value, time_ms, out);
         };
-        let raw = share(value, part);
+        let raw = value.slice_ref(part.as_bytes());
         let read = message::read(&raw, time_ms);
         let column = span(text, part).start as u64 + 1;
         let Some(message) = accept(read, line, column, out) else {

@@ -1,9 +1,8 @@
 //! Which [`Format`] a source has.
 
-use super::{
-    json::{fields, for_each_element, string},
-    values::Format,
-};
+use runlog_model::json::slices::{fields, for_each_element, string};
+
+use super::values::Format;
 use crate::{Error, ErrorKind, Result};
 
 /// The most lines that are looked at to tell a format.

@@ -1,12 +1,12 @@
 //! What one message becomes in a context: its event, and those of the tool calls it makes.
 
 use bytes::Bytes;
-use runlog_model::{ContextEventKind, EventOptions, NewContextEvent, RawJson};
-
-use super::{
-    json::{fields, for_each_element, kind_of, string},
-    python_literal,
+use runlog_model::{
+    ContextEventKind, EventOptions, NewContextEvent, RawJson,
+    json::slices::{fields, for_each_element, kind_of, string},
 };
+
+use super::python_literal;
 
 /// A message, read.
 #[derive(Debug)]

@@ -19,7 +19,6 @@
 mod chat;
 mod claude_code;
 mod detect;
-mod json;
 pub mod keep;
 mod message;
 mod parser;
@@ -34,7 +33,7 @@ mod write;
 
 pub use detect::detect;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
-pub use runlog_model::{NewContextEvent, StoredEvent};
+pub use runlog_model::NewContextEvent;
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
 pub use write::ImportMark;
 pub(crate) use write::marks_of as marks_stream;

@@ -5,11 +5,9 @@
 
 use runlog_model::RawJson;
 
-use super::{
-    chat::messages_of,
-    json::{fields, for_each_element, span},
-    template,
-};
+use runlog_model::json::slices::{fields, for_each_element, span};
+
+use super::{chat::messages_of, template};
 
 /// A run whose messages are in one value: OpenAI-style, or SWE-agent's. Without its own
 /// [wrapper](super::Session::wrapper) it is `{"messages": […]}`.

@@ -21,13 +21,13 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, InstanceId, NewContextEvent, RawJson, RunId,
-    ToolResultMark,
-    codec::{EventMeta, ToolMark},
+    ToolMark,
+    codec::EventMeta,
+    json::slices::{fields, string},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    json::{fields, share, string},
     message::shorten,
     reader::{Head, Output, Reader},
     values::{Entry, Format, Item},
@@ -194,19 +194,11 @@ struct EventFields {
     step_number: Option<u32>,
     tool_call_id: Option<String>,
     #[serde(default)]
-    tool_results: Vec<ToolResultFields>,
+    tool_results: Vec<ToolMark>,
     #[serde(default)]
     role_implied: bool,
     #[serde(default)]
     is_continuation: bool,
-}
-
-#[derive(Deserialize)]
-struct ToolResultFields {
-    tool_call_id: Option<String>,
-    #[serde(default)]
-    is_error: bool,
-    duration_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -285,11 +277,7 @@ impl RunlogReader {
         let content = raw(value, "content", "content_text").ok_or("no `content`")?;
         let time_ms = Some(fields.created_at_ms);
         let tools = match fields.event_type {
-            ContextEventKind::ToolResult => fields
-                .tool_results
-                .into_iter()
-                .map(ToolMark::from)
-                .collect(),
+            ContextEventKind::ToolResult => fields.tool_results,
             ContextEventKind::ToolCall => {
                 vec![ToolMark {
                     tool_call_id: fields.tool_call_id,
@@ -420,22 +408,6 @@ impl Open {
     }
 }
 
-impl From<ToolResultFields> for ToolMark {
-    fn from(fields: ToolResultFields) -> Self {
-        let ToolResultFields {
-            tool_call_id,
-            is_error,
-            duration_ms,
-        } = fields;
-        ToolResultMark {
-            tool_call_id,
-            is_error,
-            duration_ms,
-        }
-        .into()
-    }
-}
-
 fn text(value: &Bytes) -> &str {
     std::str::from_utf8(value).unwrap_or_default()
 }
@@ -445,6 +417,6 @@ fn raw(value: &Bytes, name: &str, name_text: &str) -> Option<RawJson> {
     let [raw, quoted] = fields(text(value), [name, name_text]).ok()?;
     match quoted.and_then(string) {
         Some(text) => RawJson::parse(text).ok(),
-        None => RawJson::from_stored(share(value, raw?)).ok(),
+        None => RawJson::from_stored(value.slice_ref(raw?.as_bytes())).ok(),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::json::span;
+use runlog_model::json::slices::span;
 
 const HOLE: &str = "null";
 

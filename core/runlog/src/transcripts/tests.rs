@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use runlog_log::{Kind, Position, Record, Sequence, StreamId};
 use runlog_model::{ContextEventKind, RawJson};
 
 use super::*;
@@ -452,17 +453,18 @@ fn own_export(transcript: &Transcript) -> Vec<u8> {
                 let sequence = last_of.entry(instance.number).or_default();
                 *sequence += 1;
                 let meta = event.encode_meta().unwrap();
-                let stored = StoredEvent {
-                    position: 1,
-                    sequence: *sequence,
+                let stored = Record {
+                    stream: StreamId(instance_id.as_uuid()),
+                    position: Position(1),
+                    sequence: Sequence(*sequence),
                     time_ms: 7,
-                    kind: event.kind.byte(),
+                    kind: Kind(event.kind.byte()),
                     redacted: false,
-                    meta: &meta,
+                    meta: meta.into(),
                     payload: event.content.clone().into_bytes(),
                 };
                 let envelope = entry.envelope.as_ref().filter(|_| event.kind.is_message());
-                let event = runlog_model::ContextEvent::decode(instance_id, stored).unwrap();
+                let event = runlog_model::ContextEvent::decode(instance_id, &stored).unwrap();
                 lines.extend(runlog_lines::event_line(&event, envelope));
             }
         }

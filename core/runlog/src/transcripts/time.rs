@@ -2,15 +2,10 @@
 
 use runlog_model::Timestamp;
 
-use super::json;
-
 /// The time that a JSON value tells: an RFC 3339 string, or a number of seconds or milliseconds.
 pub(super) fn from_json(value: &str) -> Option<u64> {
-    let time = match value.bytes().next()? {
-        b'"' => Timestamp::from_rfc3339(&json::string(value)?),
-        _ => Timestamp::from_number(value.parse().ok()?),
-    };
-    time.map(|time| time.0)
+    let time: Timestamp = serde_json::from_str(value).ok()?;
+    Some(time.0)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use runlog_model::{ContextEventKind, NewContextEvent, RawJson};
-
-use super::json;
+use runlog_model::{
+    ContextEventKind, NewContextEvent, RawJson,
+    json::slices::{fields, string},
+};
 
 /// A form in which transcripts are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -159,17 +160,17 @@ pub struct ToolCall<'a> {
 impl<'a> ToolCall<'a> {
     /// Reads the content of a tool_call event. `None` when it is none.
     pub fn read(content: &'a str) -> Option<Self> {
-        let [id, name, arguments] = json::fields(content, ["id", "name", "arguments"]).ok()?;
+        let [id, name, arguments] = fields(content, ["id", "name", "arguments"]).ok()?;
         Some(Self {
-            id: id.and_then(json::string),
-            name: json::string(name?)?,
+            id: id.and_then(string),
+            name: string(name?)?,
             arguments: arguments.unwrap_or("null"),
         })
     }
 
     /// The argument string byte for byte: the text inside the string, or the JSON itself.
     pub fn arguments_text(&self) -> Cow<'a, str> {
-        json::string(self.arguments).map_or(Cow::Borrowed(self.arguments), Cow::Owned)
+        string(self.arguments).map_or(Cow::Borrowed(self.arguments), Cow::Owned)
     }
 }
 

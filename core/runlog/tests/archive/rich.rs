@@ -11,14 +11,12 @@ use pollster::block_on;
 use runlog::{
     AgentDefinition, Error, ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall,
     RawJson, SessionId, StoreOptions,
-    backend::{Backend, BackendFuture, Page},
+    backend::{Backend, BackendFuture, Decorator},
     blocking::{FlowRun, Store},
     chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType, Updates},
-    engine::{
-        Appended, Batch, Expected, Host, Kind, NewRecord, Op, Position, ReadOptions, Sequence,
-        Snapshot, StreamId, StreamInfo, SystemHost,
-    },
+    engine::{Host, SystemHost},
     flows::RuntimeEvent,
+    log::{Appended, Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId},
     runs::{ResumeOptions, ToolOutcome},
     sessions::CopySession,
     transcripts::{Options, keep::EntryBatch, parse},
@@ -361,7 +359,11 @@ impl Failing {
     }
 }
 
-impl Backend for Failing {
+impl Decorator for Failing {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         match self.left.load(Ordering::Relaxed) {
             0 => Box::pin(std::future::ready(Err(Error::new(
@@ -373,49 +375,5 @@ impl Backend for Failing {
                 self.inner.commit(batch)
             }
         }
-    }
-
-    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
-        self.inner.read(stream, options)
-    }
-
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.inner.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.inner.stream(stream)
-    }
-
-    fn latest_snapshot(
-        &self,
-        stream: StreamId,
-        at_or_before: Sequence,
-    ) -> BackendFuture<'_, Option<Snapshot>> {
-        self.inner.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<runlog::Result<Position>> {
-        self.inner.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.inner.wait_past(seen)
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.inner.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.inner.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
     }
 }

@@ -18,12 +18,9 @@ use std::{
 
 use runlog::{
     Error, ErrorKind, Result,
-    backend::{Backend, BackendFuture, Page},
-    engine::{
-        Appended, Batch, Op, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo,
-    },
+    backend::{Backend, BackendFuture, Decorator, Page},
+    log::{Appended, Batch, Op, ReadOptions, Sequence, Snapshot, StreamId},
 };
-use uuid::Uuid;
 
 /// Another backend, watched.
 pub struct Watched {
@@ -108,7 +105,11 @@ impl Watched {
     }
 }
 
-impl Backend for Watched {
+impl Decorator for Watched {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         match self.admit(&batch) {
             Ok(()) => self.inner.commit(batch),
@@ -133,14 +134,6 @@ impl Backend for Watched {
         })
     }
 
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.inner.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.inner.stream(stream)
-    }
-
     fn latest_snapshot(
         &self,
         stream: StreamId,
@@ -150,29 +143,5 @@ impl Backend for Watched {
             return Box::pin(std::future::ready(Ok(None)));
         }
         self.inner.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> Poll<Result<Position>> {
-        self.inner.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.inner.wait_past(seen)
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.inner.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.inner.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
     }
 }

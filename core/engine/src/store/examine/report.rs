@@ -1,6 +1,6 @@
 //! [`Report`]: the problems that are found, so many of them one by one.
 
-use crate::store::verify::{PROBLEMS_MAX, Problem, Verification};
+use crate::{Problem, Verification, store::verify::PROBLEMS_MAX};
 
 /// What is told in the end.
 #[derive(Default)]

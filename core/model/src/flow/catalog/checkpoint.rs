@@ -29,7 +29,7 @@ struct FlowRow {
 impl Checkpointed for FlowCatalog {
     type Event = FlowCatalogEvent;
 
-    const PART: u8 = 113;
+    const PART: u8 = crate::kinds::FLOW_CATALOG_PART;
 
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<FlowCatalogEvent> {
         FlowCatalogEvent::decode(kind, meta, payload)

@@ -1,17 +1,14 @@
 //! Recording many things of a run at once, in one batch and one flush.
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
+use runlog_model::{EncodedEvent, NewContextEvent, RunEvent};
 
 use super::{Recorded, RunRecorder, State, repeat::expected_of, status::running};
 use crate::{
     Error, ErrorKind, Result,
     contexts::events,
     journal::attempts::ATTEMPTS_MAX,
-    runs::{
-        load::stream_of,
-        start::{context_records, record},
-    },
+    runs::{load::stream_of, start::context_records},
 };
 
 /// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
@@ -43,7 +40,7 @@ struct Plan {
     /// The events of each entry with their metadata, and the step that they belong to.
     entries: Vec<(Vec<NewContextEvent>, Vec<Vec<u8>>, u32)>,
     /// The steps that the run's stream isn't told of yet.
-    steps: Vec<EncodedRunEvent>,
+    steps: Vec<EncodedEvent>,
     /// Where the run's stream stands.
     last: Sequence,
     /// Why nothing new may be written; a repeat is told all the same what the first one was.
@@ -93,7 +90,7 @@ impl RunRecorder {
             ops.push(Op::Append {
                 stream: stream_of(self.id()),
                 expected: Expected::Last(plan.last),
-                records: plan.steps.iter().map(record).collect(),
+                records: plan.steps.iter().map(EncodedEvent::record).collect(),
             });
             match self
                 .inner

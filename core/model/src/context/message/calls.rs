@@ -1,0 +1,145 @@
+//! The tool calls that an assistant message asks for.
+
+use serde::Serialize;
+
+use super::envelope::{Envelope, id_string, push, string};
+use crate::{
+    Error, RawJson, Result,
+    json::slices::{each_element, unique_fields},
+};
+
+/// How a provider writes tool calls, and so how it wants their results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStyle {
+    /// `tool_calls` in the assistant message; each result is a message of role `tool`.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// `tool_use` blocks in the assistant message; all results are blocks of one user message.
+    Anthropic,
+    /// The older `function_call` in the assistant message; the result is a message of role `function`.
+    Function,
+    /// `tool-call` parts with an `input`, as the Vercel AI SDK writes model messages since version 5; all results are
+    /// `tool-result` parts of one message of role `tool`.
+    AiSdk,
+    /// The same with `args` and `result`, as versions 3 and 4 of the Vercel AI SDK wrote them.
+    #[serde(rename = "ai_sdk_4")]
+    AiSdk4,
+}
+
+/// One tool call that an assistant message asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ToolCallRequest {
+    /// Its id, `None` with the providers that give none.
+    pub id: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// The arguments as the provider wrote them: a JSON string (OpenAI) or an object (Anthropic).
+    pub arguments: RawJson,
+    /// How the provider writes tool calls.
+    pub style: ToolStyle,
+}
+
+/// The tool calls that an assistant message asks for, in order.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) when a tool call has no name, or an id that isn't a string.
+pub fn tool_calls_of(json: &RawJson) -> Result<Vec<ToolCallRequest>> {
+    Envelope::of(json)?.calls()
+}
+
+/// The call that a tool_call event's content is; `None` when it can't be read.
+pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
+    let [id, name, arguments] = unique_fields(
+        content.as_str(),
+        "a tool_call event",
+        ["id", "name", "arguments"],
+    )
+    .ok()?;
+    request(id, name, arguments, ToolStyle::OpenAi).ok()
+}
+
+impl Envelope<'_> {
+    pub(in crate::context) fn calls(&self) -> Result<Vec<ToolCallRequest>> {
+        let mut calls = Vec::new();
+        if let Some(raw) = self.tool_calls {
+            each_element(raw, "tool_calls", |item| {
+                push(&mut calls, openai_call(item)?, "tool calls")
+            })?;
+        }
+        if let Some(raw) = self.function_call {
+            let [name, arguments] = unique_fields(raw, "function_call", ["name", "arguments"])?;
+            push(
+                &mut calls,
+                request(None, name, arguments, ToolStyle::Function)?,
+                "tool calls",
+            )?;
+        }
+        self.each_block("tool_use", |block| {
+            let [id, name, input] =
+                unique_fields(block, "a tool_use block", ["id", "name", "input"])?;
+            push(
+                &mut calls,
+                request(id, name, input, ToolStyle::Anthropic)?,
+                "tool calls",
+            )
+        })?;
+        self.each_block("tool-call", |part| {
+            let names = [
+                "toolCallId",
+                "toolName",
+                "input",
+                "args",
+                "providerExecuted",
+            ];
+            let [id, name, input, args, by_provider] =
+                unique_fields(part, "a tool-call part", names)?;
+            // Its result stands in the same message.
+            if by_provider.is_some_and(|raw| raw == "true") {
+                return Ok(());
+            }
+            let style = if input.is_none() && args.is_some() {
+                ToolStyle::AiSdk4
+            } else {
+                ToolStyle::AiSdk
+            };
+            push(
+                &mut calls,
+                request(id, name, input.or(args), style)?,
+                "tool calls",
+            )
+        })?;
+        Ok(calls)
+    }
+}
+
+fn openai_call(raw: &str) -> Result<ToolCallRequest> {
+    let names = ["id", "function", "custom", "name", "arguments", "input"];
+    let [id, function, custom, name, arguments, input] = unique_fields(raw, "a tool call", names)?;
+    let Some(inner) = function.or(custom) else {
+        return request(id, name, arguments.or(input), ToolStyle::OpenAi);
+    };
+    let [name, arguments, input] = unique_fields(
+        inner,
+        "the function of a tool call",
+        ["name", "arguments", "input"],
+    )?;
+    request(id, name, arguments.or(input), ToolStyle::OpenAi)
+}
+
+fn request(
+    id: Option<&str>,
+    name: Option<&str>,
+    arguments: Option<&str>,
+    style: ToolStyle,
+) -> Result<ToolCallRequest> {
+    let name = name.ok_or_else(|| Error::invalid("a tool call of the message has no name"))?;
+    Ok(ToolCallRequest {
+        id: id
+            .map(|raw| id_string(raw, "the id of a tool call"))
+            .transpose()?,
+        name: string(name, "the name of a tool call")?.into_owned(),
+        arguments: arguments.map_or_else(RawJson::null, RawJson::from_slice),
+        style,
+    })
+}

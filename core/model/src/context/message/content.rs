@@ -1,0 +1,74 @@
+//! Whether a message's content is such that providers take it.
+//!
+//! A context holds what a model is sent, for ever: one message that a provider refuses makes every later call fail, long
+//! after the mistake. So what no provider takes is refused where it is made.
+
+use super::envelope::Envelope;
+use crate::{
+    Error, RawJson, Result, Role,
+    json::slices::{beginning, has_field, unique_fields},
+};
+
+/// How strictly a message is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::context) enum Content {
+    /// It is to be sent to a model: a provider must be able to take it.
+    Checked,
+    /// It stands in a transcript as it was.
+    AsItIs,
+}
+
+/// What an assistant's message may consist of where it has no content and asks for no tool call.
+const INSTEAD_OF_CONTENT: [&str; 5] = [
+    "refusal",
+    "audio",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+];
+
+/// Refuses a content that is missing, `null`, a number or a boolean. An assistant's may be missing where the message asks
+/// for tool calls, or says something in another field; a tool's may be any value, for it is what the tool gave.
+pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
+    if role == Role::Tool && has_field(json.as_str(), "content") {
+        return Ok(());
+    }
+    let Some(content) = envelope.content else {
+        if role == Role::Assistant && (says_something_else(json)? || !envelope.calls()?.is_empty())
+        {
+            return Ok(());
+        }
+        return Err(missing(json, role)?);
+    };
+    let text = content;
+    if text.starts_with(['"', '[', '{']) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the content of the {role} message is {}, which no provider takes; give a string, or an array of content parts",
+        beginning(text)
+    )))
+}
+
+fn says_something_else(json: &RawJson) -> Result<bool> {
+    Ok(
+        unique_fields(json.as_str(), "a message", INSTEAD_OF_CONTENT)?
+            .iter()
+            .any(Option::is_some),
+    )
+}
+
+fn missing(json: &RawJson, role: Role) -> Result<Error> {
+    let [parts] = unique_fields(json.as_str(), "a message", ["parts"])?;
+    let what = if parts.is_some() {
+        "it has `parts`, as the Vercel AI SDK keeps messages for a user interface; record the model messages that \
+         `convertToModelMessages` makes of them"
+    } else if role == Role::Assistant {
+        "give a string, an array of content parts, or tool calls"
+    } else {
+        "give a string, or an array of content parts"
+    };
+    Ok(Error::invalid(format!(
+        "the {role} message has no content, and no provider takes one without; {what}"
+    )))
+}

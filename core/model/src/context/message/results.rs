@@ -1,0 +1,136 @@
+//! The tool results that a message carries.
+
+use super::envelope::{Envelope, id_string, push};
+use crate::{
+    Error, RawJson, Result, Role,
+    codec::ToolMark,
+    json::slices::{each_element, unique_fields},
+};
+
+impl Envelope<'_> {
+    /// Which calls the message answers, as a message of a role.
+    pub(in crate::context) fn results(&self, role: Role) -> Result<Vec<ToolMark>> {
+        let mut marks = Vec::new();
+        match role {
+        Role::User => self.each_block("tool_result", |block| {
+            let [id, is_error] = unique_fields(
+                block,
+                "a tool_result block",
+                ["tool_use_id", "is_error"],
+            )?;
+            let id = id.ok_or_else(|| {
+                Error::invalid(
+                    "a tool_result block of the message has no tool_use_id; it must name the call it answers",
+                )
+            })?;
+            let mark = ToolMark {
+                tool_call_id: Some(id_string(id, "tool_use_id")?),
+                is_error: is_error.is_some_and(|raw| raw == "true"),
+                duration_ms: None,
+            };
+            push(&mut marks, mark, "tool results")
+        })?,
+        Role::Tool => {
+            if let Some(raw) = self.tool_call_id {
+                marks.push(named_mark(id_string(raw, "tool_call_id")?));
+            }
+            if let Some(raw) = self.tool_call_ids {
+                each_element(raw, "tool_call_ids", |raw| {
+                    let mark = named_mark(id_string(raw, "tool_call_ids")?);
+                    if marks.contains(&mark) {
+                        Ok(())
+                    } else {
+                        push(&mut marks, mark, "tool results")
+                    }
+                })?;
+            }
+            self.each_block("tool-result", |part| {
+                push(&mut marks, part_mark(part)?, "tool results")
+            })?;
+            if marks.is_empty() {
+                marks.push(ToolMark::default());
+            }
+        }
+        Role::System | Role::Assistant => {}
+    }
+        Ok(marks)
+    }
+}
+
+/// What a part of the Vercel AI SDK's says: its output names an error by its type, in older versions by a field.
+fn part_mark(part: &str) -> Result<ToolMark> {
+    let names = ["toolCallId", "output", "isError"];
+    let [id, output, is_error] = unique_fields(part, "a tool-result part", names)?;
+    let id = id.ok_or_else(|| {
+        Error::invalid(
+            "a tool-result part of the message has no toolCallId; it must name the call it answers",
+        )
+    })?;
+    let kind = match output.filter(|output| output.starts_with('{')) {
+        Some(output) => unique_fields(output, "the output of a tool-result part", ["type"])?[0],
+        None => None,
+    };
+    let is_error = is_error.is_some_and(|raw| raw == "true")
+        || kind.is_some_and(|raw| raw.starts_with("\"error-") || raw == "\"execution-denied\"");
+    Ok(ToolMark {
+        tool_call_id: Some(id_string(id, "toolCallId")?),
+        is_error,
+        duration_ms: None,
+    })
+}
+
+fn named_mark(id: String) -> ToolMark {
+    ToolMark {
+        tool_call_id: Some(id),
+        ..ToolMark::default()
+    }
+}
+
+/// What a tool gave as the result of a call: the content of the message or block that answers it.
+pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
+    let Ok(envelope) = Envelope::of(content) else {
+        return content.clone();
+    };
+    let mut block_output = None;
+    let mut take = |found: Option<&str>, what: &str, output: Option<&str>| {
+        let found = found.map(|raw| id_string(raw, what)).transpose()?;
+        if block_output.is_none() && found.as_deref() == id {
+            block_output = Some(output.map_or_else(RawJson::null, RawJson::from_slice));
+        }
+        Ok(())
+    };
+    let looked = envelope
+        .each_block("tool_result", |block| {
+            let [found, output] =
+                unique_fields(block, "a tool_result block", ["tool_use_id", "content"])?;
+            take(found, "tool_use_id", output)
+        })
+        .and_then(|()| {
+            envelope.each_block("tool-result", |part| {
+                let [found, output, result] = unique_fields(
+                    part,
+                    "a tool-result part",
+                    ["toolCallId", "output", "result"],
+                )?;
+                // Version 5 says what kind of output it is; the value is the output.
+                let value = output
+                    .filter(|output| output.starts_with('{'))
+                    .map(|output| {
+                        let [value] =
+                            unique_fields(output, "the output of a tool-result part", ["value"])?;
+                        Ok(value.unwrap_or(output))
+                    });
+                take(
+                    found,
+                    "toolCallId",
+                    value.transpose()?.or(output).or(result),
+                )
+            })
+        });
+    match (looked, block_output) {
+        (Ok(()), Some(output)) => output,
+        _ => envelope
+            .content
+            .map_or_else(|| content.clone(), RawJson::from_slice),
+    }
+}

@@ -1,0 +1,19 @@
+//! Contexts: what an agent is sent, as a sequence of [`ContextEvent`]s, and the folds that give it back.
+
+mod event;
+mod fold;
+mod kind;
+pub(crate) mod message;
+mod new_event;
+mod new_message;
+mod placeholder;
+
+pub use crate::codec::ToolMark;
+pub use event::{ContextEvent, EventOptions, NewContextEvent};
+pub use fold::{
+    DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,
+    messages,
+};
+pub use kind::{ContextEventKind, Role};
+pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
+pub use new_message::{NewMessage, NewToolCall};

@@ -1,0 +1,241 @@
+//! [`RawJson`]: JSON text kept byte for byte.
+//!
+//! The invariant it owns: the bytes are UTF-8, and they are the ones that were given, white space, key
+//! order, number spelling and escapes included.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use super::read_json;
+use crate::{Error, Result};
+
+/// JSON text, validated once and never re-serialised.
+///
+/// ```
+/// use runlog_model::RawJson;
+///
+/// let json = RawJson::parse(r#"{ "b": 1.0, "a": "\u00e9" }"#)?;
+/// assert_eq!(json.as_str(), r#"{ "b": 1.0, "a": "\u00e9" }"#);
+/// let title = "Fix it";
+/// assert_eq!(RawJson::parse(&format!(r#"{{"title":"{title}"}}"#))?.as_str(), r#"{"title":"Fix it"}"#);
+/// assert!(RawJson::parse("{ not json").is_err());
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Bytes);
+
+/// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
+pub trait JsonText {
+    /// The bytes of the text.
+    fn into_bytes(self) -> Bytes;
+}
+
+impl JsonText for Bytes {
+    fn into_bytes(self) -> Bytes {
+        self
+    }
+}
+
+impl JsonText for String {
+    fn into_bytes(self) -> Bytes {
+        self.into()
+    }
+}
+
+impl JsonText for Vec<u8> {
+    fn into_bytes(self) -> Bytes {
+        self.into()
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> JsonText for &T {
+    fn into_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(self.as_ref())
+    }
+}
+
+impl RawJson {
+    /// JSON text as given, after a check that it is one whole JSON value.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't, with line and column.
+    pub fn parse(text: impl JsonText) -> Result<Self> {
+        let bytes = text.into_bytes();
+        serde_json::from_slice::<&RawValue>(&bytes).map_err(|source| {
+            Error::invalid(format!(
+                "content is not valid JSON: {source}; give one whole JSON value in UTF-8"
+            ))
+        })?;
+        // The check above reads the value only; the white space around it must be text too, and it is JSON's own.
+        Ok(Self(bytes))
+    }
+
+    /// JSON text that was validated before it was stored: only that it is UTF-8 is checked here, so that
+    /// replaying costs no second parse. Text that isn't JSON after all is an error where it is used.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the bytes aren't UTF-8.
+    pub fn from_stored(bytes: Bytes) -> Result<Self> {
+        match std::str::from_utf8(&bytes) {
+            Ok(_) => Ok(Self(bytes)),
+            Err(source) => Err(Error::damaged(format!(
+                "stored content should be UTF-8, but {source}"
+            ))),
+        }
+    }
+
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the value has no JSON form, such as a map with
+    /// keys that aren't strings.
+    pub fn from_value(value: &impl Serialize) -> Result<Self> {
+        match serde_json::to_vec(value) {
+            Ok(bytes) => Ok(Self(bytes.into())),
+            Err(source) => Err(Error::invalid(format!(
+                "the value can't be written as JSON: {source}"
+            ))),
+        }
+    }
+
+    /// A JSON string of this text.
+    pub fn string(text: &str) -> Self {
+        let json = serde_json::to_vec(text).expect("a string always has a JSON form");
+        Self(json.into())
+    }
+
+    /// The JSON value `null`.
+    pub const fn null() -> Self {
+        Self(Bytes::from_static(b"null"))
+    }
+
+    /// The text, exactly as given.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("raw JSON is checked to be UTF-8 when it is made")
+    }
+
+    /// The bytes, exactly as given.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes, exactly as given, without a copy.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// The value of the text as a type of the caller's.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the text doesn't have that shape: which field, and its value.
+    pub fn to_value<T: DeserializeOwned>(&self) -> Result<T> {
+        read_json(self.as_str()).map_err(|told| {
+            Error::invalid(format!("the JSON doesn't have the expected shape: {told}"))
+        })
+    }
+
+    /// A copy of a slice of JSON text that is one whole value.
+    pub(crate) fn from_slice(value: &str) -> Self {
+        Self(Bytes::copy_from_slice(value.as_bytes()))
+    }
+
+    pub(crate) fn from_own_text(text: String) -> Self {
+        debug_assert!(
+            serde_json::from_str::<&RawValue>(&text).is_ok(),
+            "made text should be JSON: {text}"
+        );
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(String::from(Box::<str>::from(raw)).into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_kept_byte_for_byte() {
+        for text in [
+            " {\"a\" : 1.50}\n",
+            "\"\\u00e9\\/\"",
+            "1e5",
+            "[ ]",
+            "null",
+            "\"\\ud800\"",
+        ] {
+            assert_eq!(RawJson::parse(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_json_value_is_refused() {
+        for bytes in [
+            &b""[..],
+            b"{",
+            b"{} {}",
+            b"\xff",
+            b"\"\xff\"",
+            b"nul",
+            b"\xef\xbb\xbf{}",
+            b"{}\xff",
+        ] {
+            let error = RawJson::parse(Bytes::from_static(bytes)).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_of_any_depth_is_read_without_recursion() {
+        let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
+        assert_eq!(RawJson::parse(deep.clone()).unwrap().as_str(), deep);
+    }
+
+    #[test]
+    fn a_value_of_another_shape_is_told_by_field_and_value() {
+        let json = RawJson::parse(r#"{"a":1,"b":"x"}"#).unwrap();
+        let told = json
+            .to_value::<std::collections::BTreeMap<String, u32>>()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            told,
+            r#"the JSON doesn't have the expected shape: `b`: "x" is not a whole number, 0 or more"#
+        );
+    }
+
+    #[test]
+    fn an_embedded_value_is_written_verbatim() {
+        let json = RawJson::parse(r#"{"x":1.0}"#).unwrap();
+        assert_eq!(serde_json::to_string(&[&json]).unwrap(), r#"[{"x":1.0}]"#);
+        let back: Vec<RawJson> = serde_json::from_str(r#"[{ "x":1.0}]"#).unwrap();
+        assert_eq!(back[0].as_str(), r#"{ "x":1.0}"#);
+    }
+}

@@ -1,0 +1,77 @@
+//! [`Updates`]: new values for some fields.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{RawJson, read_json};
+use crate::{Error, Result};
+
+/// New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` takes a value
+/// away. A field that isn't known is kept as it is given.
+///
+/// ```
+/// use runlog_model::{RawJson, Updates};
+///
+/// let updates = Updates::new().with("title", RawJson::string("Trip")).with("metadata", RawJson::null());
+/// assert_eq!(updates, Updates::parse(r#"{"title":"Trip","metadata":null}"#)?);
+/// assert!(Updates::parse("[]").is_err());
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Updates(BTreeMap<String, RawJson>);
+
+impl Updates {
+    /// No updates.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The updates of a JSON object.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object.
+    pub fn parse(json: &str) -> Result<Self> {
+        read_json(json).map_err(|told| {
+            Error::invalid(format!("updates should be a JSON object of fields: {told}"))
+        })
+    }
+
+    /// The same updates, with one more.
+    #[must_use]
+    pub fn with(mut self, field: impl Into<String>, value: RawJson) -> Self {
+        self.0.insert(field.into(), value);
+        self
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The item with the updates laid over it; `fixed` fields can't be updated.
+pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
+    item: &T,
+    updates: &Updates,
+    fixed: &[&str],
+    what: &str,
+) -> Result<T> {
+    let mut fields: BTreeMap<String, RawJson> = RawJson::from_value(item)?.to_value()?;
+    for (field, value) in &updates.0 {
+        if fixed.contains(&field.as_str()) {
+            return Err(Error::invalid(format!(
+                "{field:?} of a {what} can't be changed; leave it out of the updates"
+            )));
+        }
+        if value.as_str() == "null" {
+            fields.remove(field);
+        } else {
+            fields.insert(field.clone(), value.clone());
+        }
+    }
+    let text = RawJson::from_value(&fields)?;
+    read_json(text.as_str())
+        .map_err(|told| Error::invalid(format!("the updates don't make a {what}: {told}")))
+}

@@ -1,0 +1,518 @@
+//! [`RunCatalog`]: every run of a store in short, to list one page of them at the cost of that page.
+//!
+//! A run takes under 200 bytes, names and sessions included: what repeats is kept once and meant by a number,
+//! and each run names the next older one of the same agent, session, project and parent. The runs of a status,
+//! which changes, are a set each. What a list doesn't tell is read from the run's own stream.
+
+mod checkpoint;
+
+use std::collections::{BTreeSet, HashMap};
+
+use uuid::Uuid;
+
+use super::{RunCatalogEvent, RunStatus, RunSummary, fold::times};
+use crate::{
+    Error, InstanceId, Result, RunId, SessionId,
+    checkpoint::Progress,
+    table::{Chunked, IdIndex},
+};
+
+/// The link from a run to the next older one of the same list.
+type Older = fn(&Entry) -> u32;
+
+/// No such place: what a link of the last one of a list says.
+const NONE: u32 = u32::MAX;
+
+/// Which runs to list, and how many. A filter that is `None` lets every run pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListRuns {
+    /// Only runs of this status.
+    pub status: Option<RunStatus>,
+    /// Only runs of this agent.
+    pub agent_id: Option<String>,
+    /// Only runs that this run spawned.
+    pub parent_run_id: Option<RunId>,
+    /// Only runs in this session.
+    pub session_id: Option<SessionId>,
+    /// Only runs of this project.
+    pub project: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListRuns {
+    fn default() -> Self {
+        Self {
+            status: None,
+            agent_id: None,
+            parent_run_id: None,
+            session_id: None,
+            project: None,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+/// Some runs, newest first, and the place of the last of them where there are more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunsPage {
+    /// The runs, newest first.
+    pub runs: Vec<RunSummary>,
+    /// The place to go on before; `None` when this is the last page.
+    pub next: Option<u32>,
+}
+
+/// A run of the catalog, and its place in the order of creation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlacedRun {
+    /// 0 for the first run of the store, and so on.
+    pub place: u32,
+    /// The run.
+    pub run: RunSummary,
+}
+
+/// Every run in short, folded from the catalog's events.
+///
+/// What it owns: a run's place is its rank in the order of creation, and stays for ever; its parent and the run
+/// it goes on from came before it.
+///
+/// ```
+/// use runlog_model::{ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
+///
+/// # let json = r#"{"id":"0198c7e0-0000-7000-8000-000000000001","session_id":"0198c7e0-0000-7000-8000-000000000002",
+/// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
+/// # let run: RunSummary = serde_json::from_str(json).unwrap();
+/// let mut catalog = RunCatalog::new();
+/// catalog.apply(1, &RunCatalogEvent::Created(run.clone()))?;
+/// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
+/// assert_eq!(catalog.list(&of_agent, None).runs, [run]);
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RunCatalog {
+    last_sequence: u64,
+    entries: Chunked<Entry>,
+    by_id: IdIndex,
+    by_status: [BTreeSet<u32>; RunStatus::ALL.len()],
+    agents: Names,
+    projects: Names,
+    sessions: Chunked<SessionList>,
+    session_by_id: IdIndex,
+    progress: Progress,
+}
+
+/// One run. Times in milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: Uuid,
+    instance: Uuid,
+    created_at_ms: u64,
+    /// When it paused or was over; 0 while it runs.
+    ended_at_ms: u64,
+    session: u32,
+    agent: u32,
+    project: u32,
+    parent: u32,
+    resumed_from: u32,
+    step_count: u32,
+    older_of_session: u32,
+    older_of_agent: u32,
+    older_of_project: u32,
+    older_of_parent: u32,
+    children: List,
+    status: RunStatus,
+}
+
+/// A list of runs, linked from its newest to its oldest.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    newest: u32,
+    count: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            newest: NONE,
+            count: 0,
+        }
+    }
+}
+
+impl List {
+    /// Takes a newer run, and says which one was the newest before.
+    fn push(&mut self, place: u32) -> u32 {
+        self.count += 1;
+        std::mem::replace(&mut self.newest, place)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SessionList {
+    id: Uuid,
+    runs: List,
+}
+
+/// Names, each kept once, with the list of its runs.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<Box<str>, u32>,
+    lists: Vec<(Box<str>, List)>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.lists.len()).expect("there are fewer names than runs");
+        self.numbers.insert(name.into(), number);
+        self.lists.push((name.into(), List::default()));
+        number
+    }
+
+    fn name(&self, number: u32) -> Option<&str> {
+        self.lists.get(number as usize).map(|(name, _)| &**name)
+    }
+
+    fn list(&self, name: &str) -> List {
+        self.numbers
+            .get(name)
+            .and_then(|number| self.lists.get(*number as usize))
+            .map(|(_, list)| *list)
+            .unwrap_or_default()
+    }
+
+    fn push(&mut self, number: u32, place: u32) -> u32 {
+        self.lists
+            .get_mut(number as usize)
+            .map_or(NONE, |(_, list)| list.push(place))
+    }
+}
+
+impl RunCatalog {
+    /// A catalog of no runs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sequence of the last event that was applied.
+    pub fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// How many runs there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == 0
+    }
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
+    pub fn apply(&mut self, sequence: u64, event: &RunCatalogEvent) -> Result<()> {
+        if sequence <= self.last_sequence {
+            return Ok(());
+        }
+        let expected = self.last_sequence + 1;
+        if sequence != expected {
+            return Err(Error::damaged(format!(
+                "runs event {expected} should come next, but {sequence} does"
+            )));
+        }
+        let place = match event {
+            RunCatalogEvent::Created(run) => self.create(run),
+            RunCatalogEvent::StatusChanged {
+                id,
+                status,
+                step_count,
+                at_ms,
+            } => self.change(*id, *status, *step_count, *at_ms),
+        };
+        let place = place.map_err(|what| {
+            Error::damaged(format!("runs event {sequence} doesn't follow: {what}"))
+        })?;
+        self.progress.changed(place, sequence);
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    fn create(&mut self, run: &RunSummary) -> std::result::Result<u32, String> {
+        let place_of = |id: RunId| self.place(id).ok_or_else(|| format!("no run {id}"));
+        let parent = run.parent_run_id.map_or(Ok(NONE), place_of)?;
+        let resumed_from = run.resumed_from.map_or(Ok(NONE), place_of)?;
+        let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| {
+            run.created_at_ms.saturating_add(duration_ms)
+        });
+        let session = self.session_number(run.session_id.0)?;
+        let agent = self.agents.number(&run.agent_id);
+        let project = run
+            .project
+            .as_deref()
+            .map_or(NONE, |project| self.projects.number(project));
+        self.insert(Entry {
+            id: run.id.0,
+            instance: run.instance_id.0,
+            created_at_ms: run.created_at_ms,
+            ended_at_ms,
+            session,
+            agent,
+            project,
+            parent,
+            resumed_from,
+            step_count: run.step_count,
+            older_of_session: NONE,
+            older_of_agent: NONE,
+            older_of_project: NONE,
+            older_of_parent: NONE,
+            children: List::default(),
+            status: run.status,
+        })
+    }
+
+    fn session_number(&mut self, id: Uuid) -> std::result::Result<u32, String> {
+        let sessions = &self.sessions;
+        let id_of = |number| sessions.get(number).map(|list| list.id);
+        if let Some(number) = self.session_by_id.find(id, id_of) {
+            return Ok(number);
+        }
+        let number = self
+            .sessions
+            .push(SessionList {
+                id,
+                runs: List::default(),
+            })
+            .ok_or("there are too many runs")?;
+        self.session_by_id.insert(id, number);
+        Ok(number)
+    }
+
+    /// Links an entry whose references are right.
+    fn insert(&mut self, mut entry: Entry) -> std::result::Result<u32, String> {
+        if self.place(RunId(entry.id)).is_some() {
+            return Err(format!("run {} is there already", entry.id));
+        }
+        let place = u32::try_from(self.entries.len())
+            .ok()
+            .filter(|place| *place < NONE);
+        let place = place.ok_or("there are too many runs")?;
+        let (id, status) = (entry.id, entry.status);
+        entry.older_of_agent = self.agents.push(entry.agent, place);
+        entry.older_of_project = self.projects.push(entry.project, place);
+        entry.older_of_session = self
+            .sessions
+            .get_mut(entry.session)
+            .map_or(NONE, |list| list.runs.push(place));
+        entry.older_of_parent = self
+            .entries
+            .get_mut(entry.parent)
+            .map_or(NONE, |parent| parent.children.push(place));
+        self.entries.push(entry).ok_or("there are too many runs")?;
+        self.by_id.insert(id, place);
+        self.by_status[status as usize].insert(place);
+        Ok(place)
+    }
+
+    fn change(
+        &mut self,
+        id: RunId,
+        status: RunStatus,
+        step_count: u32,
+        at_ms: u64,
+    ) -> std::result::Result<u32, String> {
+        let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
+        self.end(
+            place,
+            status,
+            step_count,
+            if status == RunStatus::Running {
+                0
+            } else {
+                at_ms
+            },
+        );
+        Ok(place)
+    }
+
+    fn end(&mut self, place: u32, status: RunStatus, step_count: u32, ended_at_ms: u64) {
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
+        let before = std::mem::replace(&mut entry.status, status);
+        (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
+        self.by_status[before as usize].remove(&place);
+        self.by_status[status as usize].insert(place);
+    }
+
+    fn place(&self, id: RunId) -> Option<u32> {
+        self.by_id
+            .find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+    }
+
+    /// The run with this id. The step count of one that is running is that of its start.
+    pub fn run(&self, id: RunId) -> Option<PlacedRun> {
+        let place = self.place(id)?;
+        Some(PlacedRun {
+            place,
+            run: self.summary(self.entries.get(place)?),
+        })
+    }
+
+    /// The runs of a status, oldest first.
+    pub fn with_status(&self, status: RunStatus) -> impl Iterator<Item = RunId> + '_ {
+        self.by_status[status as usize]
+            .iter()
+            .filter_map(|place| self.entries.get(*place))
+            .map(|entry| RunId(entry.id))
+    }
+
+    /// A run that is at work in an instance of this session.
+    pub fn running_in(&self, session: SessionId, instance: InstanceId) -> Option<RunId> {
+        let running = RunStatus::Running;
+        let filter = ListRuns {
+            status: Some(running),
+            session_id: Some(session),
+            ..ListRuns::default()
+        };
+        let mut entries = self
+            .walk(&filter, NONE)
+            .filter_map(|place| self.entries.get(place));
+        let found = entries.find(|entry| entry.instance == instance.0 && entry.status == running);
+        found.map(|entry| RunId(entry.id))
+    }
+
+    /// One page of runs, newest first, of those that came before a place.
+    ///
+    /// The cost is that of the page, and of the runs that one of the filters lets pass and another doesn't: the
+    /// one that lets the fewest pass is followed.
+    pub fn list(&self, filter: &ListRuns, before: Option<u32>) -> RunsPage {
+        let mut page = RunsPage {
+            runs: Vec::new(),
+            next: None,
+        };
+        let mut last = None;
+        for place in self.walk(filter, before.unwrap_or(NONE)) {
+            let Some(entry) = self
+                .entries
+                .get(place)
+                .filter(|entry| self.admits(filter, entry))
+            else {
+                continue;
+            };
+            if page.runs.len() == filter.limit {
+                page.next = last;
+                break;
+            }
+            page.runs.push(self.summary(entry));
+            last = Some(place);
+        }
+        page
+    }
+
+    fn walk(&self, filter: &ListRuns, before: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+        let mut lists: Vec<(List, Older)> = Vec::new();
+        if let Some(agent) = &filter.agent_id {
+            lists.push((self.agents.list(agent), |entry| entry.older_of_agent));
+        }
+        if let Some(project) = &filter.project {
+            lists.push((self.projects.list(project), |entry| entry.older_of_project));
+        }
+        if let Some(session) = filter.session_id {
+            let number = self.session_by_id.find(session.0, |number| {
+                self.sessions.get(number).map(|list| list.id)
+            });
+            let list = number
+                .and_then(|number| self.sessions.get(number))
+                .map(|list| list.runs);
+            lists.push((list.unwrap_or_default(), |entry| entry.older_of_session));
+        }
+        if let Some(parent) = filter.parent_run_id {
+            let list = self
+                .place(parent)
+                .and_then(|place| self.entries.get(place))
+                .map(|entry| entry.children);
+            lists.push((list.unwrap_or_default(), |entry| entry.older_of_parent));
+        }
+        let shortest = lists.into_iter().min_by_key(|(list, _)| list.count);
+        let of_status = filter.status.map(|status| &self.by_status[status as usize]);
+        match (shortest, of_status) {
+            (Some((list, _)), Some(set)) if set.len() < list.count as usize => {
+                Box::new(set.range(..before).rev().copied())
+            }
+            (Some((list, older)), _) => {
+                // A run that a page ended with passes the same filter, and so is in the list that is followed.
+                let first = self.entries.get(before).map_or(list.newest, older);
+                let next = move |place: &u32| self.entries.get(*place).map(older);
+                Box::new(
+                    std::iter::successors(Some(first), next).take_while(|place| *place != NONE),
+                )
+            }
+            (None, Some(set)) => Box::new(set.range(..before).rev().copied()),
+            (None, None) => {
+                let count = u32::try_from(self.entries.len()).unwrap_or(NONE);
+                Box::new((0..before.min(count)).rev())
+            }
+        }
+    }
+
+    fn admits(&self, filter: &ListRuns, entry: &Entry) -> bool {
+        filter.status.is_none_or(|status| entry.status == status)
+            && filter
+                .agent_id
+                .as_deref()
+                .is_none_or(|agent| self.agents.name(entry.agent) == Some(agent))
+            && filter
+                .project
+                .as_deref()
+                .is_none_or(|project| self.projects.name(entry.project) == Some(project))
+            && filter
+                .session_id
+                .is_none_or(|session| self.session_id(entry) == session)
+            && filter
+                .parent_run_id
+                .is_none_or(|parent| self.id_at(entry.parent) == Some(parent))
+    }
+
+    fn id_at(&self, place: u32) -> Option<RunId> {
+        self.entries.get(place).map(|entry| RunId(entry.id))
+    }
+
+    fn session_id(&self, entry: &Entry) -> SessionId {
+        SessionId(
+            self.sessions
+                .get(entry.session)
+                .expect("a run's session is kept with it")
+                .id,
+        )
+    }
+
+    fn summary(&self, entry: &Entry) -> RunSummary {
+        let (completed_at_ms, duration_ms) =
+            times(entry.status, entry.created_at_ms, entry.ended_at_ms);
+        RunSummary {
+            id: RunId(entry.id),
+            project: self.projects.name(entry.project).map(str::to_owned),
+            session_id: self.session_id(entry),
+            instance_id: InstanceId(entry.instance),
+            agent_id: self.agents.name(entry.agent).unwrap_or_default().to_owned(),
+            status: entry.status,
+            step_count: entry.step_count,
+            parent_run_id: self.id_at(entry.parent),
+            resumed_from: self.id_at(entry.resumed_from),
+            created_at_ms: entry.created_at_ms,
+            completed_at_ms,
+            duration_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! The runs catalog written down: a run is an item, whose place is its rank in the order of creation.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::{Entry, List, NONE, Names, RunCatalog, RunCatalogEvent};
+use crate::{
+    Error, Result, RunStatus,
+    checkpoint::{Checkpointed, Progress},
+    codec::{self, RunPart, RunRow},
+};
+
+/// About how many bytes a run takes in a part, its share of the names aside.
+const ROW_BYTES: usize = 110;
+
+impl Checkpointed for RunCatalog {
+    type Event = RunCatalogEvent;
+
+    const PART: u8 = crate::kinds::RUN_CATALOG_PART;
+
+    fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<RunCatalogEvent> {
+        RunCatalogEvent::decode(kind, meta, payload)
+    }
+
+    fn last_sequence(&self) -> u64 {
+        self.last_sequence()
+    }
+
+    fn apply_event(&mut self, sequence: u64, event: RunCatalogEvent) -> Result<()> {
+        self.apply(sequence, &event)
+    }
+
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn item_bytes(&self, place: u32) -> usize {
+        let entry = self.entries.get(place);
+        let names = entry.map(|entry| {
+            (
+                self.agents.name(entry.agent),
+                self.projects.name(entry.project),
+            )
+        });
+        let (agent, project) = names.unwrap_or_default();
+        // Most names are in the part already.
+        ROW_BYTES + (agent.map_or(0, str::len) + project.map_or(0, str::len)) / 4
+    }
+
+    fn encode_part(&self, places: &[u32]) -> Result<Vec<u8>> {
+        codec::encode_part(&self.part(places))
+    }
+
+    fn add_part(&mut self, part: &[u8]) -> Result<()> {
+        let part: RunPart = codec::decode_part(part)?;
+        let mut numbers = vec![(None, None); part.names.len()];
+        for row in &part.runs {
+            self.add_row(row, &part.names, &mut numbers)
+                .map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()> {
+        let part: RunPart = codec::decode_part(part)?;
+        for row in part.runs.iter().filter(|row| counts(row.place)) {
+            self.change_row(row).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    fn restored(&mut self, sequence: u64) -> Result<()> {
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn progress_mut(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+}
+
+impl RunCatalog {
+    fn part(&self, places: &[u32]) -> RunPart {
+        let mut part = RunPart::default();
+        let mut runs = Vec::with_capacity(places.len());
+        let mut numbers = HashMap::new();
+        let mut name = |names: &Names, number: u32, what: char| {
+            let text = names.name(number)?;
+            Some(*numbers.entry((what, number)).or_insert_with(|| {
+                part.names.push(text.to_owned());
+                u32::try_from(part.names.len() - 1).expect("a part has fewer names than 2³²")
+            }))
+        };
+        let link = |place: u32| (place != NONE).then_some(place);
+        for (place, entry) in places
+            .iter()
+            .filter_map(|place| Some((*place, self.entries.get(*place)?)))
+        {
+            runs.push(RunRow {
+                place,
+                id: *entry.id.as_bytes(),
+                session: *self.session_id(entry).0.as_bytes(),
+                instance: *entry.instance.as_bytes(),
+                agent: name(&self.agents, entry.agent, 'a').unwrap_or(NONE),
+                project: name(&self.projects, entry.project, 'p'),
+                parent: link(entry.parent),
+                resumed_from: link(entry.resumed_from),
+                status: entry.status as u8,
+                step_count: entry.step_count,
+                created_at_ms: entry.created_at_ms,
+                ended_at_ms: entry.ended_at_ms,
+            });
+        }
+        RunPart { runs, ..part }
+    }
+
+    /// Adds a run of a part. `numbers` are the catalog's own numbers of the part's names, as agents and as
+    /// projects, as far as they are known.
+    fn add_row(
+        &mut self,
+        row: &RunRow,
+        names: &[String],
+        numbers: &mut [(Option<u32>, Option<u32>)],
+    ) -> std::result::Result<(), String> {
+        let name_of = |number: u32| {
+            names
+                .get(number as usize)
+                .ok_or_else(|| format!("no name {number}"))
+        };
+        let (agent_name, project_name) =
+            (name_of(row.agent)?, row.project.map(name_of).transpose()?);
+        let count = self.len();
+        if row.place as usize != count {
+            return Err(format!(
+                "run {count} should come next, but run {} does",
+                row.place
+            ));
+        }
+        let link = |place: Option<u32>| match place {
+            None => Ok(NONE),
+            Some(place) if (place as usize) < count => Ok(place),
+            Some(place) => Err(format!("a run names run {place}, which comes after it")),
+        };
+        let agent = *numbers[row.agent as usize]
+            .0
+            .get_or_insert_with(|| self.agents.number(agent_name));
+        let project = match (row.project, project_name) {
+            (Some(number), Some(name)) => *numbers[number as usize]
+                .1
+                .get_or_insert_with(|| self.projects.number(name)),
+            _ => NONE,
+        };
+        let entry = Entry {
+            id: Uuid::from_bytes(row.id),
+            instance: Uuid::from_bytes(row.instance),
+            created_at_ms: row.created_at_ms,
+            ended_at_ms: row.ended_at_ms,
+            session: self.session_number(Uuid::from_bytes(row.session))?,
+            agent,
+            project,
+            parent: link(row.parent)?,
+            resumed_from: link(row.resumed_from)?,
+            step_count: row.step_count,
+            older_of_session: NONE,
+            older_of_agent: NONE,
+            older_of_project: NONE,
+            older_of_parent: NONE,
+            children: List::default(),
+            status: status_of(row)?,
+        };
+        self.insert(entry).map(|_| ())
+    }
+
+    /// Gives a run what a later part says of it. Only its end changes.
+    fn change_row(&mut self, row: &RunRow) -> std::result::Result<(), String> {
+        let found = self.entries.get(row.place).map(|entry| entry.id);
+        if found != Some(Uuid::from_bytes(row.id)) {
+            return Err(format!("run {} is another one", row.place));
+        }
+        self.end(row.place, status_of(row)?, row.step_count, row.ended_at_ms);
+        Ok(())
+    }
+}
+
+fn status_of(row: &RunRow) -> std::result::Result<RunStatus, String> {
+    let status = RunStatus::ALL.get(usize::from(row.status)).copied();
+    status.ok_or_else(|| format!("no status {}", row.status))
+}
+
+fn wrong(what: String) -> Error {
+    Error::damaged(format!("a part of the runs catalog is wrong: {what}"))
+}

@@ -1,0 +1,80 @@
+//! [`RunEvent`]: what happens to a run, as the records of its own stream.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Run, RunStatus};
+use crate::{
+    Result, RunId,
+    check::check_length,
+    encoding::{Event, events},
+    limits::RUN_TEXT_BYTES_MAX,
+};
+
+events! {
+    /// One entry of a run's own stream.
+    pub enum RunEvent {
+        /// The run was made; the first event. Its step count is where it goes on from.
+        RUN_CREATED => Created(run: Box<Run>),
+        /// A step began.
+        RUN_STEP_STARTED => StepStarted {
+            /// Its number, counted over all resumes.
+            step_number: u32,
+            /// When: milliseconds since 1970-01-01 UTC.
+            at_ms: u64,
+        },
+        /// The run paused, or ended.
+        RUN_STATUS_CHANGED => StatusChanged(change: StatusChange),
+        /// Another run goes on from this one, which was paused.
+        RUN_RESUMED => Resumed {
+            /// That run.
+            run_id: RunId,
+            /// When: milliseconds since 1970-01-01 UTC.
+            at_ms: u64,
+        },
+    }
+}
+
+impl Event for RunEvent {
+    const NAME: &'static str = "a run's event";
+
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Created(run) => run.check(),
+            Self::StatusChanged(change) => change.check(),
+            Self::StepStarted { .. } | Self::Resumed { .. } => Ok(()),
+        }
+    }
+}
+
+/// What a run became.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StatusChange {
+    /// What it is now.
+    pub status: RunStatus,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// The steps begun until then.
+    pub step_count: u32,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    /// Why it paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_reason: Option<String>,
+}
+
+impl StatusChange {
+    fn check(&self) -> Result<()> {
+        for (what, text) in [
+            ("the run's summary", &self.summary),
+            ("the run's error message", &self.error_message),
+            ("the run's pause reason", &self.pause_reason),
+        ] {
+            check_length(what, text.as_deref(), RUN_TEXT_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+}

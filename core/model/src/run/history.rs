@@ -1,0 +1,416 @@
+//! [`RunMessage`] and [`ToolCall`]: a run's part of its instance's context, as its history shows it.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus, ToolMark,
+    context::message,
+};
+
+/// One message of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RunMessage {
+    /// Its id: its place in the whole log.
+    pub id: u64,
+    /// The run it belongs to.
+    pub run_id: RunId,
+    /// Who it is from.
+    pub role: Role,
+    /// The whole message as it was sent to the model, byte for byte: tool calls with their ids and arguments too.
+    pub content: RawJson,
+    /// The step of the run; before the first one, the steps of the runs it was resumed from.
+    pub step_number: u32,
+    /// When it was recorded: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at")]
+    pub created_at_ms: u64,
+    /// Its sequence in the instance's context.
+    pub sequence_number: u64,
+}
+
+impl RunMessage {
+    /// The message that an event is; `None` for a tool_call, which is a record beside its message, and for an
+    /// event of no run.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event's content isn't a JSON object.
+    pub fn of_event(event: &ContextEvent) -> Result<Option<Self>> {
+        let (Some(run_id), Some(role)) = (event.run_id, event.role()) else {
+            return Ok(None);
+        };
+        let Some(content) = event.message_json()? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            id: event.position,
+            run_id,
+            role,
+            content,
+            step_number: event.step_number.unwrap_or_default(),
+            created_at_ms: event.created_at_ms,
+            sequence_number: event.sequence_number,
+        }))
+    }
+}
+
+/// One invocation of a tool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ToolCall {
+    /// Its id: the place of its event in the whole log.
+    pub id: u64,
+    /// The run it belongs to.
+    pub run_id: RunId,
+    /// The assistant message that asked for it.
+    pub message_id: Option<u64>,
+    /// The provider's id of the call, with those that give one.
+    pub tool_call_id: Option<String>,
+    /// The tool.
+    pub tool_name: String,
+    /// What it was called with. Arguments that the provider wrote as a string of JSON are given as that JSON.
+    pub input: RawJson,
+    /// What it gave, the error's details where it failed; `None` while there is no result.
+    pub output: Option<RawJson>,
+    /// How it ended.
+    pub status: ToolCallStatus,
+    /// How long the tool itself took, in milliseconds of wall clock, without the model's time.
+    pub duration_ms: Option<u64>,
+    /// The step of the run.
+    pub step_number: u32,
+    /// When the call was recorded: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at")]
+    pub created_at_ms: u64,
+    /// The sequence of its event in the instance's context.
+    pub sequence_number: u64,
+    /// The sequence of the message that asked for it, its own where that is unknown.
+    #[serde(skip)]
+    pub message_sequence: u64,
+}
+
+/// Folds a run's events, given in order, into its tool calls.
+///
+/// A result answers the newest call with its id that is open, by message; within one message, the first. So
+/// the fold may begin at any assistant message, and gives the same calls from there on.
+///
+/// A result may also come late, after the run: [`push_later`](Self::push_later).
+#[derive(Clone, Debug, Default)]
+pub struct ToolCallFold {
+    calls: Vec<ToolCall>,
+    /// Position and sequence of the last assistant message.
+    message: Option<(u64, u64)>,
+    /// How many open calls of each id were made after the run: the next results of that id are theirs.
+    later: HashMap<Option<String>, usize>,
+}
+
+impl ToolCallFold {
+    /// A fold of no events yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, event: &ContextEvent) {
+        match event.event_type {
+            ContextEventKind::AssistantMessage => {
+                self.message = Some((event.position, event.sequence_number))
+            }
+            ContextEventKind::ToolCall => self.call(event),
+            ContextEventKind::ToolResult => self.result(event),
+            ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {}
+        }
+    }
+
+    /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a
+    /// call that the run left open. Once there was one, [`push`](Self::push) isn't called any more.
+    pub fn push_later(&mut self, event: &ContextEvent) {
+        match event.event_type {
+            ContextEventKind::ToolCall => {
+                *self.later.entry(event.tool_call_id.clone()).or_default() += 1
+            }
+            // It has lost the ids that it answered.
+            ContextEventKind::ToolResult
+                if event.redacted && self.later.values().all(|calls| *calls == 0) =>
+            {
+                self.result(event);
+            }
+            ContextEventKind::ToolResult => {
+                for mark in &event.tool_results {
+                    match self
+                        .later
+                        .get_mut(&mark.tool_call_id)
+                        .filter(|calls| **calls > 0)
+                    {
+                        Some(calls) => *calls -= 1,
+                        None => self.answer(event, mark),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a call has no result yet.
+    pub fn is_open(&self) -> bool {
+        self.calls
+            .iter()
+            .any(|call| call.status == ToolCallStatus::Pending)
+    }
+
+    /// The calls so far, in the order they were made.
+    pub fn calls(&self) -> &[ToolCall] {
+        &self.calls
+    }
+
+    /// The calls, in the order they were made.
+    pub fn finish(self) -> Vec<ToolCall> {
+        self.calls
+    }
+
+    fn call(&mut self, event: &ContextEvent) {
+        let Some(run_id) = event.run_id else { return };
+        let request = message::plain_call(&event.content);
+        self.calls.push(ToolCall {
+            id: event.position,
+            run_id,
+            message_id: self.message.map(|(position, _)| position),
+            tool_call_id: event.tool_call_id.clone(),
+            tool_name: request
+                .as_ref()
+                .map_or_else(|| "[redacted]".to_owned(), |request| request.name.clone()),
+            input: request.map_or_else(RawJson::null, |request| input_of(request.arguments)),
+            output: None,
+            status: ToolCallStatus::Pending,
+            duration_ms: None,
+            step_number: event.step_number.unwrap_or_default(),
+            created_at_ms: event.created_at_ms,
+            sequence_number: event.sequence_number,
+            message_sequence: self
+                .message
+                .map_or(event.sequence_number, |(_, sequence)| sequence),
+        });
+    }
+
+    fn result(&mut self, event: &ContextEvent) {
+        if event.redacted {
+            if let Some(call) = self.open(|_| true) {
+                call.status = ToolCallStatus::Completed;
+                call.output = Some(RawJson::string("[redacted]"));
+            }
+            return;
+        }
+        for mark in &event.tool_results {
+            self.answer(event, mark);
+        }
+    }
+
+    fn answer(&mut self, event: &ContextEvent, mark: &ToolMark) {
+        let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else {
+            return;
+        };
+        call.status = if mark.is_error {
+            ToolCallStatus::Error
+        } else {
+            ToolCallStatus::Completed
+        };
+        call.output = Some(message::output_of(
+            &event.content,
+            mark.tool_call_id.as_deref(),
+        ));
+        call.duration_ms = mark.duration_ms;
+    }
+
+    /// The first open call that fits, of the newest message that has one.
+    fn open(&mut self, fits: impl Fn(&ToolCall) -> bool) -> Option<&mut ToolCall> {
+        let open = |call: &ToolCall| call.status == ToolCallStatus::Pending && fits(call);
+        let newest = self
+            .calls
+            .iter()
+            .rev()
+            .find(|call| open(call))?
+            .message_sequence;
+        self.calls
+            .iter_mut()
+            .find(|call| call.message_sequence == newest && open(call))
+    }
+}
+
+/// Arguments as JSON: OpenAI writes them as a string that holds JSON.
+fn input_of(arguments: RawJson) -> RawJson {
+    #[derive(Deserialize)]
+    struct Text(String);
+
+    if !arguments.as_str().trim_start().starts_with('"') {
+        return arguments;
+    }
+    let inner = arguments
+        .to_value::<Text>()
+        .and_then(|text| RawJson::parse(text.0));
+    inner.unwrap_or(arguments)
+}
+
+/// The tool calls of a run's events.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) when an event belongs to no run.
+pub fn tool_calls<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Result<Vec<ToolCall>> {
+    let mut fold = ToolCallFold::new();
+    for event in events {
+        if event.run_id.is_none() {
+            return Err(Error::invalid(format!(
+                "event {} belongs to no run",
+                event.sequence_number
+            )));
+        }
+        fold.push(event);
+    }
+    Ok(fold.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use runlog_log::{Kind, Position, Record, Sequence, StreamId};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{EventOptions, InstanceId, NewContextEvent};
+
+    fn run() -> RunId {
+        RunId(Uuid::from_u128(7))
+    }
+
+    fn events(messages: &[(&str, EventOptions)]) -> Vec<ContextEvent> {
+        let mut events = Vec::new();
+        for (json, options) in messages {
+            let options = EventOptions {
+                run_id: Some(run()),
+                step_number: Some(3),
+                ..options.clone()
+            };
+            let of_message =
+                NewContextEvent::of_message(RawJson::parse((*json).to_owned()).unwrap(), &options);
+            for new in of_message.unwrap() {
+                let sequence = events.len() as u64 + 1;
+                let meta = new.encode_meta().unwrap();
+                let record = Record {
+                    stream: StreamId(Uuid::nil()),
+                    position: Position(100 + sequence),
+                    sequence: Sequence(sequence),
+                    time_ms: 5,
+                    kind: Kind(new.kind.byte()),
+                    redacted: false,
+                    meta: meta.into(),
+                    payload: new.content.into_bytes(),
+                };
+                events.push(ContextEvent::decode(InstanceId(Uuid::nil()), &record).unwrap());
+            }
+        }
+        events
+    }
+
+    const OPENAI: &str = r#"{"role":"assistant","content":null,"tool_calls":[
+        {"id":"a","type":"function","function":{"name":"ls","arguments":"{\"path\": \"/\"}"}},
+        {"id":"b","type":"function","function":{"name":"cat","arguments":"not json"}}]}"#;
+
+    #[test]
+    fn a_call_is_linked_to_its_message_and_its_result() {
+        let timed = EventOptions {
+            tool_duration_ms: Some(12),
+            ..EventOptions::default()
+        };
+        let failed = EventOptions {
+            tool_is_error: Some(true),
+            ..EventOptions::default()
+        };
+        let events = events(&[
+            (OPENAI, EventOptions::default()),
+            (
+                r#"{"role":"tool","tool_call_id":"b","content":{"code":2}}"#,
+                failed,
+            ),
+            (r#"{"role":"tool","tool_call_id":"a","content":"x"}"#, timed),
+        ]);
+        let calls = tool_calls(&events).unwrap();
+        let [a, b] = calls.as_slice() else {
+            panic!("{calls:?}")
+        };
+        assert_eq!(
+            (a.id, a.message_id, a.tool_name.as_str(), a.step_number),
+            (102, Some(101), "ls", 3)
+        );
+        assert_eq!(a.input.as_str(), r#"{"path": "/"}"#);
+        assert_eq!(
+            (a.status, a.duration_ms),
+            (ToolCallStatus::Completed, Some(12))
+        );
+        assert_eq!(a.output.as_ref().unwrap().as_str(), r#""x""#);
+        assert_eq!(
+            (b.status, b.input.as_str()),
+            (ToolCallStatus::Error, r#""not json""#)
+        );
+        assert_eq!(b.output.as_ref().unwrap().as_str(), r#"{"code":2}"#);
+    }
+
+    #[test]
+    fn anthropic_results_are_told_apart() {
+        let events = events(&[
+            (
+                r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{"p":1}},
+                    {"type":"tool_use","id":"b","name":"ls","input":{}}]}"#,
+                EventOptions::default(),
+            ),
+            (
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"b","is_error":true,"content":"no"},
+                    {"type":"tool_result","tool_use_id":"a","content":[1]}]}"#,
+                EventOptions::default(),
+            ),
+        ]);
+        let calls = tool_calls(&events).unwrap();
+        let found: Vec<_> = calls
+            .iter()
+            .map(|call| (call.output.as_ref().unwrap().as_str(), call.status))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("[1]", ToolCallStatus::Completed),
+                (r#""no""#, ToolCallStatus::Error)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fold_from_a_later_message_gives_the_same_calls() {
+        let call = r#"{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}"#;
+        let result = r#"{"role":"function","name":"f","content":"1"}"#;
+        let plain = EventOptions::default;
+        // The first call is never answered, and none has an id.
+        let events = events(&[
+            (call, plain()),
+            (call, plain()),
+            (result, plain()),
+            (call, plain()),
+        ]);
+        let whole = tool_calls(&events).unwrap();
+        assert_eq!(
+            whole.iter().map(|call| call.status).collect::<Vec<_>>(),
+            [
+                ToolCallStatus::Pending,
+                ToolCallStatus::Completed,
+                ToolCallStatus::Pending
+            ]
+        );
+        assert_eq!(tool_calls(&events[2..]).unwrap(), whole[1..]);
+    }
+
+    #[test]
+    fn a_message_is_the_event_with_its_place() {
+        let events = events(&[(OPENAI, EventOptions::default())]);
+        let message = RunMessage::of_event(&events[0]).unwrap().unwrap();
+        assert_eq!(
+            (message.id, message.role, message.step_number),
+            (101, Role::Assistant, 3)
+        );
+        assert_eq!(message.content.as_str(), OPENAI);
+        assert_eq!(RunMessage::of_event(&events[1]).unwrap(), None);
+    }
+}

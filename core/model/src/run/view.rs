@@ -1,0 +1,293 @@
+//! [`Run`]: one stretch of an agent's work, from its start until it pauses or ends; [`RunSummary`]: what a list tells.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    Error, InstanceId, Result, RunId, SessionId,
+    check::check_length,
+    limits::{AGENT_NAME_BYTES_MAX, NODE_ID_BYTES_MAX, PROJECT_BYTES_MAX, RUN_TEXT_BYTES_MAX},
+};
+
+/// The reasons for a pause that Runlog itself gives; any other text is the caller's.
+pub mod pause_reason {
+    /// Somebody asked for it.
+    pub const REQUESTED: &str = "requested";
+    /// The steps of this resume are used up.
+    pub const STEP_BUDGET: &str = "step budget spent";
+    /// The time it was given is up.
+    pub const TIMEOUT: &str = "timeout";
+    /// The run that spawned it was paused while it was at work.
+    pub const PARENT: &str = "the run that spawned it was paused";
+    /// The process that ran it is gone.
+    pub const ORPHANED: &str =
+        "orphaned: the process that ran it ended without saying how the run did";
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// At work.
+    Running,
+    /// Stopped on the way, and can be resumed.
+    Paused,
+    /// Done.
+    Completed,
+    /// Ended by an error.
+    Failed,
+    /// Ended by whoever wanted it no longer.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// Its name in snake_case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the run is over for good: completed, failed or cancelled.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RunStatus {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name).ok_or_else(|| {
+            Error::invalid(format!(
+                "unknown run status {name:?}; it is one of running, paused, completed, failed, cancelled"
+            ))
+        })
+    }
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// No result is recorded: the tool is at work, or the process died on the way.
+    Pending,
+    /// The tool gave its output.
+    Completed,
+    /// The tool failed; its output says how.
+    Error,
+}
+
+impl ToolCallStatus {
+    /// Its name in snake_case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Completed => "completed",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl FromStr for ToolCallStatus {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        [Self::Pending, Self::Completed, Self::Error]
+            .into_iter()
+            .find(|status| status.name() == name)
+            .ok_or_else(|| {
+                Error::invalid(format!(
+                    "unknown tool call status {name:?}; it is one of pending, completed, error"
+                ))
+            })
+    }
+}
+
+/// One run of an agent. Fields that this build doesn't know are kept in [`extra`](Self::extra).
+///
+/// ```
+/// use runlog_model::{Run, RunStatus};
+///
+/// let run: Run = serde_json::from_str(r#"{
+///     "id": "0198c7e0-0000-7000-8000-000000000001", "session_id": "0198c7e0-0000-7000-8000-000000000002",
+///     "instance_id": "0198c7e0-0000-7000-8000-000000000003", "agent_id": "coder", "status": "paused",
+///     "step_count": 45, "created_at": 1700000000000, "colour": "red"
+/// }"#).unwrap();
+/// assert_eq!((run.status, run.step_count), (RunStatus::Paused, 45));
+/// assert_eq!(run.extra["colour"], "red");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id, and that of the stream its events are kept in.
+    pub id: RunId,
+    /// The project it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The session it works in.
+    pub session_id: SessionId,
+    /// The agent instance whose context it writes.
+    pub instance_id: InstanceId,
+    /// The agent's name.
+    pub agent_id: String,
+    /// How far it has come.
+    pub status: RunStatus,
+    /// The steps begun so far, those of the runs it was resumed from included.
+    #[serde(default)]
+    pub step_count: u32,
+    /// The steps it may take itself; `None` is as many as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// The run that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The run it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_from: Option<RunId>,
+    /// The run that goes on from this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_by: Option<RunId>,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    /// Why it paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_reason: Option<String>,
+    /// The node of a flow that it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// When it was made: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at")]
+    pub created_at_ms: u64,
+    /// When it was over: milliseconds since 1970-01-01 UTC. `None` while it runs, or is paused.
+    #[serde(
+        rename = "completed_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub completed_at_ms: Option<u64>,
+    /// How long it ran, until it paused or was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Fields of a newer build.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Run {
+    /// Checks what a caller may have put into a run.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty agent name,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    pub fn check(&self) -> Result<()> {
+        if self.agent_id.is_empty() {
+            return Err(Error::invalid("the run's agent is empty; give its name"));
+        }
+        check_length(
+            "the run's agent",
+            Some(&self.agent_id),
+            AGENT_NAME_BYTES_MAX,
+        )?;
+        check_length(
+            "the run's project",
+            self.project.as_deref(),
+            PROJECT_BYTES_MAX,
+        )?;
+        check_length(
+            "the run's node id",
+            self.node_id.as_deref(),
+            NODE_ID_BYTES_MAX,
+        )?;
+        for (what, text) in [
+            ("the run's summary", &self.summary),
+            ("the run's error message", &self.error_message),
+            ("the run's pause reason", &self.pause_reason),
+        ] {
+            check_length(what, text.as_deref(), RUN_TEXT_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// What a list tells of it.
+    pub fn to_summary(&self) -> RunSummary {
+        RunSummary {
+            id: self.id,
+            project: self.project.clone(),
+            session_id: self.session_id,
+            instance_id: self.instance_id,
+            agent_id: self.agent_id.clone(),
+            status: self.status,
+            step_count: self.step_count,
+            parent_run_id: self.parent_run_id,
+            resumed_from: self.resumed_from,
+            created_at_ms: self.created_at_ms,
+            completed_at_ms: self.completed_at_ms,
+            duration_ms: self.duration_ms,
+        }
+    }
+}
+
+/// What a list tells of a [`Run`]; the fields mean the same.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Its id.
+    pub id: RunId,
+    /// The project it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The session it works in.
+    pub session_id: SessionId,
+    /// The agent instance whose context it writes.
+    pub instance_id: InstanceId,
+    /// The agent's name.
+    pub agent_id: String,
+    /// How far it has come.
+    pub status: RunStatus,
+    /// The steps begun so far, those of the runs it was resumed from included.
+    #[serde(default)]
+    pub step_count: u32,
+    /// The run that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The run it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_from: Option<RunId>,
+    /// When it was made: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at")]
+    pub created_at_ms: u64,
+    /// When it was over: milliseconds since 1970-01-01 UTC.
+    #[serde(
+        rename = "completed_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub completed_at_ms: Option<u64>,
+    /// How long it ran, until it paused or was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}

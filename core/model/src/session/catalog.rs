@@ -1,0 +1,421 @@
+//! [`Catalog`]: the fold that lists and finds sessions and instances.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+};
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    AgentInstance, CatalogEvent, Chat, ChatTouched, ChatUpdated, Session, SessionDeleted,
+    SessionStatus, SessionUpdated,
+};
+use crate::{Error, InstanceId, Result, SessionId, Timestamp, checkpoint::Progress};
+
+mod chats;
+mod checkpoint;
+mod listed;
+
+pub use chats::{ChatFilter, ChatList, ChatOrder, ChatPlace};
+use listed::{Created, Field, Listed};
+
+/// Sessions and instances, folded from the catalog's events.
+///
+/// What it owns: every instance belongs to a session that is there, and a name belongs to one session that
+/// isn't deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    last_sequence: u64,
+    sessions: BTreeMap<SessionId, SessionEntry>,
+    /// The sessions by the sequence of their creation, for listing them in an order that stays.
+    by_creation: BTreeMap<u64, SessionId>,
+    /// Those of each project, deleted or not.
+    by_project: HashMap<String, Created>,
+    /// Those that aren't deleted.
+    listed: Listed,
+    by_name: HashMap<String, SessionId>,
+    instances: HashMap<InstanceId, AgentInstance>,
+    /// Sessions and instances in the order they were made.
+    items: Vec<Item>,
+    progress: Progress,
+    /// When each chat was last written to, of those that were since this catalog's checkpoint.
+    touched: HashMap<SessionId, u64>,
+    /// The same by when that was.
+    by_touch: BTreeMap<u64, SessionId>,
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Session(SessionId),
+    Instance(InstanceId),
+}
+
+#[derive(Clone, Debug)]
+struct SessionEntry {
+    /// Its place among the items.
+    place: u32,
+    session: Session,
+    /// The sequence of its creation.
+    created: u64,
+    instances: Vec<InstanceId>,
+}
+
+/// Which sessions to list, and how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListSessions {
+    /// Only sessions of this status; `None` is both.
+    pub status: Option<SessionStatus>,
+    /// Only sessions of this project; `None` is all.
+    pub project: Option<String>,
+    /// Whether deleted sessions are listed too.
+    pub deleted: Deleted,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: the [`next`](SessionPage::next) of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Whether what was deleted is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Deleted {
+    /// It isn't.
+    #[default]
+    Hidden,
+    /// It is.
+    Shown,
+}
+
+impl Default for ListSessions {
+    fn default() -> Self {
+        Self {
+            status: None,
+            project: None,
+            deleted: Deleted::Hidden,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+/// Some sessions, newest first, and where the next page begins.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SessionPage {
+    /// The sessions, newest first.
+    pub sessions: Vec<Session>,
+    /// The cursor of the next page; `None` when this is the last. It stays right while sessions are made, and fits the
+    /// same list with the same filters only.
+    pub next: Option<String>,
+}
+
+impl Catalog {
+    /// A catalog of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sequence of the last event that was applied.
+    pub fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
+    pub fn apply(&mut self, sequence: u64, event: CatalogEvent) -> Result<()> {
+        if sequence <= self.last_sequence {
+            return Ok(());
+        }
+        if sequence != self.last_sequence + 1 {
+            let expected = self.last_sequence + 1;
+            return Err(Error::damaged(format!(
+                "catalog event {expected} should come next, but {sequence} does"
+            )));
+        }
+        let place = self.apply_next(sequence, event).map_err(|what| {
+            Error::damaged(format!("catalog event {sequence} doesn't follow: {what}"))
+        })?;
+        self.progress.changed(place, sequence);
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    /// Applies an event, and says the place of what it made or changed.
+    fn apply_next(
+        &mut self,
+        sequence: u64,
+        event: CatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        match event {
+            CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
+            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
+                self.change(id, |session| {
+                    session.updated_at_ms = at_ms;
+                    if let Some(title) = changes.title {
+                        session.title = Some(title).filter(|title| !title.is_empty());
+                    }
+                    session.status = changes.status.unwrap_or(session.status);
+                    session.metadata = changes.metadata.or(session.metadata.take());
+                    Ok(())
+                })
+            }
+            CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
+                let name = self.session(id).and_then(|session| session.name.clone());
+                let place = self.change(id, |session| {
+                    session.updated_at_ms = at_ms;
+                    session.deleted_at_ms = Some(at_ms);
+                    Ok(())
+                })?;
+                if let Some(name) = name {
+                    self.by_name.remove(&name);
+                }
+                Ok(place)
+            }
+            CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
+            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
+                self.change(id, |session| {
+                    let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
+                    chat.map_err(|error| error.to_string())?.write_to(session);
+                    Ok(())
+                })
+            }
+            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
+                let place = self.change(id, |session| {
+                    if at_ms > 0 {
+                        let chat = session.chat.get_or_insert_default();
+                        chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
+                    }
+                    Ok(())
+                })?;
+                if let Some(before) = self.touched.insert(id, sequence) {
+                    self.by_touch.remove(&before);
+                }
+                self.by_touch.insert(sequence, id);
+                Ok(place)
+            }
+        }
+    }
+
+    /// The sessions that were copied from a session, deleted ones too. Looks at all sessions.
+    pub fn copies_of(&self, id: SessionId) -> Vec<SessionId> {
+        let copies = self
+            .sessions
+            .values()
+            .filter(|entry| entry.session.copied_from == Some(id));
+        copies.map(|entry| entry.session.id).collect()
+    }
+
+    /// The chats that were written to after a sequence of the catalog's, which is not before the first one that this
+    /// process applied itself.
+    pub fn touched_after(&self, sequence: u64) -> impl Iterator<Item = SessionId> + '_ {
+        self.by_touch
+            .range(sequence.saturating_add(1)..)
+            .map(|(_, id)| *id)
+    }
+
+    /// Changes a session, and says its place.
+    fn change(
+        &mut self,
+        id: SessionId,
+        change: impl FnOnce(&mut Session) -> std::result::Result<(), String>,
+    ) -> std::result::Result<u32, String> {
+        let entry = self
+            .sessions
+            .get_mut(&id)
+            .ok_or_else(|| format!("no session {id}"))?;
+        self.listed.remove(entry);
+        let changed = change(&mut entry.session);
+        self.listed.insert(entry);
+        changed.map(|()| entry.place)
+    }
+
+    fn add_session(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+        if let Some(name) = session
+            .name
+            .as_ref()
+            .filter(|name| self.by_name.contains_key(*name))
+        {
+            return Err(format!("session name {name:?} is taken already"));
+        }
+        let (id, name) = (session.id, session.name.clone());
+        let place = self.add_nameless(created, session)?;
+        self.by_name.extend(name.map(|name| (name, id)));
+        self.sessions
+            .get(&id)
+            .into_iter()
+            .for_each(|entry| self.listed.insert(entry));
+        Ok(place)
+    }
+
+    /// Adds a session that isn't found by its name yet, nor listed by what it is now.
+    fn add_nameless(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+        let id = session.id;
+        if self.sessions.contains_key(&id) {
+            return Err(format!("session {id} is there already"));
+        }
+        let place = self.add_item(Item::Session(id))?;
+        self.by_creation.insert(created, id);
+        listed::add(&mut self.by_project, session.project.as_deref(), created);
+        self.sessions.insert(
+            id,
+            SessionEntry {
+                place,
+                session,
+                created,
+                instances: Vec::new(),
+            },
+        );
+        Ok(place)
+    }
+
+    fn add_instance(&mut self, instance: AgentInstance) -> std::result::Result<u32, String> {
+        let id = instance.id;
+        if self.instances.contains_key(&id) {
+            return Err(format!("instance {id} is there already"));
+        }
+        let session_id = instance.session_id;
+        if !self.sessions.contains_key(&session_id) {
+            return Err(format!("no session {session_id}"));
+        }
+        let place = self.add_item(Item::Instance(id))?;
+        self.sessions
+            .get_mut(&session_id)
+            .into_iter()
+            .for_each(|entry| entry.instances.push(id));
+        self.instances.insert(id, instance);
+        Ok(place)
+    }
+
+    fn add_item(&mut self, item: Item) -> std::result::Result<u32, String> {
+        let place = u32::try_from(self.items.len())
+            .map_err(|_| "there are too many sessions and instances")?;
+        self.items.push(item);
+        Ok(place)
+    }
+
+    /// The session with this id, deleted or not.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id).map(|entry| &entry.session)
+    }
+
+    /// The session with this name that isn't deleted.
+    pub fn session_named(&self, name: &str) -> Option<&Session> {
+        self.by_name.get(name).and_then(|id| self.session(*id))
+    }
+
+    /// The sessions that aren't deleted whose id begins with these hexadecimal digits (hyphens or not), at
+    /// most `limit`.
+    pub fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&Session> {
+        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+        if digits.is_empty() || digits.len() > 32 {
+            return Vec::new();
+        }
+        let Ok(first) = u128::from_str_radix(&format!("{digits:0<32}"), 16) else {
+            return Vec::new();
+        };
+        let first = SessionId(Uuid::from_u128(first));
+        self.sessions
+            .range((Bound::Included(first), Bound::Unbounded))
+            .take_while(|(id, _)| {
+                id.0.simple()
+                    .to_string()
+                    .starts_with(&digits.to_ascii_lowercase())
+            })
+            .map(|(_, entry)| &entry.session)
+            .filter(|session| session.deleted_at_ms.is_none())
+            .take(limit)
+            .collect()
+    }
+
+    /// One page of sessions, newest first, of those that were made before a place; and the place to go on before,
+    /// `None` when this is the last page. It costs the page, and the sessions that one of the filters lets pass and
+    /// another doesn't: the one that lets the fewest pass is followed.
+    pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
+        let (mut sessions, mut last_seen) = (Vec::new(), None);
+        for sequence in self.walk(options, before.unwrap_or(u64::MAX)) {
+            let Some(session) = self.made_at(sequence).map(|entry| &entry.session) else {
+                continue;
+            };
+            if !options.admits(session) {
+                continue;
+            }
+            if sessions.len() == options.limit {
+                return (sessions, last_seen);
+            }
+            sessions.push(session.clone());
+            last_seen = Some(sequence);
+        }
+        (sessions, None)
+    }
+
+    /// Where the sessions of a list were made, newest first, some others among them.
+    fn walk(&self, options: &ListSessions, before: u64) -> Box<dyn Iterator<Item = u64> + '_> {
+        let nothing = || -> Box<dyn Iterator<Item = u64>> { Box::new(std::iter::empty()) };
+        let mut lists = Vec::new();
+        if let Some(project) = &options.project {
+            let Some(of_project) = self.by_project.get(project) else {
+                return nothing();
+            };
+            lists.push(of_project);
+        }
+        if options.deleted == Deleted::Hidden {
+            lists.push(options.status.map_or(self.listed.all(), |status| {
+                self.listed.of(Field::Status(status))
+            }));
+        }
+        match lists.into_iter().min_by_key(|list| list.len()) {
+            Some(list) => Box::new(list.range(..before).rev().copied()),
+            None => Box::new(
+                self.by_creation
+                    .range(..before)
+                    .rev()
+                    .map(|(sequence, _)| *sequence),
+            ),
+        }
+    }
+
+    /// The session that was made at a sequence.
+    fn made_at(&self, sequence: u64) -> Option<&SessionEntry> {
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        self.sessions.get(self.by_creation.get(&sequence)?)
+    }
+
+    /// The instance with this id.
+    pub fn instance(&self, id: InstanceId) -> Option<&AgentInstance> {
+        self.instances.get(&id)
+    }
+
+    /// The instances of a session, in the order they were made.
+    pub fn instances(&self, session: SessionId) -> impl Iterator<Item = &AgentInstance> {
+        let ids = self
+            .sessions
+            .get(&session)
+            .map(|entry| entry.instances.as_slice())
+            .unwrap_or_default();
+        ids.iter().filter_map(|id| self.instance(*id))
+    }
+}
+
+impl ListSessions {
+    fn admits(&self, session: &Session) -> bool {
+        (self.deleted == Deleted::Shown || session.deleted_at_ms.is_none())
+            && self.status.is_none_or(|status| session.status == status)
+            && self
+                .project
+                .as_ref()
+                .is_none_or(|project| session.project.as_ref() == Some(project))
+    }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// How many sessions lists looked at, in this thread: what a list costs.
+    static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+mod tests;

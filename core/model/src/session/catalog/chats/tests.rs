@@ -1,0 +1,267 @@
+//! Lists of chats and sessions beside the same lists made by looking through everything.
+
+use std::cmp::Reverse;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    CatalogEvent, ChatTouched, ChatUpdated, Checkpointed, Deleted, ListSessions, RawJson,
+    SessionChanges, SessionDeleted, SessionUpdated, Updates, session::catalog::LOOKED_AT,
+};
+
+/// Numbers that look random, the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn place(&mut self, end: u64) -> usize {
+        usize::try_from(self.below(end)).unwrap()
+    }
+}
+
+fn id(number: u64) -> SessionId {
+    SessionId(Uuid::from_u128(u128::from(number)))
+}
+
+fn session(number: u64, numbers: &mut Numbers) -> Session {
+    let chat = Chat {
+        created_by: Some(format!("user {}", numbers.below(3))),
+        team_id: Some(format!("team {}", numbers.below(2))),
+        sort: i64::try_from(numbers.below(4)).unwrap() - 2,
+        ..Chat::new(format!("assistant {}", numbers.below(2)))
+    };
+    let mut session = Session {
+        id: id(number),
+        name: None,
+        project: Some(format!("project {}", numbers.below(3))),
+        title: None,
+        status: SessionStatus::Active,
+        metadata: None,
+        copied_from: None,
+        created_at_ms: number,
+        updated_at_ms: number,
+        deleted_at_ms: None,
+        chat: None,
+    };
+    if numbers.below(4) > 0 {
+        chat.write_to(&mut session);
+        session.title = Some(format!("Title {}", numbers.below(3)));
+    }
+    session
+}
+
+fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
+    let (id, at_ms) = (id(numbers.below(next.max(1))), numbers.below(10_000));
+    match numbers.below(12) {
+        0 if next > 0 => CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }),
+        1 | 2 if next > 0 => {
+            let status = [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)];
+            let changes = SessionChanges {
+                status: Some(status),
+                ..SessionChanges::default()
+            };
+            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes })
+        }
+        3 | 4 if next > 0 => {
+            let assistant = RawJson::string(&format!("assistant {}", numbers.below(3)));
+            let sort = RawJson::parse(numbers.below(5).to_string()).unwrap();
+            let updates = Updates::new()
+                .with("assistant_id", assistant)
+                .with("sort", sort);
+            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates })
+        }
+        5..8 if next > 0 => CatalogEvent::ChatTouched(ChatTouched { id, at_ms }),
+        _ => CatalogEvent::SessionCreated(session(next, numbers)),
+    }
+}
+
+fn filter(numbers: &mut Numbers) -> ChatFilter {
+    let some = |numbers: &mut Numbers| numbers.below(3) == 0;
+    ChatFilter {
+        user_id: some(numbers).then(|| format!("user {}", numbers.below(4))),
+        team_id: some(numbers).then(|| format!("team {}", numbers.below(3))),
+        assistant_id: some(numbers).then(|| format!("assistant {}", numbers.below(3))),
+        status: some(numbers)
+            .then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)]),
+        keywords: (numbers.below(6) == 0).then(|| "title 1".to_owned()),
+        order: [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort][numbers.place(3)],
+        page: numbers.place(4),
+        pagesize: 1 + numbers.place(9),
+        cursor: None,
+    }
+}
+
+/// All that a filter admits, in its order.
+fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a SessionEntry> {
+    let words: Vec<String> = filter
+        .keywords
+        .iter()
+        .flat_map(|words| words.split_whitespace())
+        .map(str::to_owned)
+        .collect();
+    let newest_first = catalog
+        .by_creation
+        .values()
+        .rev()
+        .filter_map(|id| catalog.sessions.get(id));
+    let mut found: Vec<_> = newest_first
+        .filter(|entry| filter.admits(&entry.session, &words))
+        .collect();
+    match filter.order {
+        ChatOrder::Created => {}
+        ChatOrder::LastMessage => found.sort_by_key(|entry| Reverse(entry.last_message_at())),
+        ChatOrder::Sort => found.sort_by_key(|entry| entry.sort()),
+    }
+    found
+}
+
+fn check(catalog: &Catalog, numbers: &mut Numbers) {
+    let filter = filter(numbers);
+    let expected: Vec<Chat> = looked_through(catalog, &filter)
+        .iter()
+        .map(|entry| entry.chat())
+        .collect();
+    let (page, mut next) = catalog.chats(&filter, None).unwrap();
+    let skipped = filter.page.saturating_sub(1) * filter.pagesize;
+    let shown: Vec<Chat> = expected
+        .iter()
+        .skip(skipped)
+        .take(filter.pagesize)
+        .cloned()
+        .collect();
+    assert_eq!(
+        (&page.data, page.total),
+        (&shown, expected.len()),
+        "{filter:?}"
+    );
+    assert_eq!(
+        next.is_some(),
+        filter.order == ChatOrder::Created
+            && skipped + shown.len() < expected.len()
+            && !shown.is_empty()
+    );
+    let mut seen = skipped + shown.len();
+    while let Some(place) = next {
+        let (page, later) = catalog.chats(&filter, Some(place)).unwrap();
+        assert_eq!(
+            (page.data.first(), page.page),
+            (expected.get(seen), seen / filter.pagesize + 1)
+        );
+        (seen, next) = (seen + page.data.len(), later);
+        assert_eq!(next.is_none(), seen == expected.len());
+    }
+    let options = ListSessions {
+        status: filter.status,
+        project: filter
+            .team_id
+            .as_ref()
+            .map(|_| format!("project {}", numbers.below(4))),
+        deleted: if numbers.below(2) == 0 {
+            Deleted::Shown
+        } else {
+            Deleted::Hidden
+        },
+        limit: usize::MAX,
+        cursor: None,
+    };
+    let newest_first = catalog
+        .by_creation
+        .values()
+        .rev()
+        .filter_map(|id| catalog.session(*id));
+    let expected: Vec<Session> = newest_first
+        .filter(|session| options.admits(session))
+        .cloned()
+        .collect();
+    assert_eq!(catalog.list(&options, None).0, expected, "{options:?}");
+}
+
+#[test]
+fn lists_are_those_of_looking_through_everything() {
+    for seed in 0..20 {
+        let (mut numbers, mut catalog, mut made) = (Numbers(seed), Catalog::new(), 0);
+        for sequence in 1..200 {
+            let event = event(made, &mut numbers);
+            made += u64::from(matches!(event, CatalogEvent::SessionCreated(_)));
+            catalog.apply(sequence, event).unwrap();
+            check(&catalog, &mut numbers);
+        }
+        let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
+        let restored = Catalog::restore(
+            catalog.last_sequence(),
+            checkpoint,
+            parts.iter().map(Vec::as_slice),
+        )
+        .unwrap();
+        for _ in 0..200 {
+            check(&restored, &mut numbers);
+        }
+    }
+}
+
+/// How many chats are looked at to make a page of 20 of a store of so many, one user in a hundred.
+fn looked_at(chats: u64, filter: &ChatFilter, before: Option<ChatPlace>) -> u64 {
+    let (mut catalog, mut numbers) = (Catalog::new(), Numbers(1));
+    for number in 0..chats {
+        let mut session = session(number, &mut numbers);
+        let chat = Chat {
+            created_by: Some(format!("user {}", number % (chats / 50))),
+            ..Chat::new("a")
+        };
+        chat.write_to(&mut session);
+        catalog
+            .apply(number + 1, CatalogEvent::SessionCreated(session))
+            .unwrap();
+    }
+    LOOKED_AT.set(0);
+    assert_eq!(catalog.chats(filter, before).unwrap().0.data.len(), 20);
+    LOOKED_AT.get()
+}
+
+#[test]
+fn a_page_of_chats_costs_the_page() {
+    let user = Some("user 1".to_owned());
+    let of_user = ChatFilter {
+        user_id: user.clone(),
+        ..ChatFilter::default()
+    };
+    let active = Some(SessionStatus::Active);
+    let of_both = ChatFilter {
+        user_id: user,
+        status: active,
+        ..ChatFilter::default()
+    };
+    let last_message = ChatFilter {
+        order: ChatOrder::LastMessage,
+        ..ChatFilter::default()
+    };
+    let sort = ChatFilter {
+        order: ChatOrder::Sort,
+        status: active,
+        ..ChatFilter::default()
+    };
+    let middle = Some(ChatPlace {
+        created: 400,
+        passed: 20,
+    });
+    for (filter, before, most) in [
+        (ChatFilter::default(), None, 20),
+        (ChatFilter::default(), middle, 20),
+        (of_user, None, 20),
+        // The 50 of the user are counted.
+        (of_both, None, 70),
+        (last_message, None, 20),
+        (sort, None, 20),
+    ] {
+        assert!(looked_at(500, &filter, before) <= most, "{filter:?}");
+        assert!(looked_at(50_000, &filter, before) <= most, "{filter:?}");
+    }
+}

@@ -1,0 +1,362 @@
+//! The bytes of every event, as the builds before wrote them: a log that people have must stay readable.
+//!
+//! `golden/events.txt` has a line for each: its name, its kind byte, its metadata in hexadecimal, and its payload. A line never
+//! changes; a new event, or a new version of one, is a new line.
+
+use std::fmt::Write;
+
+use runlog_model::{
+    AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
+    ChatRole, ChatShare, ChatTouched, ChatUpdated, DeletedAgent, EventOptions, FlowCatalogEvent,
+    InstanceId, NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunSnapshot,
+    RunStatus, RuntimeEvent, Session, SessionChanges, SessionDeleted, SessionId, SessionStatus,
+    SessionUpdated, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus,
+    StepType, Timestamp, Updates,
+};
+use uuid::Uuid;
+
+const GOLDEN: &str = include_str!("golden/events.txt");
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, kind: u8, meta: &[u8], payload: &[u8]) {
+        let meta = meta.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
+            hex
+        });
+        let payload = std::str::from_utf8(payload).unwrap();
+        writeln!(self.0, "{name} {kind} {meta} {payload}").unwrap();
+    }
+}
+
+macro_rules! encoded {
+    ($lines:ident, $($name:literal: $event:expr),* $(,)?) => {$(
+        let encoded = $event.encode().unwrap();
+        $lines.add($name, encoded.kind, &encoded.meta, &encoded.payload);
+    )*};
+}
+
+fn json(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.into())
+}
+
+fn id(number: u128) -> Uuid {
+    Uuid::from_u128(number)
+}
+
+fn session() -> Session {
+    Session {
+        id: SessionId(id(1)),
+        name: text("trip"),
+        project: text("travel"),
+        title: text("Trip"),
+        status: SessionStatus::Archived,
+        metadata: Some(json(r#"{ "a":1.0}"#)),
+        copied_from: Some(SessionId(id(2))),
+        created_at_ms: 1_000,
+        updated_at_ms: 2_000,
+        deleted_at_ms: Some(3_000),
+        chat: None,
+    }
+}
+
+fn bare_session() -> Session {
+    Session {
+        name: None,
+        project: None,
+        title: None,
+        status: SessionStatus::Active,
+        metadata: None,
+        copied_from: None,
+        deleted_at_ms: None,
+        ..session()
+    }
+}
+
+fn chat() -> Chat {
+    let json = r#"{"chat_id":"c","title":"Chat","assistant_id":"bot","mode":"task","status":"archived","preset":true,
+        "public":true,"sort":-7,"last_message_at":"2026-01-03T10:00:00Z","metadata":{"k": [1]},
+        "created_at":1000,"updated_at":1001,"another":null,"colour":{"deep":[1]}}"#;
+    Chat {
+        share: ChatShare::Team,
+        created_by: text("ann"),
+        updated_by: text("bob"),
+        team_id: text("t"),
+        tenant_id: text("n"),
+        ..serde_json::from_str(json).unwrap()
+    }
+}
+
+fn chat_session(chat: Chat) -> Session {
+    let mut session = bare_session();
+    chat.write_to(&mut session);
+    session
+}
+
+fn run() -> Run {
+    serde_json::from_str(
+        r#"{"id":"00000000-0000-0000-0000-000000000003","project":"p","session_id":"00000000-0000-0000-0000-000000000001",
+        "instance_id":"00000000-0000-0000-0000-000000000002","agent_id":"coder","status":"paused","step_count":45,"max_steps":50,
+        "parent_run_id":"00000000-0000-0000-0000-000000000004","resumed_from":"00000000-0000-0000-0000-000000000005",
+        "resumed_by":"00000000-0000-0000-0000-000000000006","summary":"s","error_message":"e","pause_reason":"r","node_id":"n",
+        "created_at":1000,"completed_at":2000,"duration_ms":1000,"colour":"red"}"#,
+    )
+    .unwrap()
+}
+
+fn bare_run() -> Run {
+    serde_json::from_str(
+        r#"{"id":"00000000-0000-0000-0000-000000000003","session_id":"00000000-0000-0000-0000-000000000001",
+        "instance_id":"00000000-0000-0000-0000-000000000002","agent_id":"coder","status":"running","created_at":1000}"#,
+    )
+    .unwrap()
+}
+
+fn message() -> ChatMessage {
+    ChatMessage {
+        message_id: "m".into(),
+        chat_id: "c".into(),
+        request_id: text("r"),
+        block_id: text("b"),
+        thread_id: text("t"),
+        assistant_id: text("bot"),
+        sequence: 3,
+        metadata: Some(json(r#"{"x": 1}"#)),
+        created_at: Timestamp(1_000),
+        updated_at: Timestamp(2_000),
+        extra: [("colour".to_owned(), "red".into())].into_iter().collect(),
+        ..ChatMessage::text(ChatRole::Assistant, "hi")
+    }
+}
+
+fn step() -> Step {
+    Step {
+        step_id: "s".into(),
+        chat_id: "c".into(),
+        stack_parent_id: text("root"),
+        stack_depth: 2,
+        status: StepStatus::Failed,
+        input: Some(json(r#"{"messages": []}"#)),
+        output: Some(json(r#"{"x":1}"#)),
+        space_snapshot: Some(json("{}")),
+        error: text("broke"),
+        sequence: 4,
+        metadata: Some(json("[1]")),
+        dismissed_at: Some(Timestamp(5)),
+        created_at: Timestamp(1_000),
+        updated_at: Timestamp(2_000),
+        extra: [("colour".to_owned(), "red".into())].into_iter().collect(),
+        ..Step::new("r", "bot", "stk", StepType::HookCreate)
+    }
+}
+
+fn updates() -> Updates {
+    Updates::new()
+        .with("title", RawJson::string("Trip"))
+        .with("colour", json(r#"{ "a": 1}"#))
+}
+
+fn agent() -> AgentDefinition {
+    AgentDefinition {
+        project: text("p"),
+        ..AgentDefinition::new("coder", "Writes code.")
+    }
+}
+
+fn catalog_events(lines: &mut Lines) {
+    let instance = AgentInstance {
+        id: InstanceId(id(2)),
+        session_id: SessionId(id(1)),
+        agent_name: "coder".into(),
+        parent_instance_id: Some(InstanceId(id(3))),
+        created_at_ms: 1_000,
+    };
+    let root = AgentInstance {
+        parent_instance_id: None,
+        ..instance.clone()
+    };
+    let changes = SessionChanges {
+        title: text("New"),
+        status: Some(SessionStatus::Active),
+        metadata: Some(json("{}")),
+    };
+    let changed = |changes| {
+        CatalogEvent::SessionUpdated(SessionUpdated {
+            id: SessionId(id(1)),
+            at_ms: 5,
+            changes,
+        })
+    };
+    encoded!(lines,
+        "session-created": CatalogEvent::SessionCreated(session()),
+        "session-created-bare": CatalogEvent::SessionCreated(bare_session()),
+        "session-created-chat": CatalogEvent::SessionCreated(chat_session(chat())),
+        "session-created-chat-bare": CatalogEvent::SessionCreated(chat_session(Chat::new("bot"))),
+        "session-updated": changed(changes),
+        "session-updated-bare": changed(SessionChanges::default()),
+        "session-deleted": CatalogEvent::SessionDeleted(SessionDeleted { id: SessionId(id(1)), at_ms: 5 }),
+        "instance-created": CatalogEvent::InstanceCreated(instance),
+        "instance-created-bare": CatalogEvent::InstanceCreated(root),
+        "chat-updated": CatalogEvent::ChatUpdated(ChatUpdated { id: SessionId(id(1)), at_ms: 5, updates: updates() }),
+        "chat-touched": CatalogEvent::ChatTouched(ChatTouched { id: SessionId(id(1)), at_ms: 5 }),
+        "agent-defined": AgentCatalogEvent::Defined(Box::new(agent())),
+        "agent-updated": AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("a", ""))),
+        "agent-deleted": AgentCatalogEvent::Deleted(DeletedAgent { project: text("p"), name: "coder".into(), at_ms: 5 }),
+        "agent-deleted-bare": AgentCatalogEvent::Deleted(DeletedAgent { project: None, name: "coder".into(), at_ms: 5 }),
+    );
+}
+
+fn run_events(lines: &mut Lines) {
+    let change = StatusChange {
+        status: RunStatus::Failed,
+        at_ms: 5,
+        step_count: 46,
+        summary: text("s"),
+        error_message: text("e"),
+        pause_reason: text("r"),
+    };
+    let bare_change = StatusChange {
+        summary: None,
+        error_message: None,
+        pause_reason: None,
+        ..change.clone()
+    };
+    let spawned = SpawnRecord {
+        call_id: "call".into(),
+        count: 2,
+        agents: vec![
+            SpawnedAgent {
+                index: 0,
+                agent_name: "a".into(),
+                run_id: Some(RunId(id(7))),
+                timeout_ms: Some(60),
+                error: None,
+            },
+            SpawnedAgent {
+                index: 1,
+                agent_name: "b".into(),
+                run_id: None,
+                timeout_ms: None,
+                error: text("no"),
+            },
+        ],
+        at_ms: 5,
+    };
+    let flow = FlowCatalogEvent {
+        run_id: RunId(id(3)),
+        status: "running".into(),
+        is_of_run: true,
+        parent_run_id: Some(RunId(id(4))),
+        resumed_from: Some(RunId(id(5))),
+        at_ms: 5,
+    };
+    let bare_flow = FlowCatalogEvent {
+        is_of_run: false,
+        parent_run_id: None,
+        resumed_from: None,
+        ..flow.clone()
+    };
+    encoded!(lines,
+        "run-created": RunEvent::Created(Box::new(run())),
+        "run-created-bare": RunEvent::Created(Box::new(bare_run())),
+        "run-step-started": RunEvent::StepStarted { step_number: 46, at_ms: 1_100 },
+        "run-status-changed": RunEvent::StatusChanged(change),
+        "run-status-changed-bare": RunEvent::StatusChanged(bare_change),
+        "run-resumed": RunEvent::Resumed { run_id: RunId(id(9)), at_ms: 2_000 },
+        "listed-run-created": RunCatalogEvent::Created(run().to_summary()),
+        "listed-run-created-bare": RunCatalogEvent::Created(bare_run().to_summary()),
+        "listed-run-status-changed": RunCatalogEvent::StatusChanged {
+            id: RunId(id(3)), status: RunStatus::Cancelled, step_count: 46, at_ms: 5,
+        },
+        "spawned": spawned,
+        "space-saved": SpaceRecord { space: json(r#"{"k": 1}"#), at_ms: 5 },
+        "listed-flow": flow,
+        "listed-flow-bare": bare_flow,
+    );
+}
+
+fn chat_events(lines: &mut Lines) {
+    let bare_step = Step::new("r", "bot", "stk", StepType::Llm);
+    encoded!(lines,
+        "message-saved": ChatEvent::MessageSaved(Box::new(message())),
+        "message-saved-bare": ChatEvent::MessageSaved(Box::new(ChatMessage::text(ChatRole::User, "hi"))),
+        "message-updated": ChatEvent::MessageUpdated { message_id: "m".into(), at: Timestamp(5), updates: updates() },
+        "messages-deleted": ChatEvent::MessagesDeleted { message_ids: vec!["a".into(), "b".into()], at: Timestamp(5) },
+        "step-saved": ChatEvent::StepSaved(Box::new(step())),
+        "step-saved-bare": ChatEvent::StepSaved(Box::new(bare_step)),
+        "step-updated": ChatEvent::StepUpdated { step_id: "s".into(), at: Timestamp(5), updates: updates() },
+        "chat-copied": ChatEvent::Copied { session_id: SessionId(id(1)), chat_id: "c".into() },
+    );
+}
+
+fn flow_events(lines: &mut Lines) {
+    for json in [
+        r#"{ "type":"agent:text","nodeId":"n","runId":"r","timestamp":1,"content":"x"}"#,
+        r#"{"type":"agent:text:delta","nodeId":"n","runId":"r","timestamp":1,"content":"x"}"#,
+        r#"{"type":"flow:started"}"#,
+        r#"{"type":"node:started","nodeId":"n"}"#,
+        r#"{"type":"edge:fired"}"#,
+        r#"{"type":"command:received","command":{"type":"resume"}}"#,
+    ] {
+        let event = RuntimeEvent::parse(json).unwrap();
+        let encoded = event.encode();
+        lines.add(
+            &event.event_type,
+            encoded.kind,
+            &encoded.meta,
+            &encoded.payload,
+        );
+    }
+    let mut snapshot = RunSnapshot::new("running");
+    snapshot.run_id = text("r");
+    snapshot.extra.insert("colour".into(), "red".into());
+    let (meta, payload) = snapshot.encode().unwrap();
+    lines.add("flow-snapshot", 0, &meta, payload.as_bytes());
+}
+
+fn context_events(lines: &mut Lines) {
+    let options = EventOptions {
+        run_id: Some(RunId(id(3))),
+        step_number: Some(4),
+        created_at_ms: Some(1_000),
+        ..EventOptions::default()
+    };
+    let call = r#"{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"ls","input":{ "path": "/" }}]}"#;
+    let messages = [
+        r#"{"role":"system","content":"s"}"#,
+        r#"{"role":"user","content":"u"}"#,
+        call,
+        r#"{"role":"tool","tool_call_id":"t1","content":"out"}"#,
+    ];
+    for message in messages {
+        for event in NewContextEvent::of_message(json(message), &options).unwrap() {
+            let meta = event.encode_meta().unwrap();
+            lines.add(
+                event.kind.name(),
+                event.kind.byte(),
+                &meta,
+                event.content.as_bytes(),
+            );
+        }
+    }
+}
+
+#[test]
+fn every_event_is_written_as_it_always_was() {
+    let mut lines = Lines::default();
+    context_events(&mut lines);
+    catalog_events(&mut lines);
+    run_events(&mut lines);
+    chat_events(&mut lines);
+    flow_events(&mut lines);
+    for (line, golden) in lines.0.lines().zip(GOLDEN.lines()) {
+        assert_eq!(line, golden);
+    }
+    assert_eq!(lines.0, GOLDEN);
+}
