@@ -367,7 +367,15 @@ export async function deleteStore(name: string): Promise<void> {
   try {
     await folderOf(name, false);
     const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
-    await root.removeEntry(encodeURIComponent(name), { recursive: true });
+    for (const end = Date.now() + HAND_OVER_MS; ; ) {
+      try {
+        return await root.removeEntry(encodeURIComponent(name), { recursive: true });
+      } catch (error) {
+        // A reader that was closed a moment ago.
+        if (!isRefused(error) || Date.now() > end) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }
   } catch (error) {
     throw errorOfOpening(error, name);
   } finally {
@@ -391,11 +399,16 @@ async function lock(name: string, timeoutMs = 0): Promise<() => void> {
   });
 }
 
+/** Whether another has a file open. */
+function isRefused(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "NoModificationAllowedError";
+}
+
 function errorOfOpening(error: unknown, name: string): Error {
   if (error instanceof RunlogError) return error;
   const { name: kind, message } = error as DOMException;
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
-  if (kind === "NoModificationAllowedError") return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
+  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
   return new RunlogError("io", `the browser's file system: ${message}`, { cause: error });
 }
 

@@ -160,7 +160,7 @@ impl Store {
 
     /// Has the host wake a task when this time has passed.
     #[cfg(target_family = "wasm")]
-    pub(crate) fn wake_after(&self, duration: std::time::Duration, waker: std::task::Waker) {
+    pub(crate) fn wake_after(&self, duration: Duration, waker: std::task::Waker) {
         self.shared().options.host.wake_after(duration, waker);
     }
 
