@@ -2,6 +2,8 @@ import { fileURLToPath } from "node:url";
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";
 
+import { answersOfNode, storeOfNode } from "./test/browser/store.server.js";
+
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The contracts of calls, in Chromium, over WebAssembly. */
@@ -20,6 +22,7 @@ export default defineConfig({
           args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
         },
       }),
+      commands: { storeOfNode, answersOfNode },
       instances: [{ browser: "chromium" }],
     },
   },

@@ -30,18 +30,17 @@ thread_local! {
     static WAKE: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-#[wasm_bindgen(
-    inline_js = "export function panicked(message) { globalThis.__runlogPanic = message; }"
-)]
-extern "C" {
-    /// Leaves what a panic said where the error's handler finds it: the error itself only says `unreachable`.
-    fn panicked(message: &str);
+/// Leaves what a panic said where the wrapper in JavaScript finds it: the error that ends the instance says `unreachable`.
+fn leave_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let (name, message) = ("__runlogPanic", panic.to_string());
+    // There is nobody to tell that this failed.
+    let _ = js_sys::Reflect::set(&js_sys::global(), &name.into(), &message.into());
 }
 
 /// Prepares the module. `wake` is called whenever there is something to poll; it must not call anything of this module.
 #[wasm_bindgen]
 pub fn start(wake: Function) {
-    std::panic::set_hook(Box::new(|panic| panicked(&panic.to_string())));
+    std::panic::set_hook(Box::new(leave_panic));
     WAKE.with(|cell| *cell.borrow_mut() = Some(wake));
     let host = Host {
         engine: Arc::new(BrowserHost),
