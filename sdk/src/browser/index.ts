@@ -22,7 +22,7 @@ import { type Mount, type WasmSource, load, localBinding, mountHere, unmountHere
 import { spawnWorker } from "./spawn.js";
 
 export * from "../api.js";
-export { deleteStore, listStores } from "./opfs.js";
+export { deleteStore, listStores, storeFiles } from "./opfs.js";
 export type { WasmSource } from "./local.js";
 
 /** How Runlog is set up in this thread. */

@@ -172,7 +172,10 @@ export class OpfsFiles implements Files {
   }
 
   truncate(file: number, bytes: number): void {
-    this.#at(file).handle.truncate(HEAD_BYTES + bytes);
+    const { handle } = this.#at(file);
+    handle.truncate(HEAD_BYTES + bytes);
+    // As with writes, nothing else says so.
+    if (handle.getSize() !== HEAD_BYTES + bytes) throw noRoom();
   }
 
   size(file: number): number {
@@ -276,10 +279,15 @@ function cut(file: Pooled): void {
   }
 }
 
+function noRoom(): DOMException {
+  return fileError("QuotaExceededError", "the browser gives no more room");
+}
+
 function writeAll(handle: FileSystemSyncAccessHandle, offset: number, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) {
     const written = handle.write(bytes.subarray(done), { at: offset + done });
-    if (written === 0) throw fileError("QuotaExceededError", "the browser gives no more room");
+    // A private window of Chromium's has no error where the quota is full: it says that 2³² − 8 bytes were written.
+    if (written <= 0 || written > bytes.length - done) throw noRoom();
     done += written;
   }
 }
@@ -319,9 +327,16 @@ async function openPooled(folder: FileSystemDirectoryHandle, name: string, creat
   return { handle, users: 0, isHeadDirty: false, ...headOf(handle) };
 }
 
-function headOf(handle: FileSystemSyncAccessHandle): Pick<Pooled, "name" | "generation" | "slot"> {
+type Head = Pick<Pooled, "name" | "generation" | "slot">;
+
+function headOf(handle: FileSystemSyncAccessHandle): Head {
   const head = new Uint8Array(2 * SLOT_BYTES);
   handle.read(head, { at: 0 });
+  return headIn(head);
+}
+
+/** What the slots at the beginning of a file say. */
+function headIn(head: Uint8Array): Head {
   const slots = [readSlot(head.subarray(0, SLOT_BYTES)), readSlot(head.subarray(SLOT_BYTES))] as const;
   const newest = (slots[0]?.generation ?? -1) >= (slots[1]?.generation ?? -1) ? 0 : 1;
   const { name, generation } = slots[newest] ?? { name: "", generation: 0 };
@@ -355,6 +370,40 @@ export async function listStores(): Promise<string[]> {
     if (!(error instanceof DOMException && error.name === "NotFoundError")) throw errorOfOpening(error, "");
   }
   return names.sort();
+}
+
+/**
+ * The files of a store of this origin, by their names in a folder that Node or the command opens. They are read when they
+ * are asked for; a writer that opens the store meanwhile makes them unreadable.
+ *
+ * @throws {@link RunlogError} `not_found` when there is none of that name; `locked` while it is open for writing.
+ *
+ * @example
+ * ```ts
+ * const folder = await showDirectoryPicker({ mode: "readwrite" });
+ * for (const [name, blob] of await storeFiles("agents")) {
+ *   const file = await (await folder.getFileHandle(name, { create: true })).createWritable();
+ *   await blob.stream().pipeTo(file);
+ * }
+ * ```
+ */
+export async function storeFiles(name: string): Promise<Map<string, Blob>> {
+  const unlock = await lock(name);
+  try {
+    const found = new Map<string, { generation: number; blob: Blob }>();
+    for await (const entry of (await folderOf(name, false)).values()) {
+      if (entry.kind !== "file") continue;
+      const file = await entry.getFile();
+      const head = headIn(new Uint8Array(await file.slice(0, 2 * SLOT_BYTES).arrayBuffer()));
+      const isNewest = (found.get(head.name)?.generation ?? -1) < head.generation;
+      if (head.name !== "" && isNewest) found.set(head.name, { generation: head.generation, blob: file.slice(HEAD_BYTES) });
+    }
+    return new Map(Array.from(found, ([name, { blob }]) => [name, blob]));
+  } catch (error) {
+    throw errorOfOpening(error, name);
+  } finally {
+    unlock();
+  }
 }
 
 /**

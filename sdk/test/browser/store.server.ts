@@ -4,6 +4,10 @@ import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import type { BrowserCommand } from "vitest/node";
+import type {} from "@vitest/browser-playwright";
+import type { CDPSession } from "playwright";
+
 import { type Store, open } from "../../src/index.js";
 import { answersOf } from "./answers.js";
 
@@ -29,6 +33,16 @@ export async function answersOfNode(_: unknown, files: Record<string, string>): 
     await rm(folder, { recursive: true, force: true });
   }
 }
+
+/** Has the browser give the tests' origin no more than that; as much as ever when left out. */
+export const setQuota: BrowserCommand<[bytes?: number]> = async ({ page, context }, bytes) => {
+  const { origin } = new URL(page.url());
+  // With the session ends what it has set.
+  sessions[origin] ??= await context.newCDPSession(page);
+  await sessions[origin].send("Storage.overrideQuotaForOrigin", { origin, ...(bytes === undefined ? {} : { quotaSize: bytes }) });
+};
+
+const sessions: Record<string, CDPSession> = {};
 
 /** A file of this folder, as it is. */
 async function filesOf(folder: string): Promise<Record<string, string>> {
