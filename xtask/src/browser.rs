@@ -32,7 +32,10 @@ pub(crate) fn module() -> Outcome {
         "--profile",
         PROFILE,
     ])))?;
-    let built = target_folder().join(TARGET).join(PROFILE).join("runlog_wasm.wasm");
+    let built = target_folder()
+        .join(TARGET)
+        .join(PROFILE)
+        .join("runlog_wasm.wasm");
     let folder = root().join("sdk/src/wasm");
     outcome(run(command(bindgen)
         .args(["--target", "web", "--no-typescript", "--out-dir"])
@@ -47,7 +50,9 @@ pub(crate) fn module() -> Outcome {
 
 /// The module's size, and what it takes to download; too much is an error.
 fn size(module: &Path) -> Outcome {
-    let bytes = fs::metadata(module).map_err(|error| format!("{}: {error}", module.display()))?.len();
+    let bytes = fs::metadata(module)
+        .map_err(|error| format!("{}: {error}", module.display()))?
+        .len();
     let program = "const { brotliCompressSync } = require('node:zlib'); \
         console.log(brotliCompressSync(require('node:fs').readFileSync(process.argv[1])).length)";
     let packed: u64 = answer(command("node").args(["-e", program]).arg(module))
@@ -55,7 +60,10 @@ fn size(module: &Path) -> Outcome {
         .ok_or("the module could not be packed to see how large it is")?;
     let told = format!("{} KiB, {} KiB packed by brotli", bytes >> 10, packed >> 10);
     if packed > PACKED_BYTES_MAX {
-        return Err(format!("{told}; at most {} KiB are wanted", PACKED_BYTES_MAX >> 10));
+        return Err(format!(
+            "{told}; at most {} KiB are wanted",
+            PACKED_BYTES_MAX >> 10
+        ));
     }
     Ok(told)
 }
@@ -67,16 +75,22 @@ fn target_folder() -> PathBuf {
 /// `browser`: builds the module, and runs the contracts of calls in Chromium.
 pub(crate) fn test(report: &mut Report) {
     report.check("the module of browsers", module);
-    report.count("tests in Chromium", || match ensure_chromium() {
-        Ok(chromium) => node::vitest_in_browser(&chromium),
-        Err(why) => (
-            Counts {
-                failed: 1,
-                ..Counts::default()
-            },
-            why,
-        ),
-    });
+    let chromium = ensure_chromium();
+    for (name, script) in [
+        ("contracts of calls in Chromium", "test:browser"),
+        ("pages of bundlers in Chromium", "test:bundlers"),
+    ] {
+        report.count(name, || match &chromium {
+            Ok(chromium) => node::vitest_in_browser(script, chromium),
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why.clone(),
+            ),
+        });
+    }
 }
 
 /// Where Chromium is: what `RUNLOG_CHROMIUM` names, or one that is installed; installed where that takes no password.
@@ -96,7 +110,9 @@ fn ensure_chromium() -> Result<PathBuf, String> {
     let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     if is_root && answer(command("apt-get").arg("--version")).is_some() {
         outcome(run(command("apt-get").args(["update"])))?;
-        outcome(run(command("apt-get").args(["install", "--yes", "chromium"])))?;
+        outcome(run(
+            command("apt-get").args(["install", "--yes", "chromium"])
+        ))?;
     }
     found().and_then(|name| which(&name)).ok_or_else(|| {
         "Chromium is missing, in which the browser's tests run; install it, or name it in RUNLOG_CHROMIUM".to_owned()

@@ -89,7 +89,10 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "wasm-module" | "browser" | "node" | "integrations" | "docs" | "lint", _) => {
+        (
+            "test" | "wasm" | "wasm-module" | "browser" | "node" | "integrations" | "docs" | "lint",
+            _,
+        ) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

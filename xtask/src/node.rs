@@ -168,9 +168,9 @@ fn vitest(script: &str) -> (Counts, String) {
     watch_vitest(npm(&["run", "--silent", script, "--workspace", "sdk"]))
 }
 
-/// Runs the contracts of calls in a browser.
-pub(crate) fn vitest_in_browser(chromium: &Path) -> (Counts, String) {
-    let mut command = npm(&["run", "--silent", "test:browser", "--workspace", "sdk"]);
+/// Runs a script of tests that need a browser.
+pub(crate) fn vitest_in_browser(script: &str, chromium: &Path) -> (Counts, String) {
+    let mut command = npm(&["run", "--silent", script, "--workspace", "sdk"]);
     command.env("RUNLOG_CHROMIUM", chromium);
     watch_vitest(command)
 }
