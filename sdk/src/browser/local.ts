@@ -12,6 +12,9 @@ export type Mount =
   | { kind: "opfs"; name: string; create: boolean; isWriter: boolean; lockTimeoutMs: number }
   | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> };
 
+/** How long the thread is kept from its other events at most. */
+const TURN_MS = 4;
+
 let loading: Promise<void> | undefined;
 
 /** The module in this thread. It is there once, whoever asks for it. @internal */
@@ -54,11 +57,19 @@ export function localBinding(): Binding {
     isScheduled = false;
     listener(guarded(() => glue.poll()));
   };
+  // Microtasks are soonest, but one after the other they let nothing else of the thread have its turn.
+  const turns = new MessageChannel();
+  let turnedAt = 0;
+  turns.port1.onmessage = () => {
+    turnedAt = performance.now();
+    poll();
+  };
   // It is called in the middle of a call.
   glue.start(() => {
     if (isScheduled) return;
     isScheduled = true;
-    queueMicrotask(poll);
+    if (performance.now() - turnedAt < TURN_MS) queueMicrotask(poll);
+    else turns.port2.postMessage(undefined);
   });
   return {
     call: (handle, method, args, data) => guarded(() => glue.call(handle, method, args, data)),

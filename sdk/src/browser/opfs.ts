@@ -10,8 +10,11 @@ import { type Files, fileError } from "./files.js";
  *
  * A head has two slots, written in turns: a crash in the middle of writing one leaves the other. Of the slots of a file the
  * valid one with the higher generation counts, and so does, of two files with one name, the one with the higher generation:
- * a rename onto an existing name is one write. A reader looks at heads again whenever it opens a file, and has the spare
- * ones open too, since the writer will take them.
+ * a rename onto an existing name is one write.
+ *
+ * A reader in another tab can't open without waiting what the writer has just made. So it sees the folder as it was when it
+ * looked last, the watermark included, up to which the core reads: first it takes the watermark, then it opens what there
+ * is, then it shows both. What the watermark speaks of is there by then.
  *
  * @internal
  */
@@ -22,6 +25,8 @@ const SLOT_BYTES = 512;
 const HEAD_BYTES = 4096;
 /** Magic, CRC of what follows, generation, length of the name. */
 const FIXED_BYTES = 4 + 4 + 8 + 2;
+/** The file that says up to where readers may read: see docs/format-v1.md. */
+const WATERMARK = "WATERMARK";
 /** So many files are there to be taken; when fewer are left, more are made. */
 const SPARES = 16;
 const SPARES_MIN = 8;
@@ -46,6 +51,9 @@ export class OpfsFiles implements Files {
   readonly #isWriter: boolean;
   readonly #pool: Pooled[] = [];
   readonly #unlock: () => void;
+  /** Of a reader: the watermark as it was when it looked last. */
+  #watermark: Uint8Array | undefined;
+  #looking: Promise<void> | undefined;
   /** The last generation that was given. */
   #generation = 0;
   #growing: Promise<void> | undefined;
@@ -84,8 +92,8 @@ export class OpfsFiles implements Files {
   }
 
   async #load(): Promise<void> {
+    if (!this.#isWriter) return this.#look();
     while (await this.#add(false));
-    if (!this.#isWriter) return;
     const named = new Map<string, Pooled>();
     for (const file of this.#pool) {
       this.#generation = Math.max(this.#generation, file.generation);
@@ -158,6 +166,12 @@ export class OpfsFiles implements Files {
   }
 
   read(file: number, offset: number, bytes: Uint8Array): number {
+    const seen = this.#seenOf(file);
+    if (seen !== undefined) {
+      const piece = seen.subarray(offset, offset + bytes.length);
+      bytes.set(piece);
+      return piece.length;
+    }
     return this.#at(file).handle.read(bytes, { at: HEAD_BYTES + offset });
   }
 
@@ -179,7 +193,7 @@ export class OpfsFiles implements Files {
   }
 
   size(file: number): number {
-    return Math.max(this.#at(file).handle.getSize() - HEAD_BYTES, 0);
+    return this.#seenOf(file)?.length ?? Math.max(this.#at(file).handle.getSize() - HEAD_BYTES, 0);
   }
 
   close(file: number): void {
@@ -194,7 +208,7 @@ export class OpfsFiles implements Files {
     if (!this.#isOpen) return;
     this.#closeAll();
     // One that is being opened must not stay open.
-    void Promise.resolve(this.#growing).finally(this.#unlock);
+    void Promise.all([this.#growing, this.#looking]).finally(this.#unlock);
   }
 
   #closeAll(): void {
@@ -209,20 +223,31 @@ export class OpfsFiles implements Files {
     return found.sort((one, other) => other.generation - one.generation)[0];
   }
 
-  /** Has a reader see what the writer has made, renamed and removed meanwhile. */
+  /** Has a reader see soon what the writer has made, renamed and removed meanwhile. */
   #lookAgain(): void {
-    if (this.#isWriter) return;
-    for (const file of this.#pool) Object.assign(file, headOf(file.handle));
-    // More than a few new files take a moment longer.
-    this.#growing ??= this.#follow().finally(() => (this.#growing = undefined));
+    if (this.#isWriter || !this.#isOpen) return;
+    this.#looking ??= this.#look()
+      // The writer may be making a file: the next look sees it.
+      .catch(() => {})
+      .finally(() => (this.#looking = undefined));
   }
 
-  async #follow(): Promise<void> {
-    try {
-      while (await this.#add(false));
-    } catch {
-      // The writer may be making it: it is looked for again.
-    }
+  async #look(): Promise<void> {
+    const watermark = this.#find(WATERMARK);
+    const seen = watermark === undefined ? undefined : contentsOf(watermark);
+    while (await this.#add(false));
+    if (!this.#isOpen) return;
+    for (const file of this.#pool) Object.assign(file, headOf(file.handle));
+    // At the first look only now it is known which file it is.
+    const first = this.#find(WATERMARK);
+    this.#watermark = seen ?? (first === undefined ? undefined : contentsOf(first));
+  }
+
+  /** What a reader sees of a file that isn't read from the file itself. */
+  #seenOf(file: number): Uint8Array | undefined {
+    if (this.#isWriter || this.#at(file).name !== WATERMARK) return undefined;
+    this.#lookAgain();
+    return this.#watermark;
   }
 
   #at(file: number): Pooled {
@@ -328,6 +353,11 @@ async function openPooled(folder: FileSystemDirectoryHandle, name: string, creat
 }
 
 type Head = Pick<Pooled, "name" | "generation" | "slot">;
+
+function contentsOf({ handle }: Pooled): Uint8Array {
+  const bytes = new Uint8Array(Math.max(handle.getSize() - HEAD_BYTES, 0));
+  return bytes.subarray(0, handle.read(bytes, { at: HEAD_BYTES }));
+}
 
 function headOf(handle: FileSystemSyncAccessHandle): Head {
   const head = new Uint8Array(2 * SLOT_BYTES);
