@@ -26,6 +26,7 @@ use napi::{
     threadsafe_function::ThreadsafeFunctionCallMode,
 };
 use napi_derive::napi;
+use runlog::engine::storage::FsStorage;
 use runlog_bindings::{Host, Hub, Started, Work};
 
 use parts::{Part, push, push_all};
@@ -44,6 +45,7 @@ pub fn start(env: Env, wake: Function<'_, (), ()>) -> Result<()> {
     let host = Host {
         engine: Arc::new(runlog::engine::SystemHost),
         offload: offload(Arc::clone(&ending)),
+        storage: Arc::new(|path| Ok(Arc::new(FsStorage::new(path)))),
     };
     let hub = Hub::new(host, move || {
         // When the thread is ending, there is nobody left to wake.

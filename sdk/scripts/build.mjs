@@ -1,7 +1,8 @@
-// Builds the package into dist/: once as ES modules, once as CommonJS, each with its types.
+// Builds the package into dist/: once as ES modules, once as CommonJS, and once for browsers where the WebAssembly module
+// was built (`cargo xtask wasm-module`), each with its types.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -10,17 +11,26 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 
 rmSync(join(root, "dist"), { recursive: true, force: true });
+const module = ["runlog_wasm.js", "runlog_wasm_bg.wasm"];
+const hasModule = existsSync(join(root, "src/wasm", module[0]));
 for (const [project, type] of [
   ["esm", "module"],
   ["cjs", "commonjs"],
+  ...(hasModule ? [["browser-build", "module"]] : []),
 ]) {
   const { status } = spawnSync(process.execPath, [compiler, "-p", join(root, `tsconfig.${project}.json`)], {
     stdio: "inherit",
   });
   if (status !== 0) process.exit(status ?? 1);
   // Says how the files of this folder are to be read, whatever the package says.
-  mkdirSync(join(root, "dist", project), { recursive: true });
-  writeFileSync(join(root, "dist", project, "package.json"), `${JSON.stringify({ type })}\n`);
+  const folder = join(root, "dist", project.replace("-build", ""));
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), `${JSON.stringify({ type })}\n`);
+}
+// TypeScript leaves declarations and what isn't its own where they are.
+if (hasModule) {
+  mkdirSync(join(root, "dist/browser/wasm"), { recursive: true });
+  for (const file of [...module, "runlog_wasm.d.ts"]) cpSync(join(root, "src/wasm", file), join(root, "dist/browser/wasm", file));
 }
 // What fixtures are checked by, for editors.
 const { fixtureSchema } = await import(pathToFileURL(join(root, "dist/esm/testing/schema.js")).href);

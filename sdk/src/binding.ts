@@ -28,9 +28,10 @@ export interface Binding {
   call(handle: number, method: string, args: string, data?: Uint8Array): number | Part[];
   /**
    * Appends many batches, each for itself, packed one after the other. Appends have tickets of their own: that of the
-   * first, those of the others follow it; after it what is answered already, as {@link onReplies} tells it.
+   * first, those of the others follow it; after it what is answered already, as {@link onReplies} tells it. `count` says how
+   * many they are, for whoever hands them on to another thread.
    */
-  append(packed: Uint8Array): Part[];
+  append(packed: Uint8Array, count: number): Part[];
   /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
   onReplies(listener: (parts: Part[]) => void): void;
   /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
@@ -190,7 +191,7 @@ export class Channel {
     this.#queued = [];
     let parts: Part[];
     try {
-      parts = this.#binding.append(this.#queue.take());
+      parts = this.#binding.append(this.#queue.take(), resolves.length);
     } catch (cause) {
       const { code, message } = faultOf(cause);
       for (const resolve of resolves) resolve(failed({ code, message }));

@@ -64,14 +64,17 @@ export class Store implements AsyncDisposable {
   readonly recovery: Recovery;
   readonly #handle: Handle<StoreCalls>;
   readonly #owns: boolean;
+  /** Lets go of the place that it was opened in. */
+  readonly #onClosed: () => void;
   /** Those that somebody still holds, and some that nobody does any more. */
   #orchestrators: WeakRef<Orchestrator>[] = [];
   #orchestratorsMax = 64;
 
   /** @internal */
-  constructor(handle: Handle<StoreCalls>, recovery: Recovery, owns: boolean) {
+  constructor(handle: Handle<StoreCalls>, recovery: Recovery, owns: boolean, onClosed: () => void = () => {}) {
     this.#handle = handle;
     this.#owns = owns;
+    this.#onClosed = onClosed;
     this.recovery = recovery;
     this.contexts = new Contexts(handle);
     this.runs = new Runs(handle);
@@ -455,7 +458,9 @@ export class Store implements AsyncDisposable {
     const closing = this.#handle.call("close");
     this.#handle.release();
     for (const weak of this.#orchestrators) await weak.deref()?.close();
-    check(await closing);
+    const reply = await closing;
+    this.#onClosed();
+    check(reply);
     // In a thread that was given the store, it goes on elsewhere.
     if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
   }
@@ -467,7 +472,7 @@ export class Store implements AsyncDisposable {
 }
 
 /** A store that a binding has opened. @internal */
-export async function openedStore(channel: Channel, method: string, args: object): Promise<Store> {
+export async function openedStore(channel: Channel, method: string, args: object, onClosed?: () => void): Promise<Store> {
   const reply = check(await channel.call(0, method, encodeArguments(args)));
-  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply), method !== "attach");
+  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply), method !== "attach", onClosed);
 }

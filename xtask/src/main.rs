@@ -7,6 +7,7 @@
 
 mod addon;
 mod binary;
+mod browser;
 mod child;
 mod floors;
 mod gate;
@@ -36,6 +37,8 @@ usage: cargo xtask <verb>
                        --advisories also asks the RustSec database, which needs the network
   lint floors          of these only that imports point down, in no circle, in every crate
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
+  wasm-module          the WebAssembly module of browsers, built, made small, and put where the npm package has it
+  browser              that, and the npm package's contracts of calls in Chromium
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   generate             the TypeScript in sdk/src/generated, from the types of Rust; `test` finds it stale
@@ -69,6 +72,8 @@ fn main() -> ExitCode {
         ("node", []) => node::test(&mut report),
         ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
+        ("wasm-module", []) => report.check("the module of browsers", browser::module),
+        ("browser", []) => browser::test(&mut report),
         ("integrations", []) => node::integrations(&mut report),
         ("generate", []) => node::generate(&mut report),
         ("docs", []) => lint::docs(&mut report),
@@ -86,7 +91,11 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "node" | "integrations" | "generate" | "docs" | "lint", _) => {
+        (
+            "test" | "wasm" | "wasm-module" | "browser" | "node" | "integrations" | "generate"
+            | "docs" | "lint",
+            _,
+        ) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

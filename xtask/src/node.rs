@@ -137,6 +137,12 @@ fn parse_version(text: &str) -> Option<Version> {
     version(text.trim().strip_prefix('v')?)
 }
 
+/// Makes sure that Node is there, and what the packages here need of npm.
+pub(crate) fn ensure_installed() -> Result<(), String> {
+    ensure_node()?;
+    install(".")
+}
+
 fn install_all() -> Result<(), String> {
     LOCKED.iter().try_for_each(|folder| install(folder))
 }
@@ -167,8 +173,18 @@ fn npm(arguments: &[&str]) -> Command {
 
 /// Runs a script of the SDK's that runs tests, and reads how many there were.
 fn vitest(script: &str) -> (Counts, String) {
-    let mut counts = Counts::default();
+    watch_vitest(npm(&["run", "--silent", script, "--workspace", "sdk"]))
+}
+
+/// Runs a script of tests that need a browser.
+pub(crate) fn vitest_in_browser(script: &str, chromium: &Path) -> (Counts, String) {
     let mut command = npm(&["run", "--silent", script, "--workspace", "sdk"]);
+    command.env("RUNLOG_CHROMIUM", chromium);
+    watch_vitest(command)
+}
+
+fn watch_vitest(mut command: Command) -> (Counts, String) {
+    let mut counts = Counts::default();
     let status = run_watched(command.env("NO_COLOR", "1"), |line| {
         if let Some(found) = parse_tests_line(line) {
             counts = found;

@@ -23,6 +23,11 @@ const ZIG_VERSION: &str = "0.16.0";
 /// Makes sure that the tool is there which runs WebAssembly tests in Node, and says where. It has a folder of its own
 /// for each version, next to what cargo keeps for the machine.
 pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
+    ensure_wasm_bindgen("wasm-bindgen-test-runner")
+}
+
+/// Makes sure that a tool of wasm-bindgen is there, of the version that the crate has, and says where.
+pub(crate) fn ensure_wasm_bindgen(tool: &str) -> Result<PathBuf, String> {
     if answer(command("node").arg("--version")).is_none() {
         return Err(
             "Node is missing, in which the WebAssembly tests run; install version 20 or later"
@@ -30,10 +35,9 @@ pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
         );
     }
     let root = tools_folder()?.join(format!("wasm-bindgen-{WASM_BINDGEN_VERSION}"));
-    let runner = root.join("bin").join(format!(
-        "wasm-bindgen-test-runner{}",
-        env::consts::EXE_SUFFIX
-    ));
+    let runner = root
+        .join("bin")
+        .join(format!("{tool}{}", env::consts::EXE_SUFFIX));
     if runner.is_file() {
         return Ok(runner);
     }

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use runlog::engine::storage::Storage;
 use tokio::sync::oneshot;
 
 use crate::{Failure, Result};
@@ -20,6 +21,8 @@ pub struct Host {
     pub engine: Arc<dyn runlog::engine::Host>,
     /// Does work that may block, in another thread if there is one, and without waiting for it then.
     pub offload: Arc<dyn Fn(Work) + Send + Sync>,
+    /// Where the path of a store leads.
+    pub storage: Arc<dyn Fn(&str) -> Result<Arc<dyn Storage>> + Send + Sync>,
 }
 
 impl Host {

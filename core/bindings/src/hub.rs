@@ -28,7 +28,11 @@ const ASKED: u64 = 0;
 /// use std::sync::Arc;
 /// use runlog_bindings::{Host, Hub, Started};
 ///
-/// let host = Host { engine: Arc::new(runlog::engine::SystemHost), offload: Arc::new(|work| work()) };
+/// let host = Host {
+///     engine: Arc::new(runlog::engine::SystemHost),
+///     offload: Arc::new(|work| work()),
+///     storage: Arc::new(|path| Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))),
+/// };
 /// let mut hub = Hub::new(host, || {});
 /// let Started::Done(Ok(opened)) = hub.call(0, "openInMemory", "{}", b"") else { panic!() };
 /// let store = opened.handle.unwrap();
@@ -214,6 +218,7 @@ mod tests {
         let host = Host {
             engine: Arc::new(SystemHost),
             offload: Arc::new(|work| work()),
+            storage: Arc::new(|path| Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))),
         };
         let mut hub = Hub::new(host.clone(), || {});
         let embedded = Embedded::in_memory(Arc::new(SystemHost), Wait::Block);

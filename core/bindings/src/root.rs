@@ -107,7 +107,7 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
     if path.is_empty() || path.contains('\0') {
         return Err(Failure::invalid("open needs the path of a folder"));
     }
-    let storage = storage_at(path)?;
+    let storage = (scope.host.storage)(path)?;
     let options = options.options(&scope.host);
     let under_way = scope.under_way.clone();
     let opening = scope.host.offload(async move {
@@ -128,22 +128,6 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
     });
     let scope = scope.clone();
     Ok(wait(async move { opened(&scope, opening.await?, true) }))
-}
-
-#[cfg(not(target_family = "wasm"))]
-#[allow(
-    clippy::unnecessary_wraps,
-    reason = "run_blocking there are no folders"
-)]
-fn storage_at(path: &str) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))
-}
-
-#[cfg(target_family = "wasm")]
-fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
-    Err(Failure::invalid(
-        "there are no folders here; open a store in memory, or in the browser's own file system",
-    ))
 }
 
 fn open_in_memory(scope: &Scope, options: &Open) -> Result<Made<Recovery>> {
@@ -192,6 +176,10 @@ impl runlog::engine::Host for Threadless {
 
     fn has_threads(&self) -> bool {
         false
+    }
+
+    fn wake_after(&self, duration: Duration, waker: std::task::Waker) {
+        self.0.wake_after(duration, waker);
     }
 
     fn process_id(&self) -> u32 {

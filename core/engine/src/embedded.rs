@@ -24,6 +24,9 @@ const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// How long a thread follows another process's writer for one poll.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+/// How often a reader looks where there are no threads: a look reads one small file.
+#[cfg(target_family = "wasm")]
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The engine in this process. The folder is held for writing until the last handle is gone.
 ///
@@ -166,10 +169,14 @@ impl Embedded {
         .await
     }
 
-    /// The writer of another process can wake no task here, so that a reader has to poll, in a thread of its own.
+    /// The writer of another process can wake no task here, so that a reader has to poll: in a thread of its own, or where
+    /// there are none when the host says that it is time.
     fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
+        if self.mode != Mode::ReadOnly {
+            return;
+        }
         #[cfg(not(target_family = "wasm"))]
-        if self.mode == Mode::ReadOnly {
+        {
             let (engine, waker) = (self.engine.clone(), waker.clone());
             std::thread::spawn(move || {
                 // The poll that follows returns an error, if there is one.
@@ -178,7 +185,10 @@ impl Embedded {
             });
         }
         #[cfg(target_family = "wasm")]
-        let _ = (seen, waker, self.mode);
+        {
+            let _ = seen;
+            self.engine.wake_after(FOLLOW_INTERVAL, waker.clone());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Host`]: time, randomness and threads, as traits, so that tests and browsers can give their own.
 
-use std::time::Duration;
+use std::{task::Waker, time::Duration};
 
 use uuid::Uuid;
 
@@ -20,6 +20,10 @@ pub trait Host: Send + Sync + 'static {
     fn process_id(&self) -> u32 {
         0
     }
+
+    /// Wakes a task when this time has passed: asked only of a host without threads, where a reader has to look again for
+    /// what a writer elsewhere has written. A host that knows no timers never wakes it.
+    fn wake_after(&self, _duration: Duration, _waker: Waker) {}
 
     /// Lets some time pass. A host that can't wait, or has a time of its own, goes on at once.
     fn sleep(&self, _duration: Duration) {}

@@ -318,7 +318,8 @@ describe.each(places)("agents $name", ({ fresh }) => {
       {
         worker: async (context) => {
           most = Math.max(most, ++atWork);
-          await new Promise((resolve) => setTimeout(resolve, 2));
+          // Long enough for others to begin, however slow a start is.
+          for (let waited = 0; atWork < 3 && waited < 50; waited += 1) await new Promise((resolve) => setTimeout(resolve, 2));
           atWork -= 1;
           const messages = await context.getMessages<{ content: string }>();
           return messages.length > 1 ? `again: ${messages.at(-1)?.content}` : { paused: "for now" };

@@ -114,6 +114,12 @@ impl Store {
         self.shared().options.host.new_id()
     }
 
+    /// Has the host wake a task when this time has passed.
+    #[cfg(target_family = "wasm")]
+    pub(crate) fn wake_after(&self, duration: Duration, waker: std::task::Waker) {
+        self.shared().options.host.wake_after(duration, waker);
+    }
+
     /// The time by the store's clock: milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         self.shared().options.host.now_ms()

@@ -1,0 +1,142 @@
+// What every entry of the package exports beside the ways to open a store.
+
+export { type ErrorCode, RunlogError } from "./error.js";
+export { RawJson } from "./json.js";
+export type { Appended } from "./appends.js";
+export { type Expected, type LastRecord, RecordBatch } from "./batch.js";
+export type { LogRecord } from "./packed.js";
+export type { Page, Pages } from "./pages.js";
+export type { Store } from "./store.js";
+export type { ImportOptions } from "./archives.js";
+export type { LogOptions, SharedStore } from "./store-types.js";
+export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
+export type {
+  ContextChange,
+  ContextEvent,
+  FollowedEvent,
+  Message,
+  MessageInput,
+  MessageObject,
+  MessageRole,
+} from "./context-types.js";
+export type { Context, Contexts } from "./context.js";
+export type {
+  AppendOperation,
+  AppendRecordsOptions,
+  Committed,
+  CommittedOperation,
+  DeleteOperation,
+  ForkOperation,
+  JsonRecord,
+  NewRecord,
+  PayloadRecord,
+  ReadOptions,
+  RecordHead,
+  RedactOperation,
+  SnapshotOperation,
+  StreamOperation,
+  StreamSnapshot,
+  Streams,
+  TruncateOperation,
+} from "./streams.js";
+export type { ResumedRun, Runs } from "./runs.js";
+export type { RunRecorder } from "./recorder.js";
+export type {
+  NewRun,
+  RunInInstance,
+  RunInNewInstance,
+  RunInNewSession,
+  RunMessage,
+  RunPlace,
+  ToolCall,
+  ToolOutcome,
+} from "./run-types.js";
+export type { Agents, NewAgent } from "./agents.js";
+export type {
+  AgentDone,
+  AgentEnd,
+  AgentFunction,
+  AgentPaused,
+  LeftPaused,
+  Orchestrator,
+  OrchestratorOptions,
+  ResumeReport,
+  ResumedAgent,
+  RunHandle,
+  StartAgent,
+  ToolDefinition,
+} from "./orchestrator.js";
+export type { RunContext } from "./run-context.js";
+export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
+export type * from "./flow-types.js";
+export type { Chats, NewRequest, ResumeChatOptions, Resumption, UserMessage } from "./chats.js";
+export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
+export type { ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
+export type { Updates } from "./updates.js";
+export type {
+  AgentDefinition,
+  AgentInstance,
+  AgentSummary,
+  AgentVisibility,
+  AppendOptions,
+  AppendResult,
+  Backup,
+  BackupOptions,
+  Chat,
+  ChatFilter,
+  ChatMessage,
+  ChatOrder,
+  ChatRole,
+  ChatShare,
+  ContextEventType,
+  CopiedInstance,
+  CopySession,
+  DanglingToolCall,
+  Durability,
+  EdgeStatus,
+  EventOptions,
+  ExportSelection,
+  Exported,
+  FlowSummary,
+  FlushInterval,
+  ImportConflict,
+  ImportIssue,
+  ImportReport,
+  Imported,
+  ImportedSession,
+  ListAgents,
+  ListFlows,
+  ListRunMessages,
+  ListRuns,
+  ListSessions,
+  ListSteps,
+  ListToolCalls,
+  MessageFilter,
+  NewInstance,
+  NewSession,
+  NodeStatus,
+  OpenOptions,
+  Problem,
+  Recorded,
+  Recovery,
+  ResumeOptions,
+  Resumed,
+  Role,
+  Run,
+  RunStatus,
+  RunSummary,
+  RunningNode,
+  SessionStatus,
+  SpawnRequest,
+  SpawnResult,
+  StackLevel,
+  Stat,
+  Step,
+  StepStatus,
+  StepType,
+  StreamInfo,
+  ToolAnswer,
+  ToolCallStatus,
+  ToolMark,
+  Verification,
+} from "./generated/types.js";

@@ -1,0 +1,93 @@
+import type { Binding, Part } from "../binding.js";
+import { load, localBinding, mountHere, unmountHere } from "./local.js";
+import { type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
+
+/** Does for a page, in its worker, what it asks for. @internal */
+export function serve(scope: { postMessage(message: unknown, transfer: Transferable[]): void; addEventListener(type: "message", listener: (event: MessageEvent) => void): void }): void {
+  let binding: Binding | undefined;
+  /** The page's ticket, by the core's. */
+  const tickets = new Map<number, number>();
+  const cores = new Map<number, number>();
+
+  const send = (message: FromWorker, transfer: Transferable[] = []) => scope.postMessage({ runlog: message } satisfies Envelope<FromWorker>, transfer);
+  const reply = (parts: Part[]) => {
+    if (parts.length === 0) return;
+    // Bytes are the module's copies for us: the page may have them.
+    send({ type: "replies", parts }, parts.flatMap((part) => (part instanceof Uint8Array ? [part.buffer as ArrayBuffer] : [])));
+  };
+  const onReplies = (parts: Part[]) => {
+    for (let at = 0; at < parts.length; at += 5) {
+      const core = parts[at] as number;
+      if (core === 0) continue;
+      parts[at] = tickets.get(core) as number;
+      tickets.delete(core);
+      cores.delete(parts[at] as number);
+    }
+    reply(parts);
+  };
+  const fault = (ticket: number, error: unknown): Part[] => [ticket, 0, undefined, JSON.stringify({ ...failureOf(error), code: "internal" }), undefined];
+
+  const handle = (message: ToWorker) => {
+    switch (message.type) {
+      case "init":
+        load(message.wasm).then(
+          () => {
+            binding = localBinding();
+            binding.onReplies(onReplies);
+            send({ type: "ready" });
+          },
+          (error: unknown) => send({ type: "failed", failure: failureOf(error) }),
+        );
+        break;
+      case "call": {
+        const { ticket } = message;
+        let started: number | Part[];
+        try {
+          started = (binding as Binding).call(message.handle, message.method, message.args, message.data);
+        } catch (error) {
+          reply(fault(ticket, error));
+          break;
+        }
+        if (typeof started === "number") {
+          tickets.set(started, ticket);
+          cores.set(ticket, started);
+        } else {
+          reply([ticket, ...started]);
+        }
+        break;
+      }
+      case "append":
+        try {
+          // Tickets of appends follow each other here as they do for the page.
+          reply((binding as Binding).append(message.packed, 0).slice(1));
+        } catch (error) {
+          send({ type: "failed", failure: failureOf(error) });
+        }
+        break;
+      case "cancel": {
+        const core = cores.get(message.ticket);
+        if (core === undefined || binding?.cancel(core) !== true) break;
+        tickets.delete(core);
+        cores.delete(message.ticket);
+        break;
+      }
+      case "release":
+        binding?.release(message.handle);
+        break;
+      case "unmount":
+        unmountHere(message.path);
+        break;
+      case "mount": {
+        const { id } = message;
+        mountHere(message.mount).then(
+          (path) => send({ type: "mounted", id, path }),
+          (error: unknown) => send({ type: "mounted", id, failure: failureOf(error) }),
+        );
+        break;
+      }
+    }
+  };
+  scope.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<ToWorker>> | null>) => {
+    if (data?.runlog !== undefined) handle(data.runlog);
+  });
+}

@@ -1,0 +1,103 @@
+import { type Store, deleteStore, listStores, open, persistence, storeFiles } from "#runlog";
+import { freshName } from "#places";
+import { commands } from "vitest/browser";
+import { afterEach, expect, onTestFinished, test } from "vitest";
+
+import { failure } from "../code.js";
+import { answersOf } from "./answers.js";
+import type {} from "./commands.js";
+
+afterEach(() => commands.setQuota());
+
+async function base64(files: ReadonlyMap<string, Blob>): Promise<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const [name, blob] of files) {
+    const bytes = new Uint8Array(await blob.arrayBuffer());
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    texts[name] = btoa(text);
+  }
+  return texts;
+}
+
+async function work(store: Store): Promise<void> {
+  const run = await store.runs.start({ session: { title: "Fix it" }, agentName: "coder" });
+  await run.nextStep();
+  await run.recordMessage({ role: "assistant", content: "I'll write a test first." });
+  await run.complete("fixed");
+  const stream = store.newId();
+  for (let at = 0; at < 50; at += 1) await store.streams.append(stream, Array.from({ length: 20 }, (_, index) => `event ${at} ${index}`));
+}
+
+test("a store of the browser's is one that Node opens, with the same answers", async () => {
+  const name = await freshName();
+  const store = await open(name, { segmentBytesMax: 64 << 10 });
+  await work(store);
+  const answers = await answersOf(store);
+  await failure(storeFiles(name), "locked");
+  await store.close();
+  expect(await commands.answersOfNode(await base64(await storeFiles(name)))).toEqual({ sound: true, answers });
+});
+
+test("what was acknowledged is there after the worker was terminated in the middle of a write", { timeout: 120_000 }, async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const name = await freshName();
+    const worker = new Worker(new URL("./crasher.ts", import.meta.url), { type: "module" });
+    let stream = "";
+    let acknowledged = 0;
+    await new Promise<void>((resolve, reject) => {
+      worker.addEventListener("error", (event) => reject(new Error(event.message)));
+      worker.addEventListener("message", ({ data }: MessageEvent<{ stream?: string; count?: number }>) => {
+        stream = data.stream ?? stream;
+        acknowledged = data.count ?? acknowledged;
+        if (acknowledged === 100 + 37 * round) resolve();
+      });
+      worker.postMessage(name);
+    });
+    worker.terminate();
+    const store = await open(name, { lockTimeoutMs: 10_000 });
+    const records = await store.streams.read(stream).toArray();
+    expect(records.length).toBeGreaterThanOrEqual(acknowledged);
+    expect(records.every((record, index) => record.text().startsWith(`event ${index + 1} x`))).toBe(true);
+    expect((await store.verify()).sound).toBe(true);
+    await store.streams.append(stream, "and goes on");
+    await store.close();
+  }
+});
+
+test("a full quota is told, loses nothing, and is gone on from when there is room", { timeout: 120_000 }, async () => {
+  const store = await open(await freshName(), { segmentBytesMax: 1 << 20 });
+  onTestFinished(() => store.close());
+  const stream = store.newId();
+  const { usedBytes = 0 } = await persistence();
+  await commands.setQuota(usedBytes + (4 << 20));
+  let acknowledged = 0;
+  const full = async () => {
+    for (; acknowledged < 1000; acknowledged += 1) await store.streams.append(stream, new Uint8Array(100_000).fill(acknowledged));
+  };
+  const error = await full().then(() => undefined, (error: Error) => error);
+  expect(error).toMatchObject({ code: "storage_full" });
+  expect(acknowledged).toBeLessThan(60);
+  expect(await store.streams.get(stream)).toMatchObject({ lastSequence: acknowledged });
+  await commands.setQuota();
+  await store.streams.append(stream, "room again");
+  const records = await store.streams.read(stream).toArray();
+  expect(records.length).toBe(acknowledged + 1);
+  expect(records.slice(0, -1).every((record, index) => record.payload.every((byte) => byte === index % 256))).toBe(true);
+  expect((await store.verify()).sound).toBe(true);
+});
+
+test("stores are listed and deleted by name, whatever is in it", async () => {
+  const name = `test ${crypto.randomUUID()}/../ä %2F`;
+  await (await open(name)).close();
+  expect(await listStores()).toContain(name);
+  const reader = await open(name, { mode: "readOnly" });
+  await failure(reader.createSession(), "read_only");
+  await failure(deleteStore(name), "locked");
+  await reader.close();
+  await deleteStore(name);
+  expect(await listStores()).not.toContain(name);
+  await failure(deleteStore(name), "not_found");
+  await failure(open(name, { missing: "fail" }), "not_found");
+  await failure(open(""), "invalid_input");
+});

@@ -1,0 +1,76 @@
+// What the tests in the browser ask of Node: a store that Node has written, its files, and what Node answers about it.
+
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import type { BrowserCommand } from "vitest/node";
+import type {} from "@vitest/browser-playwright";
+import type { CDPSession } from "playwright";
+
+import { type Store, open } from "../../src/index.js";
+import { answersOf } from "./answers.js";
+
+/** A folder with a store of a run, a chat and many events, its files in base64, and what Node answers about it. */
+export async function storeOfNode(_: unknown, events: number): Promise<{ files: Record<string, string>; answers: unknown }> {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-browser-"));
+  try {
+    await withStore(folder, (store) => fill(store, events));
+    return { files: await filesOf(folder), answers: await withStore(folder, answersOf) };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** What Node answers about a store that a browser has written. */
+export async function answersOfNode(_: unknown, files: Record<string, string>): Promise<unknown> {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-browser-"));
+  try {
+    for (const [name, base64] of Object.entries(files)) await writeFile(join(folder, name), Buffer.from(base64, "base64"));
+    const sound = await withStore(folder, (store) => store.verify());
+    return { sound: sound.sound, answers: await withStore(folder, answersOf) };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Has the browser give the tests' origin no more than that; as much as ever when left out. */
+export const setQuota: BrowserCommand<[bytes?: number]> = async ({ page, context }, bytes) => {
+  const { origin } = new URL(page.url());
+  // With the session ends what it has set.
+  sessions[origin] ??= await context.newCDPSession(page);
+  await sessions[origin].send("Storage.overrideQuotaForOrigin", { origin, ...(bytes === undefined ? {} : { quotaSize: bytes }) });
+};
+
+const sessions: Record<string, CDPSession> = {};
+
+/** A file of this folder, as it is. */
+async function filesOf(folder: string): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  for (const name of await readdir(folder)) files[name] = (await readFile(join(folder, name))).toString("base64");
+  return files;
+}
+
+async function withStore<T>(folder: string, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await open(folder);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function fill(store: Store, events: number): Promise<void> {
+  const run = await store.runs.start({ session: { title: "Fix it", project: "parser" }, agentName: "coder" });
+  await run.nextStep();
+  await run.recordMessage({ role: "user", content: "The parser drops the last line." });
+  await run.complete("fixed");
+  const chat = await store.chats.create({ assistantId: "a", title: "Weather" });
+  const request = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message: { type: "text", props: { content: "Rain?" } } });
+  await request.finish("completed");
+  const streams = Array.from({ length: 10 }, () => store.newId());
+  for (let at = 0; at < events; at += 1000) {
+    const records = Array.from({ length: Math.min(1000, events - at) }, (_, index) => `event ${at + index} ${"x".repeat(200)}`);
+    await store.streams.append(streams[(at / 1000) % 10] as string, records);
+  }
+}

@@ -1,0 +1,126 @@
+//! The WebAssembly module of browsers, and the npm package's tests in Chromium.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    child::{answer, cargo, command, root, run},
+    node,
+    report::{Counts, Outcome, Report, outcome},
+    tools,
+};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// The profile of Cargo.toml that the module is built with.
+const PROFILE: &str = "wasm";
+/// What the module may have, packed by brotli at its best: it is downloaded before anything is done.
+const PACKED_BYTES_MAX: u64 = 400 << 10;
+
+/// `wasm-module`: builds the module and its JavaScript into `sdk/src/wasm`, and says how large it is.
+pub(crate) fn module() -> Outcome {
+    node::ensure_installed()?;
+    tools::ensure_target(TARGET)?;
+    let bindgen = tools::ensure_wasm_bindgen("wasm-bindgen")?;
+    outcome(run(&mut cargo(&[
+        "build",
+        "--package",
+        "runlog-wasm",
+        "--target",
+        TARGET,
+        "--profile",
+        PROFILE,
+    ])))?;
+    let built = target_folder()
+        .join(TARGET)
+        .join(PROFILE)
+        .join("runlog_wasm.wasm");
+    let folder = root().join("sdk/src/wasm");
+    outcome(run(command(bindgen)
+        .args(["--target", "web", "--no-typescript", "--out-dir"])
+        .arg(&folder)
+        .arg(&built)))?;
+    let module = folder.join("runlog_wasm_bg.wasm");
+    outcome(run(command("node")
+        .arg(root().join("sdk/scripts/optimize-wasm.mjs"))
+        .arg(&module)))?;
+    size(&module)
+}
+
+/// The module's size, and what it takes to download; too much is an error.
+fn size(module: &Path) -> Outcome {
+    let bytes = fs::metadata(module)
+        .map_err(|error| format!("{}: {error}", module.display()))?
+        .len();
+    let program = "const { brotliCompressSync } = require('node:zlib'); \
+        console.log(brotliCompressSync(require('node:fs').readFileSync(process.argv[1])).length)";
+    let packed: u64 = answer(command("node").args(["-e", program]).arg(module))
+        .and_then(|text| text.trim().parse().ok())
+        .ok_or("the module could not be packed to see how large it is")?;
+    let told = format!("{} KiB, {} KiB packed by brotli", bytes >> 10, packed >> 10);
+    if packed > PACKED_BYTES_MAX {
+        return Err(format!(
+            "{told}; at most {} KiB are wanted",
+            PACKED_BYTES_MAX >> 10
+        ));
+    }
+    Ok(told)
+}
+
+fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// `browser`: builds the module, and runs the contracts of calls in Chromium.
+pub(crate) fn test(report: &mut Report) {
+    report.check("the module of browsers", module);
+    let chromium = ensure_chromium();
+    for (name, script) in [
+        ("contracts of calls in Chromium", "test:browser"),
+        ("pages of bundlers in Chromium", "test:bundlers"),
+    ] {
+        report.count(name, || match &chromium {
+            Ok(chromium) => node::vitest_in_browser(script, chromium),
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why.clone(),
+            ),
+        });
+    }
+}
+
+/// Where Chromium is: what `RUNLOG_CHROMIUM` names, or one that is installed; installed where that takes no password.
+fn ensure_chromium() -> Result<PathBuf, String> {
+    if let Some(path) = env::var_os("RUNLOG_CHROMIUM") {
+        return Ok(PathBuf::from(path));
+    }
+    let found = || {
+        ["chromium", "chromium-browser", "google-chrome"]
+            .iter()
+            .find(|name| answer(command(name).arg("--version")).is_some())
+            .map(PathBuf::from)
+    };
+    if let Some(path) = found().and_then(|name| which(&name)) {
+        return Ok(path);
+    }
+    let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    if is_root && answer(command("apt-get").arg("--version")).is_some() {
+        outcome(run(command("apt-get").args(["update"])))?;
+        outcome(run(
+            command("apt-get").args(["install", "--yes", "chromium"])
+        ))?;
+    }
+    found().and_then(|name| which(&name)).ok_or_else(|| {
+        "Chromium is missing, in which the browser's tests run; install it, or name it in RUNLOG_CHROMIUM".to_owned()
+    })
+}
+
+fn which(name: &Path) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
