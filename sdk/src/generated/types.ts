@@ -36,7 +36,7 @@ export interface AgentDefinition {
   [field: string]: unknown;
 }
 
-/** One agent at work in a session, with a context of its own. */
+/** One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint. */
 export interface AgentInstance {
   /** The agent's name. */
   agentName: string;
@@ -134,24 +134,17 @@ export interface BackupOptions {
 /**
  * A chat: a conversation as its user sees it.
  *
- * The JSON has exactly these names, with the owner's as `__yao_created_by`, `__yao_updated_by`, `__yao_team_id` and
- * `__yao_tenant_id`. Fields that aren't known are kept.
+ * The JSON has exactly these names. Fields that aren't known are kept.
  */
 export interface Chat {
-  /** The user who made it. */
-  createdBy?: string;
-  /** The team it belongs to. */
-  teamId?: string;
-  /** The tenant it belongs to. */
-  tenantId?: string;
-  /** The user who changed it last. */
-  updatedBy?: string;
   /** The assistant it is with. */
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId: string;
   /** When it was made; unset for now. */
   createdAt: Timestamp;
+  /** The user who made it. */
+  createdBy?: string;
   /** The store's own number of it, in the order of creation; given by the store. */
   id: number;
   /** When its last message was made; kept by the store. */
@@ -170,10 +163,16 @@ export interface Chat {
   sort: number;
   /** Whether it is in use. */
   status: SessionStatus;
+  /** The team it belongs to. */
+  teamId?: string;
+  /** The tenant it belongs to. */
+  tenantId?: string;
   /** Its title. */
   title?: string;
   /** When it was last changed; kept by the store. */
   updatedAt: Timestamp;
+  /** The user who changed it last. */
+  updatedBy?: string;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
 }
@@ -735,24 +734,17 @@ export interface NewAgentDefinition {
 /**
  * A chat: a conversation as its user sees it.
  *
- * The JSON has exactly these names, with the owner's as `__yao_created_by`, `__yao_updated_by`, `__yao_team_id` and
- * `__yao_tenant_id`. Fields that aren't known are kept.
+ * The JSON has exactly these names. Fields that aren't known are kept.
  */
 export interface NewChat {
-  /** The user who made it. */
-  createdBy?: string | undefined;
-  /** The team it belongs to. */
-  teamId?: string | undefined;
-  /** The tenant it belongs to. */
-  tenantId?: string | undefined;
-  /** The user who changed it last. */
-  updatedBy?: string | undefined;
   /** The assistant it is with. */
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId?: string | undefined;
   /** When it was made; unset for now. */
   createdAt?: Timestamp | undefined;
+  /** The user who made it. */
+  createdBy?: string | undefined;
   /** The store's own number of it, in the order of creation; given by the store. */
   id?: number | undefined;
   /** When its last message was made; kept by the store. */
@@ -771,10 +763,16 @@ export interface NewChat {
   sort?: number | undefined;
   /** Whether it is in use. */
   status?: SessionStatus | undefined;
+  /** The team it belongs to. */
+  teamId?: string | undefined;
+  /** The tenant it belongs to. */
+  tenantId?: string | undefined;
   /** Its title. */
   title?: string | undefined;
   /** When it was last changed; kept by the store. */
   updatedAt?: Timestamp | undefined;
+  /** The user who changed it last. */
+  updatedBy?: string | undefined;
 }
 
 /**
