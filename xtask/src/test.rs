@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::{
+    browser,
     child::{cargo, run, run_watched},
     node,
     report::{Counts, Report, outcome},
@@ -47,13 +48,14 @@ pub(crate) fn quick(report: &mut Report) {
     node::quick(report);
 }
 
-/// Everything that a machine with Rust and a C linker can check.
+/// Everything that can be tested here: with Rust, a C linker, Node and Chromium.
 pub(crate) fn all(report: &mut Report) {
     report.count("tests of every crate", || {
         cargo_test(cargo(&["test", "--workspace", "--no-fail-fast"]))
     });
     wasm(report);
     node::test(report);
+    browser::test(report);
 }
 
 /// Builds `core/*` for WebAssembly, and runs its tests there, in Node.

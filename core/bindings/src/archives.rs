@@ -7,7 +7,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -28,11 +28,13 @@ use crate::{
     object::{Object, Scope},
     store::StoreObject,
     tasks::Answer,
+    upload::Upload,
 };
 
 /// Pieces of an archive have about this size.
 const PIECE_BYTES: usize = 256 << 10;
 /// How many pieces are made before somebody takes them.
+#[cfg(not(target_family = "wasm"))]
 const PIECES_AHEAD: usize = 4;
 
 /// What to write: all there is, or some of it.
@@ -56,12 +58,6 @@ pub(crate) struct ExportObject {
 pub(crate) struct ImportObject {
     of: Rc<StoreObject>,
     file: Arc<Mutex<Upload>>,
-}
-
-/// A file without a name: the system takes it back with its last handle, also when the process is killed.
-struct Upload {
-    folder: PathBuf,
-    file: BufWriter<File>,
 }
 
 calls! {
@@ -92,7 +88,7 @@ calls! {
         wait(scope.host.offload(async move { import_from(&store.to_blocking(), &path, strict) }))
     };
     import {} -> Made<()> => {
-        let making = scope.host.offload(async move { Upload::create(std::env::temp_dir()) });
+        let making = scope.host.offload(async move { Upload::create() });
         wait(async move {
             let file = Arc::new(Mutex::new(making.await?));
             Made::new(&at, Rc::new(ImportObject { of: maker, file }), &())
@@ -132,6 +128,11 @@ impl GivenWhat {
 }
 
 fn path_of(path: String, what: &str) -> Result<PathBuf> {
+    if cfg!(target_family = "wasm") {
+        return Err(Failure::invalid(
+            "there are no files here; use `export` and `import`, which give and take the bytes",
+        ));
+    }
     if path.is_empty() || path.contains('\0') {
         return Err(Failure::invalid(format!(
             "{what} is {path:?}; give the path of a file"
@@ -151,6 +152,8 @@ fn export_to(
     path: &Path,
     chosen: Option<&[SessionId]>,
 ) -> Result<Exported> {
+    use std::io::Write as _;
+
     let unwritten = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let message = format!(
@@ -171,43 +174,60 @@ fn export_to(
 
 #[cfg(target_family = "wasm")]
 fn export_to(_: &blocking::Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
-    Err(Failure::invalid(
-        "there are no files here to export to; read the export instead",
-    ))
+    Err(Failure::invalid("there are no files here to export to"))
 }
 
-/// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it.
+/// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it. Where there
+/// are no threads, all of it is written before it is read.
 fn export_pieces(
     store: blocking::Store,
     chosen: Option<Vec<SessionId>>,
 ) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
-    let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
-    let work = move || {
-        let mut piece = Vec::with_capacity(PIECE_BYTES);
+    #[cfg(target_family = "wasm")]
+    {
+        let (send, receive) = mpsc::channel();
+        send_pieces(&store, chosen.as_deref(), &|piece| send.send(piece).is_ok());
+        Ok(receive)
+    }
+    #[cfg(not(target_family = "wasm"))]
+    {
+        let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
+        let work = move || {
+            send_pieces(&store, chosen.as_deref(), &|piece| send.send(piece).is_ok());
+        };
+        let thread = std::thread::Builder::new()
+            .name("runlog-export".to_owned())
+            .spawn(work);
+        thread.map_err(|error| {
+            Failure::new(ErrorKind::Io, format!("no thread for the export: {error}"))
+        })?;
+        Ok(receive)
+    }
+}
+
+/// Writes an archive piece by piece to `send`, which says whether somebody still reads it.
+fn send_pieces(
+    store: &blocking::Store,
+    chosen: Option<&[SessionId]>,
+    send: &dyn Fn(Result<Vec<u8>>) -> bool,
+) {
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    let mut write = |line: &[u8]| {
+        piece.extend_from_slice(line);
+        if piece.len() < PIECE_BYTES {
+            return Ok(());
+        }
+        let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
         let given_up = || Failure::new(ErrorKind::Closed, "nobody reads the export any more");
-        let mut write = |line: &[u8]| {
-            piece.extend_from_slice(line);
-            if piece.len() < PIECE_BYTES {
-                return Ok(());
-            }
-            let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
-            send.send(Ok(full)).map_err(|_| given_up())
-        };
-        let done = archive::export(&store, what_of(chosen.as_deref()), &mut write);
-        // Nobody may be left to be told.
-        let _ = match done {
-            Ok(_) if piece.is_empty() => Ok(()),
-            Ok(_) => send.send(Ok(piece)),
-            Err(failure) => send.send(Err(failure)),
-        };
+        send(Ok(full)).then_some(()).ok_or_else(given_up)
     };
-    let thread = std::thread::Builder::new()
-        .name("runlog-export".to_owned())
-        .spawn(work);
-    thread.map_err(|error| {
-        Failure::new(ErrorKind::Io, format!("no thread for the export: {error}"))
-    })?;
-    Ok(receive)
+    let done = archive::export(store, what_of(chosen), &mut write);
+    // Nobody may be left to read the end.
+    match done {
+        Ok(_) if piece.is_empty() => true,
+        Ok(_) => send(Ok(piece)),
+        Err(failure) => send(Err(failure)),
+    };
 }
 
 fn import_from(store: &blocking::Store, path: &Path, strict: bool) -> Result<Imported> {
@@ -226,52 +246,10 @@ fn import_from(store: &blocking::Store, path: &Path, strict: bool) -> Result<Imp
     Ok(archive::import(store, None, strict, &mut source)?)
 }
 
+#[cfg(not(target_family = "wasm"))]
 fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
     let message = format!("can't {what} {}: {error}", path.display());
     runlog::Error::with_source(ErrorKind::Io, message, error).into()
-}
-
-impl Upload {
-    fn create(folder: PathBuf) -> Result<Self> {
-        let file = tempfile::tempfile_in(&folder)
-            .map_err(|error| failed(error, "make a temporary file in", &folder))?;
-        Ok(Self {
-            folder,
-            file: BufWriter::new(file),
-        })
-    }
-
-    fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.file
-            .write_all(piece)
-            .map_err(|error| failed(error, "write a temporary file in", &self.folder))
-    }
-
-    /// Takes what was written so far into a store.
-    fn import(&mut self, store: &blocking::Store, strict: bool) -> Result<Imported> {
-        let done = archive::import(store, None, strict, &mut || Ok(Box::new(self.read()?)));
-        // It was read with the handle that it is written with, which goes on at the end.
-        self.file
-            .seek(SeekFrom::End(0))
-            .map_err(|error| failed(error, "write a temporary file in", &self.folder))?;
-        Ok(done?)
-    }
-
-    /// Reads it from its beginning. All who read it share one place in it: a reader ends where the next one begins.
-    fn read(&mut self) -> runlog::Result<BufReader<File>> {
-        let file = self
-            .file
-            .rewind()
-            .and_then(|()| self.file.get_ref().try_clone());
-        let file = file.map_err(|error| {
-            let message = format!(
-                "can't read a temporary file in {}: {error}",
-                self.folder.display()
-            );
-            runlog::Error::with_source(ErrorKind::Io, message, error)
-        })?;
-        Ok(BufReader::with_capacity(PIECE_BYTES, file))
-    }
 }
 
 impl Object for ExportObject {
@@ -413,7 +391,7 @@ mod tests {
     #[test]
     fn what_is_given_piece_by_piece_has_no_name_and_is_read_as_often_as_needed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut upload = Upload::create(folder.path().to_owned()).unwrap();
+        let mut upload = Upload::create_in(folder.path().to_owned()).unwrap();
         let read = |upload: &mut Upload| {
             let mut text = String::new();
             upload.read().unwrap().read_to_string(&mut text).unwrap();
@@ -445,7 +423,7 @@ mod tests {
     fn an_archive_is_imported_from_a_file_without_a_name() {
         let store = blocking::Store::in_memory();
         let session = store.create_session(NewSession::named("trip")).unwrap();
-        let mut upload = Upload::create(std::env::temp_dir()).unwrap();
+        let mut upload = Upload::create().unwrap();
         archive::export(&store, What::All, &mut |line| upload.write(line)).unwrap();
         let other = blocking::Store::in_memory();
         let imported = upload.import(&other, false).unwrap();

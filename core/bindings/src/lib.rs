@@ -10,7 +10,6 @@
 mod agents;
 mod answers;
 mod appends;
-#[cfg(not(target_family = "wasm"))]
 mod archives;
 mod arguments;
 mod calls;
@@ -44,6 +43,7 @@ mod streams;
 #[cfg(feature = "schema")]
 mod tables;
 mod tasks;
+mod upload;
 mod watched;
 mod written;
 

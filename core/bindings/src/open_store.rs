@@ -72,7 +72,6 @@ impl Object for OpenStore {
             chats::call,
             agents::call,
             orchestrator::call,
-            #[cfg(not(target_family = "wasm"))]
             crate::archives::call,
         ] {
             if let Some(answer) = table(&self.0, scope, input)? {

@@ -120,7 +120,7 @@ async function openMounted(folder: Mount, how: object): Promise<Store> {
   const { channel, mount, unmount } = await begin({});
   const path = await mount(folder);
   try {
-    return await openedStore(channel, "open", { ...how, path }, () => unmount(path));
+    return await openedStore(channel, "open", { path, options: how }, () => unmount(path));
   } catch (error) {
     unmount(path);
     throw error;

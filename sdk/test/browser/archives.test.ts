@@ -1,0 +1,42 @@
+import { type Store, open, openInMemory } from "#runlog";
+import { freshName } from "#places";
+import { expect, onTestFinished, test } from "vitest";
+
+import { failure } from "../code.js";
+
+// What test/contract/archives.test.ts has by files, which a browser has none of.
+
+async function bytesOf(pieces: AsyncIterable<Uint8Array<ArrayBuffer>>): Promise<Uint8Array<ArrayBuffer>> {
+  const all: Uint8Array<ArrayBuffer>[] = [];
+  for await (const piece of pieces) all.push(piece);
+  return new Uint8Array(await new Blob(all).arrayBuffer());
+}
+
+async function filled(): Promise<{ store: Store; runId: string }> {
+  const store = await open(await freshName());
+  onTestFinished(() => store.close());
+  const run = await store.runs.start({ session: { title: "Fix it", name: "work" }, agentName: "coder" });
+  for (let at = 0; at < 300; at += 1) await run.recordMessage({ role: "user", content: `${at} ${"é".repeat(1000)}` });
+  await run.complete("fixed");
+  return { store, runId: run.id };
+}
+
+test("a store comes back from its export, which is larger than a piece", async () => {
+  const { store, runId } = await filled();
+  const bytes = await bytesOf(store.export() as AsyncIterable<Uint8Array<ArrayBuffer>>);
+  expect(bytes.length).toBeGreaterThan(512 << 10);
+  const other = await openInMemory();
+  onTestFinished(() => other.close());
+  const imported = await other.import(bytes);
+  expect(imported.sessions.map((it) => it.outcome)).toEqual(["created"]);
+  expect(await other.runs.get(runId)).toEqual(await store.runs.get(runId));
+  expect((await other.import(bytes)).sessions.map((it) => it.outcome)).toEqual(["unchanged"]);
+  await failure(other.import(bytes.subarray(0, 100_000)), "invalid_input");
+});
+
+test("calls by path are refused, and say what to use", async () => {
+  const { store } = await filled();
+  expect((await failure(store.exportTo("x.jsonl"), "invalid_input")).message).toContain("export");
+  expect((await failure(store.importFrom("x.jsonl"), "invalid_input")).message).toContain("import");
+  await failure(store.backup("folder"), "unsupported");
+});
