@@ -11,8 +11,6 @@ use crate::{
 
 mod find;
 
-pub use find::KeptMessage;
-
 /// The messages and steps of a chat.
 ///
 /// What it owns: an id names one message, or one step; a message's sequence is the one it was given, or the
@@ -71,6 +69,15 @@ struct Request {
 enum Place {
     Message(usize),
     Step(usize),
+}
+
+/// Where a message is kept, which may be deleted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptMessage {
+    /// Its id; `None` when it was deleted.
+    pub id: Option<String>,
+    /// The positions of the events that saved and changed it, the first one first.
+    pub positions: Vec<u64>,
 }
 
 /// What an event saved or changed.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CHUNK, Changes, Checkpoint, Span};
+use super::layout::{CHUNK, Changes, Checkpoint, Span};
 
 /// After how many events since a checkpoint it is no longer known which items changed: all are written then.
 const CHANGED_MAX: usize = 1 << 16;

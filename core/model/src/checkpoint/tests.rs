@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     AgentInstance, Catalog, CatalogEvent, ChatFilter, Deleted, ErrorKind, InstanceId, ListRuns,
     ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session,
-    SessionChanges, SessionId, SessionStatus, run::catalog::checkpoint::RunPart,
+    SessionChanges, SessionId, SessionStatus, codec, run::catalog::checkpoint::RunPart,
 };
 
 /// What a store keeps of a fold: the stream of parts, and the newest snapshot.

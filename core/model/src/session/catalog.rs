@@ -11,11 +11,12 @@ use uuid::Uuid;
 use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
 use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress};
 
-mod chats;
+pub(super) mod chats;
 mod checkpoint;
+mod entry;
 mod listed;
 
-pub use chats::{ChatFilter, ChatList, ChatOrder, ChatPlace};
+use entry::SessionEntry;
 use listed::{Created, Field, Listed};
 
 /// Sessions and instances, folded from the catalog's events.
@@ -47,16 +48,6 @@ pub struct Catalog {
 enum Item {
     Session(SessionId),
     Instance(InstanceId),
-}
-
-#[derive(Clone, Debug)]
-struct SessionEntry {
-    /// Its place among the items.
-    place: u32,
-    session: Session,
-    /// The sequence of its creation.
-    created: u64,
-    instances: Vec<InstanceId>,
 }
 
 /// Which sessions to list, and how many.

@@ -7,7 +7,8 @@ mod event;
 mod status;
 mod view;
 
-pub use catalog::{Catalog, ChatFilter, ChatList, ChatOrder, ChatPlace, Deleted, ListSessions};
+pub use catalog::chats::{ChatFilter, ChatList, ChatOrder, ChatPlace};
+pub use catalog::{Catalog, Deleted, ListSessions};
 pub use chat::{Chat, ChatFields, ChatShare};
 pub use event::{CatalogEvent, SessionChanges};
 pub use status::SessionStatus;

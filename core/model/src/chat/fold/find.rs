@@ -1,16 +1,7 @@
 //! Looking up what others need to decide by: which ids and sequences a chat has, and where a message is kept.
 
-use super::{ChatFold, Place};
+use super::{ChatFold, KeptMessage, Place};
 use crate::{ChatMessage, SessionId, id_in_copy};
-
-/// Where a message is kept, which may be deleted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptMessage {
-    /// Its id; `None` when it was deleted.
-    pub id: Option<String>,
-    /// The positions of the events that saved and changed it, the first one first.
-    pub positions: Vec<u64>,
-}
 
 impl ChatFold {
     /// Whether there are messages or steps of a request.

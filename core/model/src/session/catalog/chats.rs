@@ -5,7 +5,8 @@ use std::{cmp::Reverse, collections::HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Catalog, SessionEntry,
+    Catalog,
+    entry::SessionEntry,
     listed::{Created, Field},
 };
 use crate::{Chat, Error, Result, Session, SessionId, SessionStatus, limits::CHAT_PAGE_MAX};
@@ -264,25 +265,6 @@ impl Catalog {
             .take(count)
             .map(|entry| entry.created)
             .collect()
-    }
-}
-
-impl SessionEntry {
-    fn chat(&self) -> Chat {
-        Chat::of(&self.session, self.created)
-    }
-
-    pub(super) fn sort(&self) -> i64 {
-        self.session.chat.as_ref().map_or(0, |chat| chat.sort)
-    }
-
-    pub(super) fn last_message_at(&self) -> u64 {
-        let at = self
-            .session
-            .chat
-            .as_ref()
-            .and_then(|chat| chat.last_message_at);
-        at.map_or(self.session.created_at_ms, |at| at.0)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     hash::Hash,
 };
 
-use super::SessionEntry;
+use super::entry::SessionEntry;
 use crate::SessionStatus;
 
 /// Sessions by the sequence of their creation.

@@ -7,7 +7,7 @@ use runlog_model::{Chat, ChatMessage, RawJson, Step, Timestamp, json::slices::st
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Table;
+use super::table::Table;
 use crate::{Error, Result};
 
 /// A row, with each value as it is written.
