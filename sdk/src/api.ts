@@ -139,4 +139,7 @@ export type {
   ToolCallStatus,
   ToolMark,
   Verification,
+  Outcome,
+  SpawnStyle,
+  ToolStyle,
 } from "./generated/types.js";

@@ -1,3 +1,4 @@
+import type { Durability } from "./generated/types.js";
 import { bytesGiven, shown } from "./checks.js";
 import { RunlogError, invalid } from "./error.js";
 import { utf8 } from "./json.js";
@@ -14,15 +15,6 @@ const PAYLOAD_BYTES_MAX = 64 << 20;
 const BATCH_BYTES_MAX = 128 << 20;
 
 const encoder = new TextEncoder();
-
-/** How durable an append is when it is acknowledged. `sync` is on the device; `os` is with the operating system. */
-export type Durability = "sync" | "os" | FlushInterval;
-
-/** An append is with the operating system when it is acknowledged, and on the device soon after. */
-export interface FlushInterval {
-  /** How long after at the latest, in whole milliseconds from 1. */
-  intervalMs: number;
-}
 
 /**
  * What a writer believes of a stream; a mismatch is a `conflict`. A number is the last sequence. A stream that was truncated

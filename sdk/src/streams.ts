@@ -1,10 +1,10 @@
 import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
-import { type AppendHead, type Durability, type Expected, RecordBatch } from "./batch.js";
+import { type AppendHead, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
 import { invalid, throwIfAborted } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
-import type { GivenOp, StreamInfo } from "./generated/types.js";
+import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { concat, stringify, utf8 } from "./json.js";
 import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";

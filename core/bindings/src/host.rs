@@ -11,6 +11,9 @@ use tokio::sync::oneshot;
 
 use crate::{Failure, Result};
 
+/// Finds the storage that a path names.
+pub type StorageAt = dyn Fn(&str) -> Result<Arc<dyn Storage>> + Send + Sync;
+
 /// Work that may block.
 pub type Work = Box<dyn FnOnce() + Send>;
 
@@ -22,7 +25,7 @@ pub struct Host {
     /// Does work that may block, in another thread if there is one, and without waiting for it then.
     pub offload: Arc<dyn Fn(Work) + Send + Sync>,
     /// Where the path of a store leads.
-    pub storage: Arc<dyn Fn(&str) -> Result<Arc<dyn Storage>> + Send + Sync>,
+    pub storage: Arc<StorageAt>,
 }
 
 impl Host {

@@ -48,7 +48,7 @@ mod watched;
 mod written;
 
 pub use failure::{Failure, Result};
-pub use host::{Host, Work};
+pub use host::{Host, StorageAt, Work};
 pub use hub::{Answers, Hub, Started};
 pub use reply::Reply;
 #[cfg(feature = "schema")]

@@ -251,10 +251,13 @@ pub(crate) mod calls_of_orchestrator {
         }
 
         register { agent_name: Option<String> } -> () =>
-            known(Ok::<_, Failure>(match agent_name {
-                Some(name) => orchestrator.register(name, of.executor()),
-                None => orchestrator.register_default(of.executor()),
-            }));
+            {
+                match agent_name {
+                    Some(name) => orchestrator.register(name, of.executor()),
+                    None => orchestrator.register_default(of.executor()),
+                }
+                known(Ok::<_, Failure>(()))
+            };
         start(start: StartAgent) -> Made<RunId> =>
             wait(async move { maker.handle(&scope, orchestrator.start(start).await?) });
         resume {

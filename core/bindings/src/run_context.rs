@@ -70,7 +70,10 @@ calls! {
     (of: &Rc<RunContextObject>, _scope, input) { let run = of.run.clone(); }
 
     end { summary: Option<String>, paused: Option<String>, error: Option<String> } -> () =>
-        known(Ok::<_, Failure>(of.end(summary, paused, error)));
+        {
+            of.end(summary, paused, error);
+            known(Ok::<_, Failure>(()))
+        };
     run {} -> Run => known(Ok::<_, Failure>(run.run()));
     getMessages {} -> Packed<RawJson> =>
         wait(async move { Ok::<_, Failure>(message_array(&run.messages().await?)) });
@@ -121,5 +124,8 @@ calls! {
     };
     listAvailableAgents {} -> Vec<AgentSummary> =>
         wait(async move { run.list_available_agents().await });
-    cancelled {} -> () => wait(async move { Ok::<_, Failure>(run.cancelled().await) });
+    cancelled {} -> () => wait(async move {
+        run.cancelled().await;
+        Ok::<_, Failure>(())
+    });
 }

@@ -70,7 +70,10 @@ calls! {
     (of: &mut dyn AnySpace, _scope, input) {}
 
     spaceGet { key: String } -> Option<RawJson> => known(Ok::<_, Failure>(of.get(&key)));
-    spaceSet { key: String, value: RawJson } -> () => known(Ok::<_, Failure>(of.set(key, value)));
+    spaceSet { key: String, value: RawJson } -> () => {
+        of.set(key, value);
+        known(Ok::<_, Failure>(()))
+    };
     spaceGetAndDelete { key: String } -> Option<RawJson> =>
         known(Ok::<_, Failure>(of.get_and_delete(&key)));
     spaceSnapshot {} -> RawJson => known(Ok::<_, Failure>(of.snapshot()));

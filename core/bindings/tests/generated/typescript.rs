@@ -46,7 +46,7 @@ pub(super) fn types(calls: &Calls) -> String {
         }
     }
     let text: Vec<String> = all.into_values().collect();
-    HEADER.to_owned() + &imports(&text.concat(), &BY_HAND) + &text.join("\n")
+    HEADER.to_owned() + imports(&text.concat(), &BY_HAND) + &text.join("\n")
 }
 
 /// The calls of each object.
@@ -69,11 +69,7 @@ pub(super) fn calls(calls: &Calls) -> String {
             names.join(",\n  ")
         )
     };
-    HEADER.to_owned()
-        + &imports(&text, &BY_HAND).trim_end_matches('\n').to_owned()
-        + "\n"
-        + &import
-        + &text
+    HEADER.to_owned() + imports(&text, &BY_HAND).trim_end_matches('\n') + "\n" + &import + &text
 }
 
 fn imports(text: &str, from: &[(&str, &str)]) -> String {

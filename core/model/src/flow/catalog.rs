@@ -127,9 +127,9 @@ impl Default for ListFlows {
 /// catalog.apply(1, begun.clone())?;
 /// let resumable = ListFlows { resumable: true, ..ListFlows::default() };
 /// let nobody_at_work = |flow| flow;
-/// assert_eq!(catalog.list(&resumable, None, nobody_at_work).flows[0].run_id, begun.run_id);
+/// assert_eq!(catalog.list(&resumable, None, nobody_at_work).items[0].run_id, begun.run_id);
 /// catalog.apply(2, FlowCatalogEvent { status: "completed".into(), ..begun.clone() })?;
-/// assert!(catalog.list(&resumable, None, nobody_at_work).flows.is_empty());
+/// assert!(catalog.list(&resumable, None, nobody_at_work).items.is_empty());
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ impl RunFold {
     /// Takes the next event.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) when it doesn't follow from those before it.
+    /// [`Damaged`](crate::ErrorKind::Damaged) when it doesn't follow from those before it.
     pub fn push(&mut self, event: RunEvent) -> Result<()> {
         let Some(run) = &mut self.run else {
             let RunEvent::Created(run) = event else {
