@@ -1,4 +1,4 @@
-//! Runlog in WebAssembly: a shell around one [`Hub`], as `bindings-node` is for Node.
+//! Runlog in WebAssembly: a shell around one `Hub`, as `bindings-node` is for Node.
 //!
 //! Every function is free and takes numbers, text and bytes. None of them waits: a call is answered at once or gets a
 //! ticket. When answers are ready the function given to `start` is called, which is to call `poll` soon, but not from

@@ -46,7 +46,7 @@ pub(super) fn types(calls: &Calls) -> String {
         }
     }
     let text: Vec<String> = all.into_values().collect();
-    HEADER.to_owned() + imports(&text.concat(), &BY_HAND) + &text.join("\n")
+    HEADER.to_owned() + &imports(&text.concat(), &BY_HAND) + &text.join("\n")
 }
 
 /// The calls of each object.
