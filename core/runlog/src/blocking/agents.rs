@@ -11,7 +11,7 @@ use crate::Result;
 ///
 /// let agents = Store::in_memory().agents();
 /// agents.define(AgentDefinition::new("coder", "Writes code."))?;
-/// assert_eq!(agents.list(&ListAgents::of(None))?.agents[0].name, "coder");
+/// assert_eq!(agents.list(&ListAgents::of(None))?.items[0].name, "coder");
 /// assert!(agents.get(Some("another project"), "coder")?.is_none());
 /// # Ok::<(), runlog::Error>(())
 /// ```

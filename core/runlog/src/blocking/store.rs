@@ -169,7 +169,7 @@ waiting! {
     /// store.create_session(NewSession::titled("trip"))?;
     /// store.backup(folder.path().join("backup"))?;
     /// let restored = Store::open_read_only(folder.path().join("backup"))?;
-    /// assert_eq!(restored.list_sessions(&Default::default())?.sessions.len(), 1);
+    /// assert_eq!(restored.list_sessions(&Default::default())?.items.len(), 1);
     /// # Ok::<(), runlog::Error>(())
     /// ```
     #[cfg(not(target_family = "wasm"))]
