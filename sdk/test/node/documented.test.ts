@@ -98,12 +98,6 @@ const TRIALS: Record<string, Trial> = {
     says: '{"role":"user","content":"Will it rain?"}\n{"role":"assistant","content":"No; 1 asked."}\n',
   },
   "error.ts: RunlogError": { says: "no such session\n" },
-  "fields.ts: NewOf": { before: 'import type { NewChat } from "runlog";', says: "blue\n" },
-  "flow-types.ts: RuntimeCommand": {
-    before: 'import type { RuntimeCommand } from "runlog"; const flow = await store.flows.create();',
-    after: "for (const command of [hurry, rate]) await flow.command(command); console.log(await flow.takeInbox(flow.runId), await flow.takeInbox());",
-    says: /type: 'send'.*Hurry!.*\] \[.*type: 'rate'.*stars: 5/s,
-  },
   "flows.ts: Flows": {
     before: `
       const { runId, ...left } = await store.flows.create();

@@ -26,7 +26,8 @@ export interface Example {
 /** Every fenced block of TypeScript in the comments of the sources, by what it documents. */
 export function examplesOfSources(): Example[] {
   const folder = join(sdk, "src");
-  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  // What only a browser has is tried there: test/browser and test/bundlers.
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts") && !file.startsWith("browser"));
   return files.sort().flatMap((file) => {
     const text = readFileSync(join(folder, file), "utf8");
     return [...text.matchAll(/^( *)\/\*\*([^]*?)\*\//gm)].flatMap((found) => {
@@ -46,7 +47,7 @@ function declared(text: string): string {
   return new RegExp(`^\\s*(?:${words})*([\\w$]+)`).exec(text)?.[1] ?? "?";
 }
 
-/** Every fenced block of JavaScript or TypeScript in the pages, by page and number. */
+/** Every fenced block of JavaScript or TypeScript in the pages, by page and number, but those marked `browser`. */
 export function examplesOfPages(): Example[] {
   const pages = ["README.md", "sdk/README.md", "examples/README.md", "bindings-node/README.md"];
   for (const folder of ["docs", "docs/guides"]) {
@@ -59,7 +60,7 @@ export function examplesOfPages(): Example[] {
 }
 
 function blocksOf(text: string): Omit<Example, "name">[] {
-  const blocks = text.matchAll(/^```(js|mjs|javascript|ts|typescript)\b.*\n([^]*?)^```$/gm);
+  const blocks = text.matchAll(/^```(js|mjs|javascript|ts|typescript)\b(?! browser).*\n([^]*?)^```$/gm);
   return [...blocks].map(([, language = "", code = ""]) => ({ language: /^(?:js|mjs|javascript)$/.test(language) ? "js" : "ts", code }));
 }
 
