@@ -5,5 +5,8 @@ import { createRequire } from "node:module";
 
 const module = process.argv[2];
 const optimizer = createRequire(import.meta.url).resolve("binaryen/bin/wasm-opt");
-const { status } = spawnSync(process.execPath, [optimizer, "-Os", "--all-features", "--strip-producers", module, "-o", module], { stdio: "inherit" });
+// What rustc uses of WebAssembly, and no more: the optimizer would write what browsers don't read yet.
+const features = ["bulk-memory", "bulk-memory-opt", "call-indirect-overlong", "multivalue", "mutable-globals", "nontrapping-float-to-int", "reference-types", "sign-ext"];
+const options = ["-Os", "--mvp-features", ...features.map((feature) => `--enable-${feature}`), "--strip-producers", module, "-o", module];
+const { status } = spawnSync(process.execPath, [optimizer, ...options], { stdio: "inherit" });
 process.exit(status ?? 1);

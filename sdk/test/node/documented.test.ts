@@ -130,6 +130,11 @@ const TRIALS: Record<string, Trial> = {
   },
   "json.ts: RawJson": { before: CONTEXT, says: "true\n" },
   "orchestrator.ts: Orchestrator": { says: "2 parts are done\n" },
+  "flow-types.ts: RuntimeCommand": {
+    before: 'import type { RuntimeCommand } from "runlog"; const flow = await store.flows.create();',
+    after: "for (const command of [hurry, rate]) await flow.command(command); console.log(await flow.takeInbox(flow.runId), await flow.takeInbox());",
+    says: /type: 'send'.*Hurry!.*\] \[.*type: 'rate'.*stars: 5/s,
+  },
   "pages.ts: Pages": {
     before: `${CONTEXT}
       await context.appendMessages([{ role: "user", content: "a" }, { role: "user", content: "b" }]);
