@@ -1,5 +1,6 @@
-// Builds the package into dist/: once as ES modules, once as CommonJS, and once for browsers where the WebAssembly module
-// was built (`cargo xtask wasm-module`), each with its types.
+// Builds the package into dist/: as ES modules, as CommonJS, and for browsers, each with its types. What browsers need
+// holds the WebAssembly module that `cargo xtask wasm-module` builds. Where that is missing, the part for browsers is left
+// out; with `--whole`, which tests and releases say, it is an error.
 
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -12,11 +13,15 @@ const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 
 rmSync(join(root, "dist"), { recursive: true, force: true });
 const module = ["runlog_wasm.js", "runlog_wasm_bg.wasm"];
-const hasModule = existsSync(join(root, "src/wasm", module[0]));
+const forBrowsers = module.every((file) => existsSync(join(root, "src/wasm", file)));
+if (!forBrowsers) {
+  console.error("Nothing is built for browsers: `cargo xtask wasm-module` builds the WebAssembly module that they load.");
+  if (process.argv.includes("--whole")) process.exit(1);
+}
 for (const [project, type] of [
   ["esm", "module"],
   ["cjs", "commonjs"],
-  ...(hasModule ? [["browser-build", "module"]] : []),
+  ...(forBrowsers ? [["browser-build", "module"]] : []),
 ]) {
   const { status } = spawnSync(process.execPath, [compiler, "-p", join(root, `tsconfig.${project}.json`)], {
     stdio: "inherit",
@@ -28,7 +33,7 @@ for (const [project, type] of [
   writeFileSync(join(folder, "package.json"), `${JSON.stringify({ type })}\n`);
 }
 // TypeScript leaves declarations and what isn't its own where they are.
-if (hasModule) {
+if (forBrowsers) {
   mkdirSync(join(root, "dist/browser/wasm"), { recursive: true });
   for (const file of [...module, "runlog_wasm.d.ts"]) cpSync(join(root, "src/wasm", file), join(root, "dist/browser/wasm", file));
 }

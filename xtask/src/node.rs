@@ -161,7 +161,8 @@ fn install(folder: &str) -> Result<(), String> {
     .map_err(|why| format!("npm ci in {folder}: {why}"))
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+/// When a file was written last; nothing where it isn't there.
+pub(crate) fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|found| found.modified()).ok()
 }
 

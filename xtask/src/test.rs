@@ -54,7 +54,25 @@ pub(crate) fn all(report: &mut Report) {
         cargo_test(cargo(&["test", "--workspace", "--no-fail-fast"]))
     });
     wasm(report);
+    npm(report);
+    browser::test(report);
+}
+
+/// What runs in Node. The npm package has the module of browsers in it, which comes first therefore.
+pub(crate) fn npm(report: &mut Report) {
+    browser::build(report);
     node::test(report);
+}
+
+/// The packed npm package among what others have published.
+pub(crate) fn integrations(report: &mut Report) {
+    browser::build(report);
+    node::integrations(report);
+}
+
+/// The npm package in Chromium.
+pub(crate) fn in_browser(report: &mut Report) {
+    browser::build(report);
     browser::test(report);
 }
 
