@@ -1,0 +1,47 @@
+// Bundles the worker and the page, a script each, without anything that is loaded later.
+
+import { fileURLToPath } from "node:url";
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { build } from "vite";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The package starts a worker and finds its module beside itself; the viewer says where both are. */
+const withoutAddresses = {
+  name: "without-addresses",
+  transform(code, id) {
+    if (!/sdk\/dist\/browser\//.test(id)) return undefined;
+    const replaced = code
+      .replace(/new Worker\(new URL\("\.\/worker\.js", import\.meta\.url\)[^)]*\)/g, "undefined")
+      .replace(/new URL\("\.\.\/wasm\/runlog_wasm_bg\.wasm", import\.meta\.url\)/g, "undefined")
+      .replace(/new URL\('runlog_wasm_bg\.wasm', import\.meta\.url\)/g, "undefined");
+    return { code: replaced, map: null };
+  },
+};
+
+async function bundled(entry, plugins) {
+  const result = await build({
+    root,
+    configFile: false,
+    logLevel: "warn",
+    plugins,
+    resolve: { conditions: ["browser", "module", "import", "default"] },
+    build: {
+      write: false,
+      target: "es2023",
+      minify: true,
+      cssCodeSplit: false,
+      rollupOptions: { input: `${root}/${entry}`, output: { format: "iife", name: "viewer", entryFileNames: "[name].js", assetFileNames: "[name][extname]", codeSplitting: false } },
+    },
+  });
+  const { output } = Array.isArray(result) ? result[0] : result;
+  const code = output.find((part) => part.type === "chunk").code;
+  const style = output.find((part) => part.fileName.endsWith(".css"))?.source ?? "";
+  return { code, style: String(style) };
+}
+
+/** The worker's script. */
+export const bundledWorker = async () => (await bundled("src/worker/main.ts", [withoutAddresses])).code;
+
+/** The page's script and style. */
+export const bundledPage = () => bundled("src/main.ts", [svelte({ configFile: false, compilerOptions: { css: "external" } })]);

@@ -1,0 +1,318 @@
+import type { Details, Filter, Moment, OpenedLane, Progress, Pushed, SearchState, StoreInfo } from "../protocol.js";
+import type { GivenFile } from "../worker/source.js";
+import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
+import { type Remote, startWorker } from "./rpc.js";
+
+export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
+export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
+export const SPEEDS = [1, 2, 4, 8, 16, 32, 64];
+const SETTINGS = "runlog-viewer";
+
+interface Settings {
+  theme: "system" | "light" | "dark";
+  tree: number;
+  inspector: number;
+  timeline: number;
+  treeOpen: boolean;
+  inspectorOpen: boolean;
+  timelineOpen: boolean;
+  speed: number;
+}
+
+function storedSettings(): Settings {
+  const usual: Settings = { theme: "system", tree: 280, inspector: 380, timeline: 132, treeOpen: true, inspectorOpen: true, timelineOpen: true, speed: 4 };
+  try {
+    return { ...usual, ...(JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") as Partial<Settings>) };
+  } catch {
+    // A page opened from a file may have no storage; then nothing is remembered.
+    return usual;
+  }
+}
+
+/** What the page shows. What it shows of a recording is asked of the worker. */
+export class App {
+  remote = $state.raw<Remote>();
+  store = $state.raw<StoreInfo>();
+  lane = $state.raw<OpenedLane>();
+  opening = $state<string>();
+  progress = $state.raw<Progress>();
+  problem = $state<string>();
+  notice = $state<string>();
+  tab = $state<Tab>("conversation");
+  /** How many events have happened, of all that there are. */
+  moment = $state(0);
+  now = $state.raw<Moment>();
+  filter = $state.raw<Filter>(noFilter());
+  query = $state("");
+  search = $state.raw<SearchState>();
+  hitNumber = $state(0);
+  /** Counts what makes lists other ones, such as hits that were found. */
+  stamp = $state(0);
+  selected = $state<number>();
+  details = $state.raw<Details>();
+  detailsProblem = $state<string>();
+  playing = $state(false);
+  compareWith = $state<string>();
+  help = $state(false);
+  filtering = $state(false);
+  drawer = $state(false);
+  sheet = $state(false);
+  settings = $state<Settings>(storedSettings());
+  /** Set while the scrubber is moved, so that the conversation follows it. */
+  following = $state(false);
+  #momentAsked = 0;
+  #frame = 0;
+
+  get isNarrow(): boolean {
+    return window.innerWidth < 1100;
+  }
+
+  async start(): Promise<void> {
+    try {
+      this.remote = await startWorker(
+        (pushed) => this.#told(pushed),
+        (why) => (this.problem = `The part that reads recordings could not be started: ${why}`),
+      );
+    } catch (error) {
+      this.problem = `The part that reads recordings could not be started: ${messageOf(error)}`;
+    }
+  }
+
+  #told(pushed: Pushed): void {
+    if ("progress" in pushed) this.progress = pushed.progress;
+    else {
+      this.search = pushed.search.query === "" ? undefined : pushed.search;
+      this.stamp += 1;
+    }
+  }
+
+  saveSettings(): void {
+    try {
+      localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
+    } catch {
+      // As where it is read.
+    }
+    document.documentElement.dataset["theme"] = this.settings.theme;
+  }
+
+  async open(name: string, files: GivenFile[]): Promise<void> {
+    const { remote } = this;
+    if (remote === undefined) return;
+    this.problem = undefined;
+    this.opening = name;
+    this.progress = undefined;
+    try {
+      const place = readPlace(location.hash);
+      const store = await remote.open(name, files);
+      if (store.firstLane === undefined) throw new Error("There is no session in it yet. Record a run, then open it again.");
+      this.lane = undefined;
+      this.search = undefined;
+      this.query = "";
+      this.store = store;
+      await this.goTo(place.lane ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
+    } catch (error) {
+      this.problem = messageOf(error);
+    } finally {
+      this.opening = undefined;
+    }
+  }
+
+  /** Opens an agent's lane; with the address, as it says. */
+  async goTo(laneId: string, byAddress = false): Promise<void> {
+    const { remote } = this;
+    if (remote === undefined) return;
+    const before = this.lane;
+    const lane = await remote.openLane(laneId);
+    const place = readPlace(location.hash);
+    const isFamily = before?.lanes.some((one) => one.id === laneId) ?? false;
+    this.lane = lane;
+    if (byAddress) {
+      this.filter = place.filter;
+      this.tab = TABS.includes(place.tab as Tab) ? (place.tab as Tab) : "conversation";
+      this.compareWith = place.with;
+      if (place.query !== "") this.find(place.query);
+    } else if (!isFamily) this.filter = noFilter();
+    if (!isFamily || byAddress) {
+      this.moment = byAddress && place.at !== undefined ? await remote.momentOfPosition(place.at) : lane.moments;
+      this.selected = undefined;
+      this.details = undefined;
+    }
+    if (!isFamily && !byAddress) this.compareWith = undefined;
+    this.following = false;
+    this.stamp += 1;
+    this.drawer = false;
+    await this.#lookAround();
+    if (byAddress && place.event !== undefined) {
+      const at = await remote.momentOfPosition(place.event);
+      const rank = at - 1;
+      const row = await this.rowAtRank(rank);
+      if (row !== undefined) await this.select(row);
+    }
+    this.writeAddress();
+  }
+
+  async rowAtRank(rank: number): Promise<number | undefined> {
+    const page = await this.remote?.events(rank, 1, this.moment, noFilter());
+    return page?.rows[0]?.row;
+  }
+
+  async #lookAround(): Promise<void> {
+    const asked = (this.#momentAsked += 1);
+    const now = await this.remote?.moment(this.moment);
+    if (asked === this.#momentAsked) this.now = now;
+  }
+
+  /** Moves the scrubber. */
+  seek(moment: number): void {
+    const { lane } = this;
+    if (lane === undefined) return;
+    this.moment = Math.max(0, Math.min(lane.moments, Math.round(moment)));
+    this.following = true;
+    void this.#lookAround().then(() => this.writeAddress());
+  }
+
+  async step(what: "event" | "step" | "error", forward: boolean): Promise<void> {
+    const moment = await this.remote?.next(this.moment, what, forward);
+    if (moment === undefined) return;
+    this.seek(moment);
+    if (moment > 0) {
+      const row = await this.rowAtRank(moment - 1);
+      if (row !== undefined && (what === "error" || this.details !== undefined)) await this.select(row, what === "error");
+    }
+  }
+
+  play(): void {
+    const { lane } = this;
+    if (lane === undefined) return;
+    this.playing = !this.playing;
+    if (!this.playing) return;
+    if (this.moment >= lane.moments) this.seek(0);
+    let before = performance.now();
+    let folded = this.moment === 0 ? 0 : (this.now?.folded ?? 0);
+    this.#frame += 1;
+    const mine = this.#frame;
+    const advance = async (at: number) => {
+      if (!this.playing || mine !== this.#frame || this.lane !== lane) return;
+      folded += (at - before) * this.settings.speed;
+      before = at;
+      const moment = await this.remote?.momentAt(folded);
+      if (moment !== undefined && moment !== this.moment && this.playing) this.seek(moment);
+      if (folded >= lane.duration) {
+        this.seek(lane.moments);
+        this.playing = false;
+      } else requestAnimationFrame((next) => void advance(next));
+    };
+    requestAnimationFrame((at) => void advance(at));
+  }
+
+  async select(row: number, open = true): Promise<void> {
+    this.selected = row;
+    this.detailsProblem = undefined;
+    if (open && !this.settings.inspectorOpen && !this.isNarrow) this.settings.inspectorOpen = true;
+    if (open && this.isNarrow) this.sheet = true;
+    try {
+      const details = await this.remote?.details(row);
+      if (this.selected === row) this.details = details;
+    } catch (error) {
+      this.detailsProblem = messageOf(error);
+    }
+    this.writeAddress();
+  }
+
+  unselect(): void {
+    this.selected = undefined;
+    this.details = undefined;
+    this.sheet = false;
+    this.writeAddress();
+  }
+
+  find(query: string): void {
+    this.query = query;
+    this.hitNumber = 0;
+    void this.remote?.search(query);
+    if (query === "" && this.filter.onlyHits) this.filter = { ...this.filter, onlyHits: false };
+    this.stamp += 1;
+    this.writeAddress();
+  }
+
+  async nextHit(forward: boolean): Promise<void> {
+    const { lane, remote } = this;
+    if (lane === undefined || remote === undefined) return;
+    const from = this.details !== undefined && this.details.rank >= 0 ? this.details.rank + 1 : forward ? 0 : lane.moments + 1;
+    const hit = await remote.nextHit(from, forward);
+    if (hit === undefined) return;
+    this.hitNumber = hit.number;
+    if (hit.laneId !== lane.id && this.tab !== "events") await this.goTo(hit.laneId);
+    if (hit.rank >= this.moment) this.moment = lane.moments;
+    await this.select(hit.row);
+  }
+
+  setFilter(change: Partial<Filter>): void {
+    this.filter = { ...this.filter, ...change };
+    this.stamp += 1;
+    this.writeAddress();
+  }
+
+  clearFilter(): void {
+    this.setFilter(noFilter());
+  }
+
+  get isFiltered(): boolean {
+    return isFiltered(this.filter);
+  }
+
+  setTab(tab: Tab): void {
+    this.tab = tab;
+    this.writeAddress();
+  }
+
+  /** What is the same for as long as a list has the same rows. */
+  get version(): string {
+    return `${this.lane?.id ?? ""} ${this.stamp} ${JSON.stringify(this.filter)}`;
+  }
+
+  address(): string {
+    const { lane, now } = this;
+    return writePlace({
+      lane: lane?.id,
+      tab: this.tab,
+      at: lane === undefined || this.moment >= lane.moments ? undefined : (now?.position ?? 0),
+      event: this.details?.position,
+      query: this.query,
+      with: this.tab === "compare" ? this.compareWith : undefined,
+      filter: this.filter,
+    });
+  }
+
+  writeAddress(): void {
+    if (this.lane === undefined) return;
+    history.replaceState(undefined, "", this.address());
+  }
+
+  async copyLink(): Promise<void> {
+    this.writeAddress();
+    await this.copy(location.href, "The link to here is copied.");
+  }
+
+  async copy(text: string, said: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+      this.say(said);
+    } catch {
+      this.say("The browser doesn't let a page copy here; it is in the address line.");
+    }
+  }
+
+  say(text: string): void {
+    this.notice = text;
+    setTimeout(() => {
+      if (this.notice === text) this.notice = undefined;
+    }, 2500);
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export const app = new App();

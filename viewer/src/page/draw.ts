@@ -1,0 +1,198 @@
+import type { LaneInfo, TimelineData } from "../protocol.js";
+
+export const GUTTER = 148;
+export const RULER = 20;
+export const LANE = 22;
+
+export interface Scene {
+  width: number;
+  height: number;
+  data: TimelineData | undefined;
+  lanes: LaneInfo[];
+  firstLane: number;
+  /** How far the first lane is scrolled out, in pixels. */
+  offset: number;
+  current: string | undefined;
+  /** The scrubber, and a range, in pixels of the plot; undefined where they are not in view. */
+  cursor: number | undefined;
+  range: [number, number] | undefined;
+  folds: { at: number; ms: number }[];
+  xOf(folded: number): number;
+  foldLabel(ms: number): string;
+  colours: Record<string, string>;
+}
+
+const STATUS_COLOURS = { completed: "green", failed: "red", running: "blue", paused: "amber", cancelled: "faint", none: "faint" } as const;
+
+/** Draws the timeline: all of it, whenever something of it changed. */
+export function draw(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { width, height, data, colours } = scene;
+  context.clearRect(0, 0, width, height);
+  const plot = width - GUTTER;
+  context.save();
+  context.beginPath();
+  context.rect(0, RULER, width, height - RULER);
+  context.clip();
+  drawLanes(context, scene);
+  if (data !== undefined) drawData(context, scene, data);
+  context.restore();
+  drawFolds(context, scene);
+  if (data !== undefined) {
+    context.fillStyle = colours["amber"] as string;
+    const scale = plot / data.width;
+    for (let pixel = 0; pixel < data.width; pixel++) if (data.hits[pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, 2, 2, 7);
+  }
+  context.fillStyle = colours["line"] as string;
+  context.fillRect(0, RULER - 1, width, 1);
+  context.fillRect(GUTTER - 1, 0, 1, height);
+  drawRange(context, scene);
+  drawCursor(context, scene);
+}
+
+function laneTop(scene: Scene, line: number): number {
+  return RULER + line * LANE - scene.offset;
+}
+
+function drawLanes(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { colours, width } = scene;
+  context.textBaseline = "middle";
+  for (let line = 0; scene.firstLane + line < scene.lanes.length; line++) {
+    const top = laneTop(scene, line);
+    if (top > scene.height) break;
+    const lane = scene.lanes[scene.firstLane + line] as LaneInfo;
+    if (lane.id === scene.current) {
+      context.fillStyle = colours["selected"] as string;
+      context.fillRect(0, top, width, LANE);
+    }
+    const indent = 12 + Math.min(5, lane.depth) * 10;
+    context.fillStyle = colours[STATUS_COLOURS[lane.status]] as string;
+    context.beginPath();
+    context.arc(indent, top + LANE / 2, 3, 0, 2 * Math.PI);
+    context.fill();
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = (lane.id === scene.current ? colours["text"] : colours["soft"]) as string;
+    context.fillText(fitted(context, lane.isFork ? `⑂ ${lane.session}` : lane.name, GUTTER - indent - 18), indent + 9, top + LANE / 2 + 1);
+  }
+}
+
+function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
+  if (context.measureText(text).width <= width) return text;
+  let cut = text.slice(0, 40);
+  while (cut.length > 1 && context.measureText(`${cut}…`).width > width) cut = cut.slice(0, -1);
+  return `${cut.trimEnd()}…`;
+}
+
+function drawData(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData): void {
+  const { colours } = scene;
+  const plot = scene.width - GUTTER;
+  const scale = plot / data.width;
+  context.save();
+  context.beginPath();
+  context.rect(GUTTER, RULER, plot, scene.height - RULER);
+  context.clip();
+  // What was drawn for other lanes, while new data is on its way.
+  const shift = data.firstLane - scene.firstLane;
+  for (let line = 0; line < data.lanes; line++) {
+    const top = laneTop(scene, line + shift);
+    context.fillStyle = colours["line"] as string;
+    const [from, to] = [data.spans[line * 2] as number, data.spans[line * 2 + 1] as number];
+    context.fillRect(GUTTER + from * scale, top + LANE / 2, Math.max(1, (to - from) * scale), 1);
+    context.fillStyle = colours["density"] as string;
+    for (let pixel = 0; pixel < data.width; pixel++) {
+      const many = data.density[line * data.width + pixel] as number;
+      if (many === 0) continue;
+      const size = Math.min(LANE - 8, 4 + Math.log2(many) * 2.4);
+      context.fillRect(GUTTER + pixel * scale, top + (LANE - size) / 2, Math.max(1.5, scale), size);
+    }
+  }
+  const fills = [colours["bar"], colours["red"], colours["blue"]];
+  for (let at = 0; at < data.bars.length; at += 5) {
+    const [line, from, to, status] = data.bars.subarray(at, at + 4) as unknown as [number, number, number, number];
+    context.fillStyle = fills[status] as string;
+    context.fillRect(GUTTER + from * scale, laneTop(scene, line + shift) + 6, Math.max(2, (to - from) * scale), LANE - 12);
+  }
+  drawMarks(context, scene, data, scale, shift);
+  context.fillStyle = colours["red"] as string;
+  for (let line = 0; line < data.lanes; line++) {
+    for (let pixel = 0; pixel < data.width; pixel++) {
+      if (data.failed[line * data.width + pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, laneTop(scene, line + shift) + 3, 3, LANE - 6);
+    }
+  }
+  context.restore();
+}
+
+function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData, scale: number, shift: number): void {
+  const { colours } = scene;
+  let steps = 0;
+  for (let at = 2; at < data.marks.length; at += 3) if (data.marks[at] === 0) steps += 1;
+  context.textAlign = "center";
+  for (let at = 0; at < data.marks.length; at += 3) {
+    const [line, pixel, what] = data.marks.subarray(at, at + 3) as unknown as [number, number, number];
+    const x = GUTTER + pixel * scale;
+    const top = laneTop(scene, line + shift);
+    if (what === 0) {
+      if (steps > data.width / 3) continue;
+      context.fillStyle = colours["faint"] as string;
+      context.fillRect(x, top + LANE - 5, 1, 5);
+    } else {
+      context.fillStyle = (what === 2 ? colours["amber"] : colours["violet"]) as string;
+      context.font = what === 3 ? "9px system-ui, sans-serif" : "bold 12px system-ui, sans-serif";
+      context.fillText(["", "⑂", "▨", "◆"][what] as string, x, top + (what === 3 ? 6 : LANE / 2));
+    }
+  }
+  context.textAlign = "left";
+}
+
+function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { colours } = scene;
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  let free = GUTTER;
+  for (const fold of scene.folds) {
+    const x = scene.xOf(fold.at);
+    const end = scene.xOf(fold.at + 400);
+    if (end < GUTTER || x > scene.width) continue;
+    if (end - x >= 3) {
+      context.fillStyle = colours["hover"] as string;
+      context.globalAlpha = 0.7;
+      context.fillRect(Math.max(GUTTER, x), RULER, end - Math.max(GUTTER, x), scene.height - RULER);
+      context.globalAlpha = 1;
+    }
+    const label = `⌇ ${scene.foldLabel(fold.ms)}`;
+    const size = context.measureText(label).width;
+    const middle = (x + end) / 2 - size / 2;
+    if (middle < free + 6 || middle + size > scene.width) continue;
+    context.fillStyle = colours["faint"] as string;
+    context.fillText(label, middle, RULER / 2);
+    free = middle + size;
+  }
+}
+
+function drawRange(context: CanvasRenderingContext2D, scene: Scene): void {
+  if (scene.range === undefined) return;
+  const [from, to] = scene.range;
+  context.fillStyle = scene.colours["accent"] as string;
+  context.globalAlpha = 0.14;
+  const left = Math.max(GUTTER, from);
+  context.fillRect(left, 0, Math.max(1, to - left), scene.height);
+  context.globalAlpha = 1;
+}
+
+function drawCursor(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { cursor, colours } = scene;
+  if (cursor === undefined || cursor < GUTTER - 1 || cursor > scene.width + 1) return;
+  const x = Math.min(scene.width - 1, Math.max(GUTTER, cursor));
+  context.fillStyle = colours["page"] as string;
+  context.globalAlpha = 0.5;
+  context.fillRect(x, RULER, scene.width - x, scene.height - RULER);
+  context.globalAlpha = 1;
+  context.fillStyle = colours["accent"] as string;
+  context.fillRect(x - 1, 0, 2, scene.height);
+  context.beginPath();
+  context.moveTo(x - 6, 0);
+  context.lineTo(x + 6, 0);
+  context.lineTo(x + 6, 9);
+  context.lineTo(x, 15);
+  context.lineTo(x - 6, 9);
+  context.fill();
+}

@@ -1,0 +1,52 @@
+/** 0.8 s, 2 m 03 s, 1 h 05 m. */
+export function duration(ms: number | undefined): string {
+  if (ms === undefined || Number.isNaN(ms)) return "";
+  if (ms < 1) return "0 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${String(seconds % 60).padStart(2, "0")} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")} m`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+export function bytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  if (count < 1e6) return `${(count / 1e3).toFixed(1)} kB`;
+  return `${(count / 1e6).toFixed(1)} MB`;
+}
+
+const grouped = new Intl.NumberFormat("en-US");
+
+/** 1,000,000 */
+export function count(value: number): string {
+  return grouped.format(value);
+}
+
+/** 12.3k */
+export function short(value: number): string {
+  if (value < 1000) return String(Math.round(value));
+  if (value < 1e6) return `${(value / 1e3).toFixed(value < 1e4 ? 1 : 0)}k`;
+  return `${(value / 1e6).toFixed(1)}M`;
+}
+
+export function cost(dollars: number): string {
+  return `$${dollars.toFixed(dollars < 0.1 ? 3 : 2)}`;
+}
+
+const pad = (value: number, length = 2) => String(value).padStart(length, "0");
+
+/** 14:03:21.042, where the reader is. */
+export function clock(ms: number): string {
+  const date = new Date(ms);
+  return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;
+}
+
+export function dateTime(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? "" : `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(ms)}`;
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}

@@ -1,0 +1,65 @@
+import type { Filter, Outcome, TypeName } from "../protocol.js";
+
+/** What the address says: where one is, and what is shown of it. */
+export interface Place {
+  lane: string | undefined;
+  tab: string | undefined;
+  /** The position of the event after which the scrubber is; undefined at the end. */
+  at: number | undefined;
+  /** The position of the event that is looked at. */
+  event: number | undefined;
+  query: string;
+  with: string | undefined;
+  filter: Filter;
+}
+
+export const noFilter = (): Filter => ({ types: [], status: [], tools: [], agents: [], onlyHits: false, range: undefined });
+
+export function isFiltered(filter: Filter): boolean {
+  return filter.types.length + filter.status.length + filter.tools.length + filter.agents.length > 0 || filter.onlyHits || filter.range !== undefined;
+}
+
+const list = (value: string | null) => (value === null || value === "" ? [] : value.split(",").map(decodeURIComponent));
+const numberIn = (value: string | null) => (value !== null && /^\d+$/.test(value) ? Number(value) : undefined);
+
+export function readPlace(hash: string): Place {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const range = /^(\d+)-(\d+)$/.exec(given.get("range") ?? "");
+  return {
+    lane: given.get("agent") ?? undefined,
+    tab: given.get("tab") ?? undefined,
+    at: numberIn(given.get("at")),
+    event: numberIn(given.get("event")),
+    query: given.get("q") ?? "",
+    with: given.get("with") ?? undefined,
+    filter: {
+      types: list(given.get("type")) as TypeName[],
+      status: list(given.get("status")) as Outcome[],
+      tools: list(given.get("tool")),
+      agents: list(given.get("of")),
+      onlyHits: given.get("hits") === "1",
+      range: range === null ? undefined : [Number(range[1]), Number(range[2])],
+    },
+  };
+}
+
+export function writePlace(place: Place): string {
+  const { filter } = place;
+  const pairs: [string, string | undefined][] = [
+    ["agent", place.lane],
+    ["tab", place.tab === "conversation" ? undefined : place.tab],
+    ["with", place.with],
+    ["at", place.at?.toString()],
+    ["event", place.event?.toString()],
+    ["q", place.query || undefined],
+    ["type", filter.types.join(",") || undefined],
+    ["status", filter.status.join(",") || undefined],
+    ["tool", filter.tools.map(encodeURIComponent).join(",") || undefined],
+    ["of", filter.agents.join(",") || undefined],
+    ["hits", filter.onlyHits ? "1" : undefined],
+    ["range", filter.range?.join("-")],
+  ];
+  const params = new URLSearchParams();
+  for (const [key, value] of pairs) if (value !== undefined) params.set(key, value);
+  return `#${params.toString()}`;
+}

@@ -1,0 +1,311 @@
+import type { TypeName } from "./worker/kinds.js";
+
+export type { TypeName };
+export type Outcome = "ok" | "error" | "pending";
+export type LaneStatus = "running" | "paused" | "completed" | "failed" | "cancelled" | "none";
+
+/** What is shown, and what isn't. Everything that is left empty lets all pass. */
+export interface Filter {
+  types: TypeName[];
+  status: Outcome[];
+  tools: string[];
+  /** Ids of lanes. */
+  agents: string[];
+  /** Only what the search has found. */
+  onlyHits: boolean;
+  /** Ranks, the first and the one after the last. */
+  range: [number, number] | undefined;
+}
+
+export interface TreeRow {
+  id: string;
+  kind: "session" | "agent";
+  depth: number;
+  title: string;
+  status: LaneStatus;
+  count: number;
+  errors: number;
+  durationMs: number | undefined;
+  tokens: number;
+  cost: number;
+  /** The sequence at which it was forked. */
+  forkAt: number | undefined;
+  children: number;
+  open: boolean;
+  /** The lane to open for it. */
+  laneId: string | undefined;
+}
+
+/** One line of a list. What long texts have more than this is asked for when it is looked at. */
+export interface Row {
+  /** Which event it is, by its row; a folded group has the row of its first event. */
+  row: number;
+  kind: "message" | "call" | "group" | "event";
+  position: number;
+  sequence: number;
+  rank: number;
+  type: TypeName;
+  label: string;
+  laneId: string;
+  agent: string;
+  time: number;
+  step: number;
+  text: string;
+  /** How many lines the whole text has. */
+  lines: number;
+  chars: number;
+  bytes: number;
+  tool: string;
+  status: Outcome | undefined;
+  durationMs: number | undefined;
+  /** Where it is inherited from. */
+  inherited: string | undefined;
+  /** Forgotten by a truncation. */
+  forgotten: boolean;
+  continuation: boolean;
+  redacted: boolean;
+  thinking: string;
+  images: number;
+  hit: boolean;
+  /** Of a group: how many events are in it, and whether they are shown. */
+  members: number;
+  open: boolean;
+}
+
+export interface Rows {
+  from: number;
+  rows: Row[];
+  total: number;
+}
+
+export interface StepRow {
+  step: number;
+  row: number;
+  rank: number;
+  position: number;
+  time: number;
+  durationMs: number;
+  messages: number;
+  calls: number;
+  errors: number;
+  text: string;
+}
+
+export interface LaneInfo {
+  id: string;
+  name: string;
+  depth: number;
+  status: LaneStatus;
+  isFork: boolean;
+  session: string;
+}
+
+export interface OpenedLane {
+  id: string;
+  name: string;
+  session: string;
+  sessionId: string;
+  status: LaneStatus;
+  statusText: string;
+  events: number;
+  /** How many events the family has: the moments of the scrubber go from 0 to this. */
+  moments: number;
+  lanes: LaneInfo[];
+  tools: string[];
+  folds: { at: number; ms: number }[];
+  duration: number;
+  firstTime: number;
+  lastTime: number;
+  forkOf: { id: string; name: string; at: number } | undefined;
+  steps: number;
+  snapshots: number;
+  tokensIn: number;
+  tokensOut: number;
+  cost: number;
+}
+
+export interface StoreInfo {
+  name: string;
+  records: number;
+  events: number;
+  sessions: number;
+  agents: number;
+  firstLane: string | undefined;
+}
+
+export interface Progress {
+  done: number;
+  total: number;
+}
+
+/** Where the scrubber is. */
+export interface Moment {
+  rank: number;
+  position: number;
+  time: number;
+  folded: number;
+  laneId: string;
+  agent: string;
+  step: number;
+  label: string;
+}
+
+export interface TimelineRequest {
+  width: number;
+  /** Folded milliseconds. */
+  from: number;
+  to: number;
+  firstLane: number;
+  lanes: number;
+}
+
+/** What to draw: for each lane and pixel how much happened, and what stands alone. */
+export interface TimelineData extends TimelineRequest {
+  /** Events by lane and pixel, at most 255. */
+  density: Uint8Array;
+  /** 1 where something failed. */
+  failed: Uint8Array;
+  /** 1 where the search found something, by pixel. */
+  hits: Uint8Array;
+  /** lane, from pixel, to pixel, status: 0 ok, 1 error, 2 pending; row. */
+  bars: Float64Array;
+  /** lane, pixel, what: 0 step, 1 fork, 2 truncation, 3 snapshot. */
+  marks: Float64Array;
+  /** From when until when each lane was there, in pixels. */
+  spans: Float64Array;
+}
+
+export type NodeKind = "object" | "array" | "string" | "number" | "boolean" | "null";
+
+/** One value of a payload, as a tree shows it. */
+export interface JsonNode {
+  key: string;
+  path: string;
+  kind: NodeKind;
+  text: string;
+  /** Characters, entries or fields. */
+  size: number;
+}
+
+export interface Part {
+  id: string;
+  label: string;
+  /** The beginning of it. */
+  text: string;
+  lines: number;
+  chars: number;
+  isJson: boolean;
+  images: { type: string; url: string; bytes: number }[];
+}
+
+export interface Details {
+  row: number;
+  title: string;
+  type: TypeName;
+  agent: string;
+  laneId: string;
+  position: number;
+  sequence: number;
+  time: number;
+  recordedAt: number;
+  stream: string;
+  kind: number;
+  bytes: number;
+  step: number;
+  runId: string | undefined;
+  toolCallId: string | undefined;
+  status: Outcome | undefined;
+  durationMs: number | undefined;
+  redacted: boolean;
+  rank: number;
+  linked: number;
+  parts: Part[];
+}
+
+export interface SnapshotInfo {
+  row: number;
+  rank: number;
+  position: number;
+  sequence: number;
+  time: number;
+  bytes: number;
+  label: string;
+}
+
+export interface Change {
+  path: string;
+  kind: "added" | "removed" | "changed";
+  before: string;
+  after: string;
+}
+
+export interface SnapshotView {
+  all: SnapshotInfo[];
+  /** The one at the moment, and the one that it is compared with. */
+  at: number;
+  against: number;
+  changes: Change[];
+  /** Whether there are more than these. */
+  more: boolean;
+}
+
+export interface TextPiece {
+  text: string;
+  kind: "same" | "added" | "removed";
+}
+
+export interface ComparedRow {
+  kind: "same" | "changed" | "left" | "right";
+  left: Row | undefined;
+  right: Row | undefined;
+  /** The differences of the two texts, where both are there and differ. */
+  pieces: TextPiece[];
+}
+
+export interface Totals {
+  id: string;
+  name: string;
+  session: string;
+  status: LaneStatus;
+  events: number;
+  steps: number;
+  toolCalls: number;
+  errors: number;
+  tokens: number;
+  cost: number;
+  durationMs: number;
+}
+
+export interface Comparison {
+  left: Totals;
+  right: Totals;
+  shared: number;
+  rows: ComparedRow[];
+  /** Of how many rows these are the first. */
+  total: number;
+}
+
+export interface SearchState {
+  query: string;
+  hits: number;
+  /** Of them in what is looked at. */
+  here: number;
+  done: boolean;
+  problem: string | undefined;
+}
+
+export interface LaneChoice {
+  id: string;
+  title: string;
+}
+
+/** What the worker says by itself. */
+export type Pushed = { progress: Progress } | { search: SearchState };
+
+/** What the page says, and what it is answered. */
+export interface Asked {
+  id: number;
+  method: string;
+  args: unknown[];
+}
+export type Answered = { id: number; value: unknown } | { id: number; error: string };

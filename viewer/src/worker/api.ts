@@ -1,0 +1,432 @@
+// What the page may ask. Everything is folded, filtered, searched and decoded here; the page gets what it shows.
+
+import { init } from "runlog";
+
+import type { Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import { compare } from "./compare.js";
+import { type Lines, birthOf, eventsOf, groupLength, isForgotten, linesOf, passesOf, truncationsBy } from "./conversation.js";
+import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
+import { type Family, familyOf } from "./family.js";
+import { LogIndex } from "./index.js";
+import { Kind, kindName } from "./kinds.js";
+import { firstWhere } from "./lists.js";
+import { Flag, type Lane } from "./model.js";
+import { Payloads } from "./payloads.js";
+import { bareRow, withPayload } from "./rows.js";
+import { Search } from "./search.js";
+import { snapshotsOf } from "./snapshots.js";
+import { type GivenFile, type Source, openGiven } from "./source.js";
+import { timelineOf } from "./timeline.js";
+import { Tree, statusOf } from "./tree.js";
+
+type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
+
+interface Opened {
+  source: Source;
+  index: LogIndex;
+  payloads: Payloads;
+  tree: Tree;
+}
+
+export class Api {
+  #opened: Opened | undefined;
+  #family: Family | undefined;
+  #lane: Lane | undefined;
+  #search: Search | undefined;
+  #openGroups = new Set<number>();
+  #lines: { key: string; lines: Lines } | undefined;
+  #events: { key: string; ranks: Uint32Array | undefined } | undefined;
+  /** Asked for first, since everything else waits for the module. */
+  #ready: Promise<void> | undefined;
+
+  constructor(private readonly tell: Tell) {}
+
+  start(wasm: string | ArrayBuffer): Promise<void> {
+    this.#ready ??= init({ wasm, worker: false });
+    return this.#ready;
+  }
+
+  async open(name: string, files: GivenFile[]): Promise<StoreInfo> {
+    await this.#ready;
+    const source = await openGiven(name, files);
+    await this.#opened?.source.close();
+    const index = new LogIndex();
+    const total = await source.count();
+    let toldAt = performance.now();
+    let done = 0;
+    for await (const page of source.records(1)) {
+      for (const record of page) index.add(record);
+      done += page.length;
+      if (performance.now() - toldAt < 100) continue;
+      this.tell({ progress: { done, total } });
+      toldAt = performance.now();
+    }
+    this.#opened = { source, index, payloads: new Payloads(source), tree: new Tree(index) };
+    this.#search?.stop();
+    this.#search = undefined;
+    this.#family = undefined;
+    this.#lane = undefined;
+    return {
+      name,
+      records: total,
+      events: index.rows.length,
+      sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
+      agents: index.lanes.length,
+      firstLane: this.#opened.tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId,
+    };
+  }
+
+  treeRows(from: number, count: number): { rows: TreeRow[]; total: number } {
+    return this.#store.tree.rows(from, count);
+  }
+
+  treeToggle(id: string): void {
+    this.#store.tree.toggle(id);
+  }
+
+  treeFilter(text: string): void {
+    this.#store.tree.filter = text;
+  }
+
+  treePlace(laneId: string): number {
+    return this.#store.tree.placeOf(laneId);
+  }
+
+  openLane(id: string): OpenedLane {
+    const { index } = this.#store;
+    const lane = index.laneOf(id);
+    if (lane === undefined) throw new Error(`There is no agent ${id} in this store. Choose one in the tree.`);
+    if (this.#family === undefined || !this.#family.lanes.includes(lane)) this.#family = familyOf(index, lane);
+    this.#lane = lane;
+    this.#openGroups = new Set();
+    this.#lines = undefined;
+    this.#events = undefined;
+    const family = this.#family;
+    const run = index.runs[lane.runs.at(-1) ?? -1];
+    const source = index.lanes[lane.forkOf];
+    return {
+      id,
+      name: lane.name,
+      session: this.#titleOf(lane),
+      sessionId: lane.sessionId ?? "",
+      status: statusOf(index, lane),
+      statusText: run?.text ?? "",
+      events: lane.alive.length,
+      moments: family.length,
+      lanes: family.lanes.map((one, at) => ({
+        id: one.id,
+        name: one.name,
+        depth: family.depths[at] ?? 0,
+        status: statusOf(index, one),
+        isFork: one.forkOf >= 0,
+        session: this.#titleOf(one),
+      })),
+      tools: [...new Set(family.lanes.flatMap((one) => Array.from(one.entries.view(), (row) => index.rows.tool.at(row))))].filter((tool) => tool >= 0).map((tool) => index.tools[tool] ?? ""),
+      folds: family.folds.length > 5000 ? [] : family.folds,
+      duration: family.duration,
+      firstTime: family.length === 0 ? 0 : index.rows.time.at(family.order[0] as number),
+      lastTime: family.length === 0 ? 0 : index.rows.time.at(family.order[family.length - 1] as number),
+      forkOf: source === undefined ? undefined : { id: source.id, name: this.#titleOf(source), at: lane.forkAt },
+      steps: this.#steps(lane).length,
+      snapshots: lane.snapshots.length,
+      tokensIn: lane.tokensIn,
+      tokensOut: lane.tokensOut,
+      cost: lane.cost,
+    };
+  }
+
+  /** Lanes to compare with: of the same family first. */
+  choices(): LaneChoice[] {
+    const { index } = this.#store;
+    const family = this.#family?.lanes ?? [];
+    const others = index.lanes.filter((lane) => !family.includes(lane)).slice(0, 200);
+    return [...family.slice(0, 200), ...others].map((lane) => ({ id: lane.id, title: `${this.#titleOf(lane)} › ${lane.name}` }));
+  }
+
+  moment(at: number): Moment | undefined {
+    const { index } = this.#store;
+    const family = this.#family;
+    const rank = Math.min(at, family?.length ?? 0) - 1;
+    if (family === undefined || rank < 0) return undefined;
+    const row = family.order[rank] as number;
+    const lane = index.lanes[index.rows.lane.at(row)];
+    return {
+      rank,
+      position: index.rows.position.at(row),
+      time: index.rows.time.at(row),
+      folded: family.folded[rank] ?? 0,
+      laneId: lane?.id ?? "",
+      agent: lane?.name ?? "",
+      step: index.rows.step.at(row),
+      label: kindName(index.rows.kind.at(row)),
+    };
+  }
+
+  /** The moment right after the event at a position. */
+  momentOfPosition(position: number): number {
+    const row = this.#store.index.rowAt(position);
+    const rank = row < 0 ? -1 : (this.#family?.rank[row] ?? -1);
+    return rank < 0 ? (this.#family?.length ?? 0) : rank + 1;
+  }
+
+  momentAt(folded: number): number {
+    return this.#family?.momentAt(folded) ?? 0;
+  }
+
+  /** The moment after or before one: of the next event of the lane, the next step of it, or the next error. */
+  next(at: number, what: "event" | "step" | "error", forward: boolean): number {
+    const { index } = this.#store;
+    const family = this.#family as Family;
+    const lane = this.#lane as Lane;
+    const { rows } = index;
+    const isIt = (row: number) => {
+      if (what === "error") return (rows.flags.at(row) & Flag.Error) !== 0 && rows.kind.at(row) !== Kind.ToolCall;
+      if (rows.lane.at(row) !== lane.index && !(lane.forkOf >= 0 && rows.lane.at(row) === lane.forkOf && (family.rank[row] as number) < (family.rank[lane.forkRow] ?? 0))) return false;
+      return what === "event" ? rows.kind.at(row) <= Kind.ToolResult : rows.kind.at(row) === Kind.StepStarted;
+    };
+    for (let rank = forward ? at : at - 2; rank >= 0 && rank < family.length; rank += forward ? 1 : -1) {
+      if (isIt(family.order[rank] as number)) return rank + 1;
+    }
+    return forward ? family.length : 0;
+  }
+
+  async conversation(from: number, count: number, moment: number, filter: Filter): Promise<Rows> {
+    const { index, payloads } = this.#store;
+    const family = this.#family as Family;
+    const lane = this.#lane as Lane;
+    const lines = this.#linesAt(moment, filter);
+    const total = lines.until(moment);
+    const rows: Row[] = [];
+    for (let at = from; at < Math.min(total, from + count); at++) {
+      const item = lines.items[at] as number;
+      const entry = item < 0 ? ~item : item;
+      const row = bareRow(index, family, lane.entries.at(entry), moment, lane);
+      row.rank = birthOf(family, lane, entry);
+      if (item < 0) {
+        rows.push({ ...row, kind: "group", members: groupLength(lane, entry), open: this.#openGroups.has(entry), forgotten: true });
+        continue;
+      }
+      row.forgotten = isForgotten(family, lane, entry, moment);
+      row.hit = this.#isHit(row.row);
+      if (entry < lane.inherited) row.inherited = this.#titleOf(index.lanes[lane.forkOf] as Lane);
+      rows.push(row);
+    }
+    await Promise.all(rows.map((row) => (row.kind === "group" ? row : withPayload(row, index.rows.kind.at(row.row), payloads, true))));
+    return { from, rows, total };
+  }
+
+  /** Shows the members of a folded group, or folds them again. */
+  toggleGroup(row: number): void {
+    const lane = this.#lane as Lane;
+    const entry = lane.entries.view().indexOf(row);
+    if (!this.#openGroups.delete(entry)) this.#openGroups.add(entry);
+    this.#lines = undefined;
+  }
+
+  async events(from: number, count: number, moment: number, filter: Filter): Promise<Rows> {
+    const { index, payloads } = this.#store;
+    const family = this.#family as Family;
+    const ranks = this.#eventsOf(filter);
+    const total = ranks?.length ?? family.length;
+    const rows: Row[] = [];
+    for (let at = from; at < Math.min(total, from + count); at++) {
+      const rank = ranks === undefined ? at : (ranks[at] as number);
+      const row = bareRow(index, family, family.order[rank] as number, moment, undefined);
+      row.hit = this.#isHit(row.row);
+      row.forgotten = this.#isForgottenBy(row.row, moment);
+      rows.push(row);
+    }
+    await Promise.all(rows.map((row) => withPayload(row, index.rows.kind.at(row.row), payloads, false)));
+    return { from, rows, total };
+  }
+
+  /** Where an event stands in the list that is shown. */
+  placeOf(row: number, list: "conversation" | "events", moment: number, filter: Filter): number {
+    const family = this.#family as Family;
+    const lane = this.#lane as Lane;
+    if (list === "events") {
+      const rank = family.rank[row] as number;
+      const ranks = this.#eventsOf(filter);
+      return ranks === undefined ? rank : firstWhere(ranks.length, (at) => (ranks[at] as number) >= rank);
+    }
+    const { rows } = this.#store.index;
+    const wanted = rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 ? rows.link.at(row) : row;
+    const lines = this.#linesAt(moment, filter);
+    for (let at = 0; at < lines.items.length; at++) {
+      const item = lines.items[at] as number;
+      if (item >= 0 && lane.entries.at(item) === wanted) return at;
+    }
+    return -1;
+  }
+
+  /** The event that happened last before a moment in the lane: what stands last in its conversation. */
+  steps(from: number, count: number): { rows: StepRow[]; total: number } {
+    const steps = this.#steps(this.#lane as Lane);
+    return { rows: steps.slice(from, from + count), total: steps.length };
+  }
+
+  details(row: number): Promise<Details> {
+    const { index, payloads } = this.#store;
+    return detailsOf(index, this.#family, payloads, row);
+  }
+
+  async text(row: number, part: string, from: number): Promise<{ text: string; next: number }> {
+    return pieceOf(await this.#part(row, part), from);
+  }
+
+  async raw(row: number, from: number): Promise<{ text: string; next: number; isText: boolean }> {
+    return rawText(await rawOf(this.#store.index, this.#store.payloads, row), from);
+  }
+
+  async jsonRoot(row: number, part: string): Promise<JsonNode> {
+    return nodeOf("", "", await this.#part(row, part));
+  }
+
+  async jsonChildren(row: number, part: string, path: string, from: number, count: number): Promise<JsonNode[]> {
+    return childrenOf(await this.#part(row, part), path, from, count);
+  }
+
+  async jsonFind(row: number, part: string, query: string): Promise<string[]> {
+    return findIn(await this.#part(row, part), query);
+  }
+
+  snapshots(moment: number, against: number | undefined): Promise<SnapshotView> {
+    const { index, payloads } = this.#store;
+    return snapshotsOf(index, this.#family as Family, payloads, this.#lane as Lane, moment, against);
+  }
+
+  compare(leftId: string, rightId: string, count: number): Promise<Comparison> {
+    const { index, payloads } = this.#store;
+    const [left, right] = [index.laneOf(leftId), index.laneOf(rightId)];
+    if (left === undefined || right === undefined) throw new Error("One of the two isn't in this store. Choose them again.");
+    return compare(index, payloads, left, right, count);
+  }
+
+  timeline(request: TimelineRequest): TimelineData {
+    return timelineOf(this.#store.index, this.#family as Family, request, (row) => this.#isHit(row));
+  }
+
+  /** Ranks of a stretch of folded time. */
+  range(from: number, to: number): [number, number] {
+    const family = this.#family as Family;
+    return [firstWhere(family.length, (rank) => (family.folded[rank] as number) >= from), family.momentAt(to)];
+  }
+
+  rangeTimes(from: number, to: number): { from: number; to: number } {
+    const family = this.#family as Family;
+    const timeOf = (rank: number) => this.#store.index.rows.time.at(family.order[Math.max(0, Math.min(family.length - 1, rank))] as number);
+    return { from: timeOf(from), to: timeOf(to - 1) };
+  }
+
+  search(query: string): void {
+    this.#search?.stop();
+    this.#search = undefined;
+    this.#lines = undefined;
+    this.#events = undefined;
+    if (query === "") {
+      this.tell({ search: { query, hits: 0, here: 0, done: true, problem: undefined } });
+      return;
+    }
+    const { index, source } = this.#store;
+    const search = new Search(query, index, source);
+    this.#search = search;
+    const told = (problem?: string) => {
+      if (this.#search !== search) return;
+      this.#lines = undefined;
+      this.#events = undefined;
+      this.tell({ search: { query, hits: search.hits.length, here: this.#hitsHere().length, done: search.done, problem } });
+    };
+    search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
+  }
+
+  /** The hit after or before a moment, as its row and its rank. */
+  nextHit(at: number, forward: boolean): { row: number; rank: number; laneId: string; number: number } | undefined {
+    const { index } = this.#store;
+    const family = this.#family as Family;
+    const ranks = this.#hitsHere();
+    if (ranks.length === 0) return undefined;
+    const after = firstWhere(ranks.length, (hit) => (ranks[hit] as number) >= at);
+    const hit = forward ? after % ranks.length : (firstWhere(ranks.length, (place) => (ranks[place] as number) >= at - 1) - 1 + ranks.length) % ranks.length;
+    const rank = ranks[hit] as number;
+    const row = family.order[rank] as number;
+    return { row, rank, laneId: index.lanes[index.rows.lane.at(row)]?.id ?? "", number: hit + 1 };
+  }
+
+  #hitsHere(): Uint32Array {
+    const family = this.#family;
+    if (family === undefined || this.#search === undefined) return new Uint32Array();
+    const ranks = this.#search.hits.view().map((row) => family.rank[row] as number);
+    return ranks.filter((rank) => rank !== 0xffffffff).sort();
+  }
+
+  #isHit(row: number): boolean {
+    return this.#search?.has(row) ?? false;
+  }
+
+  #isForgottenBy(row: number, moment: number): boolean {
+    const { index } = this.#store;
+    const family = this.#family as Family;
+    const lane = index.lanes[index.rows.lane.at(row)];
+    if (lane === undefined || lane.truncations.length === 0) return false;
+    const entries = lane.entries.view();
+    const entry = firstWhere(entries.length - lane.inherited, (at) => (entries[at + lane.inherited] as number) >= row) + lane.inherited;
+    return entries[entry] === row && isForgotten(family, lane, entry, moment);
+  }
+
+  #linesAt(moment: number, filter: Filter): Lines {
+    const family = this.#family as Family;
+    const lane = this.#lane as Lane;
+    const key = JSON.stringify([filter, truncationsBy(family, lane, moment), [...this.#openGroups]]);
+    if (this.#lines?.key !== key) this.#lines = { key, lines: linesOf(this.#store.index, family, lane, moment, this.#passes(filter), this.#openGroups) };
+    return this.#lines.lines;
+  }
+
+  #eventsOf(filter: Filter): Uint32Array | undefined {
+    const key = JSON.stringify(filter);
+    if (this.#events?.key !== key) this.#events = { key, ranks: eventsOf(this.#family as Family, this.#passes(filter)) };
+    return this.#events.ranks;
+  }
+
+  #passes(filter: Filter) {
+    return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#isHit(row));
+  }
+
+  #steps(lane: Lane): StepRow[] {
+    const { rows } = this.#store.index;
+    const family = this.#family as Family;
+    const steps: StepRow[] = [];
+    const now = lane.alive.map((entry) => lane.entries.at(entry));
+    let last: StepRow | undefined;
+    for (const row of now) {
+      const step = rows.step.at(row);
+      if (step < 0) continue;
+      if (last === undefined || last.step !== step) {
+        last = { step, row, rank: family.rank[row] as number, position: rows.position.at(row), time: rows.time.at(row), durationMs: 0, messages: 0, calls: 0, errors: 0, text: "" };
+        steps.push(last);
+      }
+      last.durationMs = rows.time.at(row) - last.time;
+      const kind = rows.kind.at(row);
+      if (kind === Kind.ToolCall) {
+        last.calls += 1;
+        const tool = this.#store.index.tools[rows.tool.at(row)] ?? "";
+        if (last.text.length < 120) last.text += (last.text === "" ? "" : ", ") + tool;
+        if ((rows.flags.at(row) & Flag.Error) !== 0) last.errors += 1;
+      } else last.messages += 1;
+    }
+    return steps;
+  }
+
+  #part(row: number, part: string): Promise<unknown> {
+    return partOf(this.#store.index, this.#store.payloads, row, part);
+  }
+
+  #titleOf(lane: Lane): string {
+    const session = this.#store.index.sessions.get(lane.sessionId ?? "");
+    return session?.title ?? session?.name ?? `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
+  }
+
+  get #store(): Opened {
+    if (this.#opened === undefined) throw new Error("Nothing is open yet.");
+    return this.#opened;
+  }
+}

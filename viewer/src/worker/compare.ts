@@ -1,0 +1,154 @@
+import { diffArrays, diffWordsWithSpace } from "diff";
+
+import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
+import { argumentsOf, beginning, saidBy, shown } from "./content.js";
+import { familyOf } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind } from "./kinds.js";
+import { Flag, type Lane } from "./model.js";
+import type { Payloads } from "./payloads.js";
+import { bareRow, withPayload } from "./rows.js";
+import { statusOf } from "./tree.js";
+
+/** So many events of each side are aligned; the others are put side by side as they come. */
+const ALIGNED_MAX = 3000;
+const WORDS_MAX = 20_000;
+
+interface Side {
+  lane: Lane;
+  rows: number[];
+}
+
+/** Two conversations beside each other: how much they share, and from there on what differs. */
+export async function compare(index: LogIndex, payloads: Payloads, left: Lane, right: Lane, count: number): Promise<Comparison> {
+  const sides: [Side, Side] = [sideOf(index, left), sideOf(index, right)];
+  const shared = await sharedBy(index, payloads, sides);
+  const pairs = await pairsOf(index, payloads, sides, shared);
+  const rows: ComparedRow[] = [];
+  for (const [a, b] of pairs.slice(0, count)) rows.push(await comparedRow(index, payloads, sides, a, b));
+  return { left: totalsOf(index, left), right: totalsOf(index, right), shared, rows, total: pairs.length };
+}
+
+/** What a lane has now, without what is shown with something else. */
+function sideOf(index: LogIndex, lane: Lane): Side {
+  const { rows } = index;
+  const kept = lane.alive.map((entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !(rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0));
+  return { lane, rows: kept };
+}
+
+async function sharedBy(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side]): Promise<number> {
+  let shared = 0;
+  const end = Math.min(left.rows.length, right.rows.length);
+  while (shared < end && (await isSame(index, payloads, left.rows[shared] as number, right.rows[shared] as number))) shared += 1;
+  return shared;
+}
+
+async function isSame(index: LogIndex, payloads: Payloads, a: number, b: number): Promise<boolean> {
+  if (a === b) return true;
+  if (index.rows.kind.at(a) !== index.rows.kind.at(b) || index.rows.bytes.at(a) !== index.rows.bytes.at(b)) return false;
+  return (await signature(index, payloads, a)) === (await signature(index, payloads, b));
+}
+
+async function signature(index: LogIndex, payloads: Payloads, row: number): Promise<string> {
+  const json = (await payloads.at(index.rows.position.at(row)))?.json;
+  const kind = index.rows.kind.at(row);
+  return `${kind} ${index.rows.tool.at(row)} ${kind === Kind.ToolCall ? shown(argumentsOf(json)) : saidBy(json).text}`;
+}
+
+type Pair = [a: number | undefined, b: number | undefined];
+
+async function pairsOf(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], shared: number): Promise<Pair[]> {
+  const signed = async (side: Side) => Promise.all(side.rows.slice(shared, shared + ALIGNED_MAX).map((row) => signature(index, payloads, row)));
+  const [a, b] = [await signed(left), await signed(right)];
+  const pairs: Pair[] = [];
+  let [i, j] = [shared, shared];
+  let removed: number[] = [];
+  const flush = () => {
+    for (const row of removed) pairs.push([row, undefined]);
+    removed = [];
+  };
+  for (const part of diffArrays(a, b)) {
+    if (part.removed) {
+      flush();
+      for (const _ of part.value) removed.push(left.rows[i++] as number);
+    } else if (part.added) {
+      const added = part.value.map(() => right.rows[j++] as number);
+      pairs.push(...together(index, removed, added));
+      removed = [];
+    } else {
+      flush();
+      for (const _ of part.value) pairs.push([left.rows[i++], right.rows[j++]]);
+    }
+  }
+  flush();
+  for (; i < left.rows.length || j < right.rows.length; i++, j++) pairs.push([left.rows[i], right.rows[j]]);
+  return pairs;
+}
+
+/** What one side has in the place of the other's: those of one kind, and one tool, beside each other. */
+function together(index: LogIndex, left: number[], right: number[]): Pair[] {
+  const pairs: Pair[] = [];
+  let at = 0;
+  for (const row of left) {
+    const like = right.findIndex((other, place) => place >= at && index.rows.kind.at(other) === index.rows.kind.at(row) && index.rows.tool.at(other) === index.rows.tool.at(row));
+    if (like < 0) {
+      pairs.push([row, undefined]);
+      continue;
+    }
+    for (; at < like; at++) pairs.push([undefined, right[at]]);
+    pairs.push([row, right[at++]]);
+  }
+  for (; at < right.length; at++) pairs.push([undefined, right[at]]);
+  return pairs;
+}
+
+async function comparedRow(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], a: number | undefined, b: number | undefined): Promise<ComparedRow> {
+  const make = async (row: number | undefined, lane: Lane): Promise<Row | undefined> => {
+    if (row === undefined) return undefined;
+    const family = familyOnce(index, lane);
+    return withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, true);
+  };
+  const [one, other] = [await make(a, left.lane), await make(b, right.lane)];
+  if (a === undefined || b === undefined) return { kind: a === undefined ? "right" : "left", left: one, right: other, pieces: [] };
+  if ((await signature(index, payloads, a)) === (await signature(index, payloads, b))) return { kind: "same", left: one, right: other, pieces: [] };
+  return { kind: "changed", left: one, right: other, pieces: await piecesOf(index, payloads, a, b) };
+}
+
+async function piecesOf(index: LogIndex, payloads: Payloads, a: number, b: number): Promise<TextPiece[]> {
+  const textOf = async (row: number) => {
+    const json = (await payloads.at(index.rows.position.at(row)))?.json;
+    return index.rows.kind.at(row) === Kind.ToolCall ? shown(argumentsOf(json)) : beginning(saidBy(json).text, 40).text;
+  };
+  const [before, after] = [await textOf(a), await textOf(b)];
+  if (before.length + after.length > WORDS_MAX) return [];
+  return diffWordsWithSpace(before, after).map((part) => ({ text: part.value, kind: part.added ? "added" : part.removed ? "removed" : "same" }));
+}
+
+let last: { index: LogIndex; lane: Lane; family: ReturnType<typeof familyOf> } | undefined;
+
+function familyOnce(index: LogIndex, lane: Lane): ReturnType<typeof familyOf> {
+  if (last?.index === index && (last.lane === lane || last.family.lanes.includes(lane))) return last.family;
+  last = { index, lane, family: familyOf(index, lane) };
+  return last.family;
+}
+
+function totalsOf(index: LogIndex, lane: Lane): Totals {
+  const { rows } = index;
+  const now = lane.alive.map((entry) => lane.entries.at(entry));
+  const calls = now.filter((row) => rows.kind.at(row) === Kind.ToolCall);
+  const last = now.at(-1);
+  const first = now[0];
+  return {
+    id: lane.id,
+    name: lane.name,
+    session: index.sessions.get(lane.sessionId ?? "")?.title ?? lane.id,
+    status: statusOf(index, lane),
+    events: now.length,
+    steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),
+    toolCalls: calls.length,
+    errors: calls.filter((row) => (rows.flags.at(row) & Flag.Error) !== 0).length,
+    tokens: lane.tokensIn + lane.tokensOut,
+    cost: lane.cost,
+    durationMs: first === undefined || last === undefined ? 0 : rows.time.at(last) - rows.time.at(first),
+  };
+}

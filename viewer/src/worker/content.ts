@@ -1,0 +1,145 @@
+// What a payload says to a person: its text, its images, the argument of a tool call that matters.
+
+import { Kind } from "./kinds.js";
+
+type Json = Record<string, unknown>;
+
+/** What a row shows of a text, at most. */
+export const PREVIEW_CHARS = 4000;
+export const PREVIEW_LINES = 12;
+
+export interface Said {
+  text: string;
+  thinking: string;
+  /** Sources of images: `data:` URLs or base64 with a type. */
+  images: { type: string; data: string }[];
+}
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What a message says. */
+export function saidBy(message: unknown): Said {
+  const said: Said = { text: "", thinking: "", images: [] };
+  if (!isObject(message)) return { ...said, text: shown(message) };
+  const texts: string[] = [];
+  const thoughts: string[] = [];
+  if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
+  gather(message["content"], texts, thoughts, said.images);
+  return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
+}
+
+function gather(content: unknown, texts: string[], thoughts: string[], images: Said["images"]): void {
+  if (typeof content === "string") texts.push(content);
+  else if (Array.isArray(content)) for (const part of content as unknown[]) gatherPart(part, texts, thoughts, images);
+  else if (content !== null && content !== undefined) texts.push(shown(content));
+}
+
+function gatherPart(part: unknown, texts: string[], thoughts: string[], images: Said["images"]): void {
+  if (!isObject(part)) {
+    texts.push(shown(part));
+    return;
+  }
+  const image = imageOf(part);
+  if (image !== undefined) images.push(image);
+  else if (typeof part["thinking"] === "string") thoughts.push(part["thinking"]);
+  else if (typeof part["text"] === "string") texts.push(part["text"]);
+  else if (part["type"] === "tool_result" || part["type"] === "tool-result") gather(part["content"] ?? part["output"] ?? part["result"], texts, thoughts, images);
+  // Calls have rows of their own.
+  else if (part["type"] !== "tool_use" && part["type"] !== "tool-call") texts.push(shown(part));
+}
+
+function imageOf(part: Json): { type: string; data: string } | undefined {
+  const url = isObject(part["image_url"]) ? part["image_url"]["url"] : part["image_url"];
+  if (typeof url === "string") {
+    const found = /^data:([^;,]*);base64,/.exec(url.slice(0, 100));
+    return found === null ? undefined : { type: found[1] ?? "", data: url.slice(found[0].length) };
+  }
+  const source = part["source"];
+  if (part["type"] === "image" && isObject(source) && typeof source["data"] === "string") {
+    return { type: String(source["media_type"]), data: source["data"] };
+  }
+  return undefined;
+}
+
+export function shown(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value, undefined, 2) ?? "");
+}
+
+const MAGICS: [string, string][] = [
+  ["image/png", "iVBORw0KGgo"],
+  ["image/jpeg", "/9j/"],
+  ["image/gif", "R0lGOD"],
+  ["image/webp", "UklGR"],
+];
+
+/** The type that the first bytes of an image say; undefined when it is none that is shown. */
+export function imageType(base64: string): string | undefined {
+  return MAGICS.find(([, magic]) => base64.startsWith(magic))?.[0];
+}
+
+/** Arguments that say most, before any other. */
+const TELLING = ["path", "file_path", "file", "command", "cmd", "query", "pattern", "url", "task", "name", "title", "text"];
+
+/** The arguments of a call: providers write them as JSON, or as a string of it. */
+export function argumentsOf(call: unknown): unknown {
+  if (!isObject(call)) return call;
+  const given = call["arguments"] ?? call["input"] ?? call["args"];
+  if (typeof given !== "string") return given;
+  try {
+    return JSON.parse(given) as unknown;
+  } catch {
+    return given;
+  }
+}
+
+/** The argument of a call that matters, on one line. */
+export function tellingArgument(args: unknown): string {
+  if (!isObject(args)) return oneLine(shown(args ?? ""));
+  const key = TELLING.find((key) => typeof args[key] === "string" && args[key] !== "") ?? Object.keys(args).find((key) => typeof args[key] === "string");
+  if (key !== undefined) return oneLine(args[key] as string);
+  const rest = JSON.stringify(args);
+  return rest === "{}" ? "" : oneLine(rest);
+}
+
+export function oneLine(text: string): string {
+  return text.slice(0, 400).replace(/\s+/g, " ").trim();
+}
+
+/** What a record that is no message says, on one line. */
+export function eventText(kind: number, json: unknown): string {
+  if (!isObject(json)) return json === undefined ? "" : oneLine(shown(json));
+  switch (kind) {
+    case Kind.RunCreated:
+      return [text(json["agent_id"]), json["resumed_from"] === undefined ? "" : "goes on from an earlier run"].filter(Boolean).join(" · ");
+    case Kind.StepStarted:
+      return `step ${String(json["step_number"])}`;
+    case Kind.RunStatus:
+      return [text(json["status"]), text(json["error_message"] ?? json["summary"] ?? json["pause_reason"])].filter(Boolean).join(" · ");
+    case Kind.Spawned:
+      return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
+    case 64:
+      return oneLine(shown((json["props"] as Json | undefined)?.["content"] ?? json["props"]));
+    case 67:
+      return [text(json["type"]), text(json["status"])].join(" · ");
+    default:
+      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || JSON.stringify(json));
+  }
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** The beginning of a text, and how much there is. */
+export function beginning(whole: string, lines = PREVIEW_LINES): { text: string; lines: number; chars: number } {
+  let count = 1;
+  let cut = -1;
+  for (let at = whole.indexOf("\n"); at >= 0; at = whole.indexOf("\n", at + 1)) {
+    if (count === lines) cut = at;
+    count += 1;
+  }
+  const end = Math.min(cut < 0 ? whole.length : cut, PREVIEW_CHARS);
+  return { text: whole.slice(0, end), lines: count, chars: whole.length };
+}

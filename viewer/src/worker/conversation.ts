@@ -1,0 +1,106 @@
+import type { Filter } from "../protocol.js";
+import type { Family } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind, typeOf } from "./kinds.js";
+import { firstWhere, i32 } from "./lists.js";
+import { Flag, type Lane, NONE } from "./model.js";
+import { outcomeOf } from "./rows.js";
+
+/** Which events a filter lets pass. */
+export type Passes = (row: number) => boolean;
+
+export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: (row: number) => boolean): Passes | undefined {
+  const { types, status, tools, agents, onlyHits, range } = filter;
+  if (types.length + status.length + tools.length + agents.length === 0 && !onlyHits && range === undefined) return undefined;
+  const { rows } = index;
+  const typeSet = new Set(types);
+  const byKind = Uint8Array.from({ length: 256 }, (_, kind) => (types.length === 0 || typeSet.has(typeOf(kind)) ? 1 : 0));
+  const toolSet = new Set(tools.map((tool) => index.tools.indexOf(tool)));
+  const laneSet = new Set(agents.map((id) => index.laneOf(id)?.index ?? -2));
+  return (row) => {
+    if (byKind[rows.kind.at(row)] !== 1) return false;
+    if (toolSet.size > 0 && !toolSet.has(rows.tool.at(row))) return false;
+    if (laneSet.size > 0 && !laneSet.has(rows.lane.at(row))) return false;
+    if (status.length > 0) {
+      const outcome = outcomeOf(index, family, row, family.length);
+      if (outcome === undefined || !status.includes(outcome)) return false;
+    }
+    if (range !== undefined) {
+      const rank = family.rank[row] as number;
+      if (rank < range[0] || rank >= range[1]) return false;
+    }
+    return !onlyHits || hits(row) || (rows.kind.at(row) === Kind.ToolCall && rows.link.at(row) >= 0 && hits(rows.link.at(row)));
+  };
+}
+
+/** The lines of a conversation: entries of a lane (from 0), or folded groups of what was forgotten (`~` the first entry). */
+export interface Lines {
+  items: Int32Array;
+  /** How many of them there are by a moment. */
+  until(moment: number): number;
+}
+
+/** When an entry came into the lane. */
+export function birthOf(family: Family, lane: Lane, entry: number): number {
+  const row = entry < lane.inherited ? lane.forkRow : lane.entries.at(entry);
+  return row === NONE ? 0 : (family.rank[row] as number);
+}
+
+/** Whether an entry is forgotten at a moment. */
+export function isForgotten(family: Family, lane: Lane, entry: number, moment: number): boolean {
+  const death = lane.deaths.at(entry);
+  return death !== NONE && (family.rank[death] as number) < moment;
+}
+
+/** How many truncations a lane has had by a moment: what decides which lines there are. */
+export function truncationsBy(family: Family, lane: Lane, moment: number): number {
+  return lane.truncations.filter((row) => (family.rank[row] as number) < moment).length;
+}
+
+/** The lines of a lane's conversation as it was at a moment. */
+export function linesOf(index: LogIndex, family: Family, lane: Lane, moment: number, passes: Passes | undefined, open: ReadonlySet<number>): Lines {
+  const { rows } = index;
+  const items = i32();
+  const shows = (row: number) => {
+    const kind = rows.kind.at(row);
+    // A result is shown with its call.
+    if (kind === Kind.ToolResult && rows.link.at(row) >= 0) return false;
+    if ((rows.flags.at(row) & Flag.Silent) !== 0) return false;
+    return passes === undefined || passes(row);
+  };
+  for (let entry = 0; entry < lane.entries.length; ) {
+    if (isForgotten(family, lane, entry, moment)) {
+      const first = entry;
+      const death = lane.deaths.at(entry);
+      while (entry < lane.entries.length && lane.deaths.at(entry) === death) entry += 1;
+      if (passes === undefined) items.push(~first);
+      if (passes !== undefined || open.has(first)) for (let at = first; at < entry; at++) if (shows(lane.entries.at(at))) items.push(at);
+      continue;
+    }
+    if (shows(lane.entries.at(entry))) items.push(entry);
+    entry += 1;
+  }
+  const all = items.view();
+  const entryOf = (at: number) => {
+    const item = all[at] as number;
+    return item < 0 ? ~item : item;
+  };
+  return { items: all, until: (at) => firstWhere(all.length, (item) => birthOf(family, lane, entryOf(item)) >= at) };
+}
+
+/** How many entries a folded group has. */
+export function groupLength(lane: Lane, first: number): number {
+  const death = lane.deaths.at(first);
+  let end = first;
+  while (end < lane.entries.length && lane.deaths.at(end) === death) end += 1;
+  return end - first;
+}
+
+/** The events of a family that pass, by rank. */
+export function eventsOf(family: Family, passes: Passes | undefined): Uint32Array | undefined {
+  if (passes === undefined) return undefined;
+  const found = new Uint32Array(family.length);
+  let count = 0;
+  for (let rank = 0; rank < family.length; rank++) if (passes(family.order[rank] as number)) found[count++] = rank;
+  return found.subarray(0, count);
+}

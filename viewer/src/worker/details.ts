@@ -1,0 +1,216 @@
+import type { Details, JsonNode, NodeKind, Part } from "../protocol.js";
+import { argumentsOf, beginning, imageType, isObject, saidBy } from "./content.js";
+import type { Family } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind, kindName, typeOf } from "./kinds.js";
+import { decodeMeta } from "./meta.js";
+import type { Payloads } from "./payloads.js";
+import { outcomeOf } from "./rows.js";
+
+const utf8 = new TextDecoder();
+/** So many characters of a text go to the page at a time. */
+export const PIECE_CHARS = 65536;
+/** So many lines are shown of a part, before it is asked for all. */
+const PART_LINES = 200;
+
+/** The parts of an event that are looked at: `raw` is what was stored; a call has an input and an output. */
+export async function partOf(index: LogIndex, payloads: Payloads, row: number, part: string): Promise<unknown> {
+  // A value inside of a part: `json:PART:PATH`.
+  const inner = /^json:(\w+):(.*)$/s.exec(part);
+  if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string), inner[2] as string);
+  const loaded = await payloads.at(index.rows.position.at(row));
+  if (part === "output") {
+    const result = index.rows.kind.at(row) === Kind.ToolCall ? index.rows.link.at(row) : row;
+    if (result < 0) return undefined;
+    const answered = (await payloads.at(index.rows.position.at(result)))?.json;
+    const call = index.rows.kind.at(row) === Kind.ToolCall ? loaded?.json : undefined;
+    return outputOf(answered, isObject(call) ? call["id"] : undefined);
+  }
+  if (part === "input") return argumentsOf(loaded?.json);
+  if (part === "text") return saidBy(loaded?.json).text;
+  if (part === "thinking") return saidBy(loaded?.json).thinking;
+  return loaded?.json;
+}
+
+/** What a tool gave: of a message with several results, that of the call. */
+function outputOf(message: unknown, id: unknown): unknown {
+  if (!isObject(message)) return message;
+  const { content } = message;
+  if (Array.isArray(content)) {
+    const results = content.filter((part) => isObject(part) && (part["type"] === "tool_result" || part["type"] === "tool-result")) as Record<string, unknown>[];
+    const mine = results.find((part) => (part["tool_use_id"] ?? part["toolCallId"]) === id) ?? results[0];
+    if (mine !== undefined) return parsedText(saidBy({ content: mine["content"] ?? mine["output"] ?? mine["result"] }).text);
+  }
+  return parsedText(saidBy(message).text);
+}
+
+/** Text that is JSON of an object or array, as that. */
+function parsedText(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+export async function rawOf(index: LogIndex, payloads: Payloads, row: number): Promise<Uint8Array> {
+  return (await payloads.at(index.rows.position.at(row)))?.record.payload ?? new Uint8Array();
+}
+
+export async function detailsOf(index: LogIndex, family: Family | undefined, payloads: Payloads, row: number): Promise<Details> {
+  const { rows } = index;
+  const kind = rows.kind.at(row);
+  const loaded = await payloads.at(rows.position.at(row));
+  const meta = loaded === undefined || kind > Kind.ToolResult ? undefined : decodeMeta(loaded.record.meta);
+  const lane = index.lanes[rows.lane.at(row)];
+  const tool = index.tools[rows.tool.at(row)];
+  const duration = rows.duration.at(row);
+  const redacted = loaded?.record.redacted ?? false;
+  return {
+    row,
+    title: tool ?? kindName(kind),
+    type: typeOf(kind),
+    agent: lane?.name ?? "",
+    laneId: lane?.id ?? "",
+    position: rows.position.at(row),
+    sequence: rows.sequence.at(row),
+    time: rows.time.at(row),
+    recordedAt: loaded?.record.timeMs ?? 0,
+    stream: loaded?.record.stream ?? "",
+    kind,
+    bytes: rows.bytes.at(row),
+    step: rows.step.at(row),
+    runId: meta?.runId,
+    toolCallId: meta?.tools[0]?.id,
+    status: family === undefined ? undefined : outcomeOf(index, family, row, family.length),
+    durationMs: Number.isNaN(duration) ? undefined : duration,
+    redacted,
+    rank: family?.rank[row] ?? -1,
+    linked: rows.link.at(row),
+    parts: redacted ? [] : await partsOf(index, payloads, row, kind),
+  };
+}
+
+async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: number): Promise<Part[]> {
+  const parts: Part[] = [];
+  const add = async (id: string, label: string) => {
+    const value = await partOf(index, payloads, row, id);
+    if (value === undefined || value === "") return;
+    const isJson = typeof value === "object" && value !== null;
+    const begin = isJson ? { text: "", lines: 0, chars: 0 } : beginning(String(value), PART_LINES);
+    parts.push({ id, label, ...begin, isJson, images: [] });
+  };
+  if (kind === Kind.ToolCall) {
+    await add("input", "input");
+    await add("output", "output");
+    const result = index.rows.link.at(row);
+    if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
+  } else if (kind === Kind.ToolResult) await add("output", "output");
+  else if (kind <= Kind.ToolResult) {
+    await add("text", "text");
+    await add("thinking", "thinking");
+  }
+  if (kind !== Kind.ToolCall) await addImages(parts, payloads, index.rows.position.at(row));
+  const raw = (await payloads.at(index.rows.position.at(row)))?.json;
+  if (raw !== undefined) await add("json", kind <= Kind.ToolResult && kind !== Kind.ToolCall ? "message" : "json");
+  return parts;
+}
+
+async function addImages(parts: Part[], payloads: Payloads, position: number): Promise<void> {
+  const said = saidBy((await payloads.at(position))?.json);
+  const images = said.images.map(({ data }) => {
+    // What says that it is an image, and isn't, is never given to the page as one.
+    const type = imageType(data);
+    return { type: type ?? "no image that is shown here", url: type === undefined ? "" : `data:${type};base64,${data}`, bytes: Math.floor((data.length * 3) / 4) };
+  });
+  if (images.length > 0) parts.push({ id: "images", label: images.length === 1 ? "image" : "images", text: "", lines: 0, chars: 0, isJson: false, images });
+}
+
+/** A value inside of another, by its path: keys with `/` before them, as in JSON pointers. */
+export function valueAt(value: unknown, path: string): unknown {
+  let at = value;
+  for (const step of path.split("/").slice(1)) {
+    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof at !== "object" || at === null || !Object.hasOwn(at, key)) return undefined;
+    at = (at as Record<string, unknown>)[key];
+  }
+  return at;
+}
+
+const TEXT_MAX = 200;
+
+/** The values right inside of one, a page of them. */
+export function childrenOf(value: unknown, path: string, from: number, count: number): JsonNode[] {
+  const at = valueAt(value, path);
+  if (typeof at !== "object" || at === null) return [];
+  const keys = Array.isArray(at) ? undefined : Object.keys(at);
+  const length = keys?.length ?? (at as unknown[]).length;
+  const nodes: JsonNode[] = [];
+  for (let index = from; index < Math.min(length, from + count); index++) {
+    const key = keys?.[index] ?? String(index);
+    nodes.push(nodeOf(key, `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`, (at as Record<string, unknown>)[key]));
+  }
+  return nodes;
+}
+
+export function nodeOf(key: string, path: string, value: unknown): JsonNode {
+  if (Array.isArray(value)) return { key, path, kind: "array", text: "", size: value.length };
+  if (isObject(value)) return { key, path, kind: "object", text: "", size: Object.keys(value).length };
+  if (typeof value === "string") return { key, path, kind: "string", text: value.slice(0, TEXT_MAX), size: value.length };
+  return { key, path, kind: (value === null ? "null" : typeof value) as NodeKind, text: String(value), size: 0 };
+}
+
+const FOUND_MAX = 500;
+
+/** The paths of keys and values that have a text in them. */
+export function findIn(value: unknown, query: string): string[] {
+  const wanted = query.toLowerCase();
+  const found: string[] = [];
+  const stack: [string, unknown][] = [["", value]];
+  while (stack.length > 0 && found.length < FOUND_MAX) {
+    const [path, at] = stack.pop() as [string, unknown];
+    if (typeof at === "object" && at !== null) {
+      for (const key of Object.keys(at).reverse()) {
+        const inner = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+        stack.push([inner, (at as Record<string, unknown>)[key]]);
+      }
+    }
+    const key = path.slice(path.lastIndexOf("/") + 1);
+    const isFound = key.toLowerCase().includes(wanted) || ((typeof at !== "object" || at === null) && String(at).toLowerCase().includes(wanted));
+    if (path !== "" && isFound) found.push(path);
+  }
+  return found;
+}
+
+/** Text of a part: all of it is asked for in pieces. */
+export function pieceOf(value: unknown, from: number): { text: string; next: number } {
+  const text = typeof value === "string" ? value : (JSON.stringify(value, undefined, 2) ?? "");
+  let end = Math.min(text.length, from + PIECE_CHARS);
+  // Not in the middle of a surrogate pair.
+  if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end -= 1;
+  return { text: text.slice(from, end), next: end < text.length ? end : -1 };
+}
+
+/** Bytes as text where they are that, else as hex. */
+export function rawText(bytes: Uint8Array, from: number): { text: string; next: number; isText: boolean } {
+  const piece = bytes.subarray(from, from + PIECE_CHARS);
+  const next = from + piece.length < bytes.length ? from + piece.length : -1;
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, Math.min(bytes.length, PIECE_CHARS)), { stream: bytes.length > PIECE_CHARS });
+    return { text: utf8.decode(piece), next, isText: true };
+  } catch {
+    return { text: hexOf(bytes.subarray(from, from + 4096), from), next: from + 4096 < bytes.length ? from + 4096 : -1, isText: false };
+  }
+}
+
+function hexOf(bytes: Uint8Array, from: number): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const line = Array.from(bytes.subarray(at, at + 16));
+    const hex = line.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const text = line.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
+    lines.push(`${(from + at).toString(16).padStart(8, "0")}  ${hex.padEnd(47)}  ${text}`);
+  }
+  return lines.join("\n");
+}

@@ -1,0 +1,154 @@
+import { Kind } from "./kinds.js";
+import { firstWhere } from "./lists.js";
+import type { LogIndex } from "./index.js";
+import type { Lane, Session } from "./model.js";
+
+/** Nothing happens for so long: the time is folded. */
+const IDLE_MS = 2000;
+/** How long a folded gap seems. */
+const FOLDED_MS = 400;
+
+/** A gap in which nothing happened, in folded time, with its real length. */
+export interface Fold {
+  at: number;
+  ms: number;
+}
+
+/** A session with the sessions that were copied from it: what is looked at together. Its events have ranks, in order of time. */
+export class Family {
+  readonly lanes: Lane[];
+  readonly depths: number[];
+  /** Rows by rank. */
+  readonly order: Uint32Array;
+  /** Ranks by row; -1 for rows of others. */
+  readonly rank: Int32Array;
+  /** When, in time without idle gaps: milliseconds from 0, by rank. */
+  readonly folded: Float64Array;
+  readonly folds: Fold[] = [];
+
+  constructor(
+    readonly index: LogIndex,
+    readonly sessions: Session[],
+    lanes: Lane[],
+  ) {
+    const ordered = inTreeOrder(index, lanes);
+    this.lanes = ordered.map(([lane]) => lane);
+    this.depths = ordered.map(([, depth]) => depth);
+    const isMember = new Uint8Array(index.lanes.length);
+    for (const lane of lanes) isMember[lane.index] = 1;
+    this.order = orderOf(index, isMember);
+    this.rank = new Int32Array(index.rows.length).fill(-1);
+    for (let rank = 0; rank < this.order.length; rank++) this.rank[this.order[rank] as number] = rank;
+    this.folded = this.#fold();
+  }
+
+  get length(): number {
+    return this.order.length;
+  }
+
+  /** Milliseconds of folded time in all. */
+  get duration(): number {
+    return this.folded[this.length - 1] ?? 0;
+  }
+
+  /** How many events have happened at a moment of folded time. */
+  momentAt(folded: number): number {
+    return firstWhere(this.length, (rank) => (this.folded[rank] as number) > folded);
+  }
+
+  #fold(): Float64Array {
+    const { rows } = this.index;
+    const folded = new Float64Array(this.length);
+    let at = 0;
+    let busyUntil = 0;
+    for (let rank = 0; rank < this.length; rank++) {
+      const row = this.order[rank] as number;
+      const time = rows.time.at(row);
+      if (rank > 0) {
+        const before = rows.time.at(this.order[rank - 1] as number);
+        const gap = Math.max(0, time - before);
+        // Somebody may wait for a tool, which is no idleness.
+        const isIdle = gap > IDLE_MS && before >= busyUntil;
+        if (isIdle) this.folds.push({ at, ms: gap });
+        at += isIdle ? FOLDED_MS : gap;
+      }
+      folded[rank] = at;
+      const result = rows.link.at(row);
+      if (rows.kind.at(row) === Kind.ToolCall && result >= 0) busyUntil = Math.max(busyUntil, rows.time.at(result));
+    }
+    return folded;
+  }
+}
+
+function orderOf(index: LogIndex, isMember: Uint8Array): Uint32Array {
+  const { rows } = index;
+  const order = new Uint32Array(rows.length);
+  let count = 0;
+  let isOrdered = true;
+  let last = -Infinity;
+  for (let row = 0; row < rows.length; row++) {
+    const lane = rows.lane.at(row);
+    if (lane < 0 || isMember[lane] !== 1) continue;
+    const time = rows.time.at(row);
+    if (time < last) isOrdered = false;
+    last = time;
+    order[count++] = row;
+  }
+  const members = order.subarray(0, count);
+  // What was imported has the times at which it happened, in the order of the import.
+  return isOrdered ? members : members.sort((a, b) => rows.time.at(a) - rows.time.at(b) || a - b);
+}
+
+/** Each lane after the one that it comes from, with its depth. */
+function inTreeOrder(index: LogIndex, lanes: Lane[]): [Lane, number][] {
+  const children = new Map<number, Lane[]>();
+  const members = new Set(lanes.map((lane) => lane.index));
+  for (const lane of lanes) {
+    const parent = parentOf(index, lane);
+    const key = parent !== undefined && members.has(parent.index) ? parent.index : -1;
+    const list = children.get(key);
+    if (list === undefined) children.set(key, [lane]);
+    else list.push(lane);
+  }
+  const ordered: [Lane, number][] = [];
+  const visit = (key: number, depth: number) => {
+    for (const lane of children.get(key) ?? []) {
+      ordered.push([lane, depth]);
+      visit(lane.index, depth + 1);
+    }
+  };
+  visit(-1, 0);
+  return ordered;
+}
+
+/** The lane that another one comes from: whose agent spawned it, or what it is a fork of. */
+export function parentOf(index: LogIndex, lane: Lane): Lane | undefined {
+  if (lane.parentId !== undefined) return index.laneOf(lane.parentId);
+  if (lane.forkOf >= 0) return index.lanes[lane.forkOf];
+  const run = index.runs[lane.runs[0] ?? -1];
+  const parent = run?.parentRunId === undefined ? undefined : index.runOf(run.parentRunId);
+  return parent === undefined || parent.lane === lane.index ? undefined : index.lanes[parent.lane];
+}
+
+/** The session that others were copied from, through all of them. */
+export function rootSession(index: LogIndex, id: string): string {
+  const seen = new Set<string>();
+  for (let at = id; ; ) {
+    seen.add(at);
+    const from = index.sessions.get(at)?.copiedFrom;
+    if (from === undefined || seen.has(from) || !index.sessions.has(from)) return at;
+    at = from;
+  }
+}
+
+/** The family of a lane. */
+export function familyOf(index: LogIndex, lane: Lane): Family {
+  if (lane.sessionId === undefined) return new Family(index, [], [lane]);
+  const root = rootSession(index, lane.sessionId);
+  const sessions = [...index.sessions.values()].filter((session) => rootSession(index, session.id) === root);
+  return new Family(
+    index,
+    sessions,
+    sessions.flatMap((session) => session.lanes.map((one) => index.lanes[one] as Lane)),
+  );
+}

@@ -1,0 +1,127 @@
+import { type NumberList, f32, f64, i32, u32, u8 } from "./lists.js";
+
+export const NONE = 0xffffffff;
+
+export const Flag = {
+  Error: 1,
+  Redacted: 2,
+  /** A message with nothing but tool calls in it. */
+  Silent: 4,
+  /** Told to go on by a resume; nobody said it. */
+  Continuation: 8,
+} as const;
+
+export type Status = "running" | "paused" | "completed" | "failed" | "cancelled" | "none";
+
+/** What is kept of every event: numbers in columns, so that a million of them fit and are gone through quickly. */
+export class Columns {
+  readonly position = f64();
+  readonly time = f64();
+  readonly sequence = u32();
+  readonly kind = u8();
+  readonly flags = u8();
+  /** The lane it belongs to; -1 for none. */
+  readonly lane = i32();
+  readonly step = i32();
+  /** The name of the tool, by its number; -1 for none. */
+  readonly tool = i32();
+  /** Of a call the row of its result, and of a result that of its call; -1 for none. */
+  readonly link = i32();
+  /** Milliseconds of a tool call; NaN where it isn't told. */
+  readonly duration = f32();
+  readonly bytes = f64();
+
+  get length(): number {
+    return this.position.length;
+  }
+}
+
+export interface Session {
+  id: string;
+  title: string | undefined;
+  name: string | undefined;
+  copiedFrom: string | undefined;
+  createdAt: number;
+  deleted: boolean;
+  lanes: number[];
+}
+
+export interface Run {
+  id: string;
+  lane: number;
+  instanceId: string;
+  status: Status;
+  createdAt: number;
+  endedAt: number | undefined;
+  steps: number;
+  parentRunId: string | undefined;
+  resumedFrom: string | undefined;
+  text: string | undefined;
+}
+
+/** One agent's context: a lane of the timeline, a line of the tree. */
+export interface Lane {
+  index: number;
+  /** The instance's id, which is its stream's. */
+  id: string;
+  name: string;
+  sessionId: string | undefined;
+  parentId: string | undefined;
+  forkOf: number;
+  forkAt: number;
+  /** The row of the fork; NONE where it is none. */
+  forkRow: number;
+  /** How many of its entries are another lane's. */
+  inherited: number;
+  /** Its events in the order they came, those that it inherits first: rows. */
+  entries: NumberList<Uint32Array>;
+  /** For each of them the row of the truncation that forgot it, or NONE. */
+  deaths: NumberList<Uint32Array>;
+  /** The entry at each sequence now. */
+  alive: number[];
+  /** Rows of truncations. */
+  truncations: number[];
+  snapshots: number[];
+  runs: number[];
+  calls: Map<string, number>;
+  messages: number;
+  toolCalls: number;
+  errors: number;
+  tokensIn: number;
+  tokensOut: number;
+  cost: number;
+  firstTime: number;
+  lastTime: number;
+  /** How much later its records were written than they happened: those of an import have the times of the import. */
+  skew: number;
+}
+
+export function newLane(index: number, id: string): Lane {
+  return {
+    index,
+    id,
+    name: "agent",
+    sessionId: undefined,
+    parentId: undefined,
+    forkOf: -1,
+    forkAt: 0,
+    forkRow: NONE,
+    inherited: 0,
+    entries: u32(),
+    deaths: u32(),
+    alive: [],
+    truncations: [],
+    snapshots: [],
+    runs: [],
+    calls: new Map(),
+    messages: 0,
+    toolCalls: 0,
+    errors: 0,
+    tokensIn: 0,
+    tokensOut: 0,
+    cost: 0,
+    firstTime: Number.NaN,
+    lastTime: Number.NaN,
+    skew: 0,
+  };
+}

@@ -1,0 +1,53 @@
+import type { Source, SourceRecord } from "./source.js";
+
+const utf8 = new TextDecoder();
+
+export interface Loaded {
+  record: SourceRecord;
+  /** The payload as JSON; undefined when it is none. */
+  json: unknown;
+}
+
+/** So many bytes of payloads are kept. */
+const KEPT_BYTES = 32 << 20;
+
+/** Payloads that were looked at, those of late kept. */
+export class Payloads {
+  readonly #kept = new Map<number, Loaded>();
+  #bytes = 0;
+
+  constructor(private readonly source: Source) {}
+
+  async at(position: number): Promise<Loaded | undefined> {
+    const kept = this.#kept.get(position);
+    if (kept !== undefined) {
+      this.#kept.delete(position);
+      this.#kept.set(position, kept);
+      return kept;
+    }
+    const record = await this.source.record(position);
+    if (record === undefined) return undefined;
+    const loaded = { record, json: record.redacted ? undefined : parsed(record.payload) };
+    this.#keep(position, loaded);
+    return loaded;
+  }
+
+  #keep(position: number, loaded: Loaded): void {
+    this.#kept.set(position, loaded);
+    this.#bytes += loaded.record.payload.length;
+    for (const [oldest, { record }] of this.#kept) {
+      if (this.#bytes <= KEPT_BYTES || oldest === position) break;
+      this.#kept.delete(oldest);
+      this.#bytes -= record.payload.length;
+    }
+  }
+}
+
+function parsed(payload: Uint8Array): unknown {
+  if (payload.length === 0) return undefined;
+  try {
+    return JSON.parse(utf8.decode(payload)) as unknown;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,106 @@
+// Makes of events the rows that lists show.
+
+import type { Outcome, Row } from "../protocol.js";
+import { argumentsOf, beginning, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
+import type { Family } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind, kindName, typeOf } from "./kinds.js";
+import { Flag, type Lane } from "./model.js";
+import type { Payloads } from "./payloads.js";
+
+/** How a call ended, as far as that is known at a moment; undefined for what is no call. */
+export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number): Outcome | undefined {
+  const { rows } = index;
+  const kind = rows.kind.at(row);
+  const isError = (rows.flags.at(row) & Flag.Error) !== 0;
+  if (kind === Kind.ToolCall) {
+    const result = rows.link.at(row);
+    if (result < 0) return "pending";
+    const rank = family.rank[result] as number;
+    if (rank >= moment && rank >= 0) return "pending";
+    return isError ? "error" : "ok";
+  }
+  return isError ? "error" : kind === Kind.ToolResult ? "ok" : undefined;
+}
+
+/** A row without what its payload says. */
+export function bareRow(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Row {
+  const { rows } = index;
+  const kind = rows.kind.at(row);
+  const flags = rows.flags.at(row);
+  const owner = lane ?? index.lanes[rows.lane.at(row)];
+  const duration = rows.duration.at(row);
+  const tool = rows.tool.at(row);
+  const status = outcomeOf(index, family, row, moment);
+  return {
+    row,
+    kind: "event",
+    position: rows.position.at(row),
+    sequence: rows.sequence.at(row),
+    rank: family.rank[row] ?? -1,
+    type: typeOf(kind),
+    label: kindName(kind),
+    laneId: owner?.id ?? "",
+    agent: owner?.name ?? "",
+    time: rows.time.at(row),
+    step: rows.step.at(row),
+    text: "",
+    lines: 1,
+    chars: 0,
+    bytes: rows.bytes.at(row),
+    tool: index.tools[tool] ?? "",
+    status,
+    durationMs: Number.isNaN(duration) || status === "pending" ? undefined : duration,
+    inherited: undefined,
+    forgotten: false,
+    continuation: (flags & Flag.Continuation) !== 0,
+    redacted: (flags & Flag.Redacted) !== 0,
+    thinking: "",
+    images: 0,
+    hit: false,
+    members: 0,
+    open: false,
+  };
+}
+
+/** Adds what the payload says: a message with its lines, a call with the argument that matters. */
+export async function withPayload(row: Row, kind: number, payloads: Payloads, asMessage: boolean): Promise<Row> {
+  const loaded = await payloads.at(row.position);
+  if (loaded === undefined || row.redacted) return row;
+  const { json } = loaded;
+  if (kind === Kind.ToolCall) {
+    row.kind = asMessage ? "call" : "event";
+    row.text = tellingArgument(argumentsOf(json));
+    if (isObject(json) && typeof json["name"] === "string") row.tool = json["name"];
+    return row;
+  }
+  if (kind > Kind.ToolResult) {
+    if (kind < 128 || kind === Kind.Snapshot) row.text = eventText(kind, json);
+    return row;
+  }
+  const said = saidBy(json);
+  row.images = said.images.length;
+  if (!asMessage) {
+    row.text = oneLine(said.text || callsIn(json) || said.thinking);
+    return row;
+  }
+  row.kind = "message";
+  const begin = beginning(said.text);
+  row.text = begin.text;
+  row.lines = begin.lines;
+  row.chars = begin.chars;
+  row.thinking = beginning(said.thinking, 3).text;
+  return row;
+}
+
+/** The names of the tools that a message calls. */
+function callsIn(json: unknown): string {
+  if (!isObject(json)) return "";
+  const calls = [...(Array.isArray(json["tool_calls"]) ? json["tool_calls"] : []), ...(Array.isArray(json["content"]) ? json["content"] : [])] as unknown[];
+  const names = calls.flatMap((call) => {
+    if (!isObject(call)) return [];
+    const name = isObject(call["function"]) ? call["function"]["name"] : (call["name"] ?? call["toolName"]);
+    return typeof name === "string" ? [name] : [];
+  });
+  return names.length === 0 ? "" : `calls ${names.join(", ")}`;
+}

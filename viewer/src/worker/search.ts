@@ -1,0 +1,61 @@
+import type { LogIndex } from "./index.js";
+import { u32 } from "./lists.js";
+import type { Source } from "./source.js";
+
+const utf8 = new TextDecoder();
+
+/** Finds a text in every payload of a log, in any case, also where JSON has it with backslashes. */
+export class Search {
+  readonly hits = u32();
+  done = false;
+  readonly #isHit: Uint8Array;
+  #stopped = false;
+
+  constructor(
+    readonly query: string,
+    private readonly index: LogIndex,
+    private readonly source: Source,
+  ) {
+    this.#isHit = new Uint8Array(index.rows.length);
+  }
+
+  has(row: number): boolean {
+    return this.#isHit[row] === 1;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Goes through the log; `told` is called now and then. */
+  async run(told: () => void): Promise<void> {
+    const pattern = patternOf(this.query);
+    let toldAt = performance.now();
+    for await (const page of this.source.records(1)) {
+      if (this.#stopped) return;
+      for (const record of page) {
+        if (record.payload.length === 0 || !pattern.test(utf8.decode(record.payload))) continue;
+        const row = this.index.rowAt(record.position);
+        if (row < 0) continue;
+        this.hits.push(row);
+        this.#isHit[row] = 1;
+      }
+      if (performance.now() - toldAt > 150) {
+        told();
+        toldAt = performance.now();
+        // Whoever asks something meanwhile is answered.
+        await new Promise((resolve) => setTimeout(resolve, 0));
+      }
+    }
+    this.done = true;
+    told();
+  }
+}
+
+/** The query as it may stand in JSON: as it is, and inside of a string of JSON inside of JSON. */
+function patternOf(query: string): RegExp {
+  const once = JSON.stringify(query).slice(1, -1);
+  const twice = JSON.stringify(once).slice(1, -1);
+  const forms = [...new Set([once, twice])].map((form) => form.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(forms.join("|"), "i");
+}

@@ -1,0 +1,119 @@
+import { type Store, openFiles, openInMemory } from "runlog";
+
+import { isTranscript, transcriptInto } from "./transcripts.js";
+
+/** One record of a log, whatever it comes from. */
+export interface SourceRecord {
+  readonly position: number;
+  readonly sequence: number;
+  readonly timeMs: number;
+  readonly kind: number;
+  readonly redacted: boolean;
+  readonly meta: Uint8Array;
+  readonly payload: Uint8Array;
+  /** The stream's id, a UUID. */
+  readonly stream: string;
+}
+
+/**
+ * What the viewer reads. A store of files is one; what a server gives over HTTP can be another, with `follow` for what comes.
+ */
+export interface Source {
+  /** What it is called, for people. */
+  readonly name: string;
+  /** How many records there are. */
+  count(): Promise<number>;
+  /** All records from a position on, in the order of positions, in pages. */
+  records(from: number): AsyncIterable<SourceRecord[]>;
+  /** One record with its payload. */
+  record(position: number): Promise<SourceRecord | undefined>;
+  /** Records that come after a position, as they come; not there where nothing comes any more. */
+  follow?(from: number, signal: AbortSignal): AsyncIterable<SourceRecord>;
+  close(): Promise<void>;
+}
+
+/** What was picked, dropped, shipped or embedded. */
+export interface GivenFile {
+  name: string;
+  blob: Blob;
+}
+
+class StoreSource implements Source {
+  constructor(
+    readonly name: string,
+    private readonly store: Store,
+  ) {}
+
+  count(): Promise<number> {
+    return this.store.lastPosition();
+  }
+
+  records(from: number): AsyncIterable<SourceRecord[]> {
+    return this.store.read({ from }).pages();
+  }
+
+  record(position: number): Promise<SourceRecord | undefined> {
+    return this.store.record(position);
+  }
+
+  close(): Promise<void> {
+    return this.store.close();
+  }
+}
+
+/** Opens what was given: the files of a store, an export of `runlog export`, or transcripts of other tools. */
+export async function openGiven(name: string, given: GivenFile[]): Promise<Source> {
+  if (given.length === 0) throw new Error("There is no file in what was given. Drop the folder of a store, a bundle, or a transcript.");
+  const files = await Promise.all(given.map(unzipped));
+  const identity = files.find((file) => baseName(file.name) === "RUNLOG");
+  if (identity !== undefined) {
+    const folder = identity.name.slice(0, -"RUNLOG".length);
+    const inFolder = files.filter((file) => file.name.startsWith(folder) && !file.name.slice(folder.length).includes("/"));
+    return new StoreSource(name, await openFiles(new Map(inFolder.map((file) => [baseName(file.name), file.blob]))));
+  }
+  const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
+  if (image !== undefined) return new StoreSource(name, await openFiles(image));
+  return new StoreSource(name, await imported(files));
+}
+
+async function imported(files: GivenFile[]): Promise<Store> {
+  const store = await openInMemory();
+  let count = 0;
+  for (const { name, blob } of files) {
+    const head = await blob.slice(0, 4096).text();
+    if (/^\s*\{"runlog":"archive"/.test(head)) {
+      await store.import(blob.stream() as unknown as AsyncIterable<Uint8Array>);
+      count += 1;
+    } else if (isTranscript(baseName(name), head)) {
+      count += await transcriptInto(store, baseName(name), await blob.text());
+    }
+  }
+  if (count > 0) return store;
+  await store.close();
+  const what = files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” is` : `None of the ${files.length} files is`;
+  throw new Error(`${what} a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages).`);
+}
+
+const MAGIC = "RUNLOGIMAGE1\n";
+
+/** A bundle of a store's files: a line that says what it is, a line of JSON with names and lengths, then the bytes. */
+async function imageOf(blob: Blob): Promise<Map<string, Blob> | undefined> {
+  if ((await blob.slice(0, MAGIC.length).text()) !== MAGIC) return undefined;
+  const head = await blob.slice(MAGIC.length, MAGIC.length + 65536).text();
+  const line = head.slice(0, head.indexOf("\n"));
+  let at = MAGIC.length + new TextEncoder().encode(line).length + 1;
+  const files = new Map<string, Blob>();
+  for (const [name, length] of JSON.parse(line) as [string, number][]) files.set(name, blob.slice(at, (at += length)));
+  return files;
+}
+
+async function unzipped(file: GivenFile): Promise<GivenFile> {
+  const head = new Uint8Array(await file.blob.slice(0, 2).arrayBuffer());
+  if (head[0] !== 0x1f || head[1] !== 0x8b) return file;
+  const stream = file.blob.stream().pipeThrough(new DecompressionStream("gzip"));
+  return { name: file.name.replace(/\.gz$/, ""), blob: await new Response(stream).blob() };
+}
+
+function baseName(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}

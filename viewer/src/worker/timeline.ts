@@ -1,0 +1,76 @@
+import type { TimelineData, TimelineRequest } from "../protocol.js";
+import type { Family } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind } from "./kinds.js";
+import { firstWhere, f64 } from "./lists.js";
+import { Flag } from "./model.js";
+
+/** So many calls are drawn as bars of their own; where there are more, how dense they are says enough. */
+const BARS_MAX = 4000;
+const MARKS_MAX = 4000;
+
+const MARKS: Partial<Record<number, number>> = { [Kind.StepStarted]: 0, [Kind.Fork]: 1, [Kind.Truncate]: 2, [Kind.Snapshot]: 3, [Kind.SpaceSaved]: 3 };
+
+/** What a timeline of so many pixels shows of a family. */
+export function timelineOf(index: LogIndex, family: Family, request: TimelineRequest, isHit: (row: number) => boolean): TimelineData {
+  const { width, from, to, firstLane } = request;
+  const lanes = Math.max(0, Math.min(request.lanes, family.lanes.length - firstLane));
+  const density = new Uint8Array(width * lanes);
+  const failed = new Uint8Array(width * lanes);
+  const hits = new Uint8Array(width);
+  const bars = f64();
+  const marks = f64();
+  const { rows } = index;
+  const scale = width / Math.max(1e-9, to - from);
+  const lineOf = new Int32Array(index.lanes.length).fill(-1);
+  for (let line = 0; line < lanes; line++) lineOf[(family.lanes[firstLane + line] as { index: number }).index] = line;
+  const { folded, order } = family;
+  // A call that began before may reach into it.
+  const first = firstWhere(family.length, (rank) => (folded[rank] as number) >= from);
+  const last = firstWhere(family.length, (rank) => (folded[rank] as number) > to);
+  const addBar = (rank: number, row: number, line: number) => {
+    const result = rows.link.at(row);
+    const start = folded[rank] as number;
+    const end = result < 0 ? start : (folded[family.rank[result] as number] ?? start);
+    if (bars.length >= BARS_MAX * 5 || end < from) return;
+    const status = result < 0 ? 2 : (rows.flags.at(row) & Flag.Error) !== 0 ? 1 : 0;
+    for (const value of [line, (start - from) * scale, (end - from) * scale, status, row]) bars.push(value);
+  };
+  for (let rank = Math.max(0, first - 64); rank < first; rank++) {
+    const row = order[rank] as number;
+    const line = lineOf[rows.lane.at(row)] as number;
+    if (line >= 0 && rows.kind.at(row) === Kind.ToolCall) addBar(rank, row, line);
+  }
+  for (let rank = first; rank < last; rank++) {
+    const row = order[rank] as number;
+    const pixel = Math.min(width - 1, Math.floor(((folded[rank] as number) - from) * scale));
+    if (isHit(row)) hits[pixel] = 1;
+    const line = lineOf[rows.lane.at(row)] as number;
+    if (line < 0) continue;
+    const cell = line * width + pixel;
+    if ((density[cell] as number) < 255) density[cell] = (density[cell] as number) + 1;
+    if ((rows.flags.at(row) & Flag.Error) !== 0) failed[cell] = 1;
+    const kind = rows.kind.at(row);
+    if (kind === Kind.ToolCall) addBar(rank, row, line);
+    const mark = MARKS[kind];
+    if (mark !== undefined && marks.length < MARKS_MAX * 3) {
+      marks.push(line);
+      marks.push(pixel);
+      marks.push(mark);
+    }
+  }
+  return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), spans: spansOf(family, firstLane, lanes, from, scale) };
+}
+
+/** From when until when each lane was there. */
+function spansOf(family: Family, firstLane: number, lanes: number, from: number, scale: number): Float64Array {
+  const spans = new Float64Array(lanes * 2);
+  const momentOf = (time: number) => firstWhere(family.length, (rank) => family.index.rows.time.at(family.order[rank] as number) >= time);
+  for (let line = 0; line < lanes; line++) {
+    const lane = family.lanes[firstLane + line];
+    if (lane === undefined || Number.isNaN(lane.firstTime)) continue;
+    const ends = [lane.firstTime, lane.lastTime].map((time) => ((family.folded[Math.min(momentOf(time), family.length - 1)] ?? 0) - from) * scale);
+    spans.set(ends, line * 2);
+  }
+  return spans;
+}

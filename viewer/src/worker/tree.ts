@@ -1,0 +1,119 @@
+import type { LaneStatus, TreeRow } from "../protocol.js";
+import { parentOf } from "./family.js";
+import type { LogIndex } from "./index.js";
+import type { Lane, Session } from "./model.js";
+
+/** How an agent's latest run stands. */
+export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
+  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? "none";
+}
+
+interface Node {
+  id: string;
+  depth: number;
+  session: Session | undefined;
+  lane: Lane | undefined;
+  children: number;
+}
+
+/** Sessions, and the agents in them below who spawned them; a fork stands below what it is a fork of. */
+export class Tree {
+  /** Nodes that are folded, if they are small enough to be open by themselves, or opened. */
+  readonly #toggled = new Set<string>();
+  #shown: Node[] | undefined;
+  #filter = "";
+
+  constructor(private readonly index: LogIndex) {}
+
+  toggle(id: string): void {
+    if (!this.#toggled.delete(id)) this.#toggled.add(id);
+    this.#shown = undefined;
+  }
+
+  set filter(text: string) {
+    this.#filter = text.toLowerCase();
+    this.#shown = undefined;
+  }
+
+  rows(from: number, count: number): { rows: TreeRow[]; total: number } {
+    this.#shown ??= this.#flatten();
+    return { rows: this.#shown.slice(from, from + count).map((node) => this.#row(node)), total: this.#shown.length };
+  }
+
+  /** Where a lane stands among the rows; -1 when it is folded away. */
+  placeOf(laneId: string): number {
+    this.#shown ??= this.#flatten();
+    return this.#shown.findIndex((node) => node.lane?.id === laneId);
+  }
+
+  #flatten(): Node[] {
+    const children = this.#children();
+    const nodes: Node[] = [];
+    const matches = (lane: Lane) => this.#filter === "" || `${lane.name} ${this.index.sessions.get(lane.sessionId ?? "")?.title ?? ""} ${lane.id}`.toLowerCase().includes(this.#filter);
+    // A lane below another one may be as deep as agents spawn agents: a stack of our own.
+    const visit = (roots: Lane[], depth: number) => {
+      const stack = roots.map((lane) => [lane, depth] as const).reverse();
+      for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+        const [lane, level] = next;
+        const below = children.get(lane.index) ?? [];
+        if (matches(lane)) nodes.push({ id: lane.id, depth: level, session: undefined, lane, children: below.length });
+        if (this.#isOpen(lane.id, below.length)) for (const child of below.toReversed()) stack.push([child, level + 1]);
+      }
+    };
+    const sessions = [...this.index.sessions.values()].filter((session) => !session.deleted);
+    for (const session of sessions.sort((a, b) => b.createdAt - a.createdAt)) {
+      const roots = session.lanes.map((lane) => this.index.lanes[lane] as Lane).filter((lane) => parentOf(this.index, lane) === undefined);
+      if (roots.length === 0) continue;
+      const at = nodes.length;
+      if (this.#isOpen(session.id, 0)) visit(roots, 1);
+      if (this.#filter === "" || nodes.length > at) nodes.splice(at, 0, { id: session.id, depth: 0, session, lane: undefined, children: session.lanes.length });
+    }
+    visit(
+      this.index.lanes.filter((lane) => lane.sessionId === undefined),
+      0,
+    );
+    return nodes;
+  }
+
+  #children(): Map<number, Lane[]> {
+    const children = new Map<number, Lane[]>();
+    for (const lane of this.index.lanes) {
+      const parent = parentOf(this.index, lane);
+      if (parent === undefined || this.index.sessions.get(lane.sessionId ?? "")?.deleted === true) continue;
+      const list = children.get(parent.index);
+      if (list === undefined) children.set(parent.index, [lane]);
+      else list.push(lane);
+    }
+    return children;
+  }
+
+  #isOpen(id: string, children: number): boolean {
+    return this.#filter !== "" || this.#toggled.has(id) !== children <= 50;
+  }
+
+  #row(node: Node): TreeRow {
+    const { lane, session } = node;
+    const open = this.#isOpen(node.id, session === undefined ? node.children : 0);
+    const base = { id: node.id, depth: node.depth, children: node.children, open };
+    if (session !== undefined) {
+      const root = this.index.lanes[session.lanes[0] ?? -1];
+      const title = session.title ?? session.name ?? `session ${session.id.slice(0, 8)}`;
+      return { ...base, kind: "session", title, status: "none", count: session.lanes.length, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
+    }
+    const own = lane as Lane;
+    const title = own.forkOf >= 0 ? (this.index.sessions.get(own.sessionId ?? "")?.title ?? own.name) : own.name;
+    return {
+      ...base,
+      kind: "agent",
+      title,
+      status: statusOf(this.index, own),
+      count: own.messages + own.toolCalls + own.inherited,
+      errors: own.errors,
+      durationMs: Number.isNaN(own.firstTime) ? undefined : own.lastTime - own.firstTime,
+      tokens: own.tokensIn + own.tokensOut,
+      cost: own.cost,
+      forkAt: own.forkOf >= 0 ? own.forkAt : undefined,
+      laneId: own.id,
+    };
+  }
+}
