@@ -171,6 +171,8 @@ export interface TimelineData extends TimelineRequest {
   bars: Float64Array;
   /** lane, pixel, what: 0 step, 1 fork, 2 truncation, 3 snapshot. */
   marks: Float64Array;
+  /** Pixel, and milliseconds since the beginning: what the ruler says. */
+  ticks: Float64Array;
   /** From when until when each lane was there, in pixels. */
   spans: Float64Array;
 }

@@ -20,7 +20,7 @@ interface Settings {
 }
 
 function storedSettings(): Settings {
-  const usual: Settings = { theme: "system", tree: 280, inspector: 380, timeline: 132, treeOpen: true, inspectorOpen: true, timelineOpen: true, speed: 4 };
+  const usual: Settings = { theme: "system", tree: 280, inspector: 380, timeline: 190, treeOpen: true, inspectorOpen: true, timelineOpen: true, speed: 4 };
   try {
     return { ...usual, ...(JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") as Partial<Settings>) };
   } catch {

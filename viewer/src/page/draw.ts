@@ -37,10 +37,11 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): void {
   if (data !== undefined) drawData(context, scene, data);
   context.restore();
   drawFolds(context, scene);
+  if (data !== undefined) drawTicks(context, scene, data);
   if (data !== undefined) {
     context.fillStyle = colours["amber"] as string;
     const scale = plot / data.width;
-    for (let pixel = 0; pixel < data.width; pixel++) if (data.hits[pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, 2, 2, 7);
+    for (let pixel = 0; pixel < data.width; pixel++) if (data.hits[pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, 0, 2, 6);
   }
   context.fillStyle = colours["line"] as string;
   context.fillRect(0, RULER - 1, width, 1);
@@ -71,7 +72,12 @@ function drawLanes(context: CanvasRenderingContext2D, scene: Scene): void {
     context.fill();
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = (lane.id === scene.current ? colours["text"] : colours["soft"]) as string;
-    context.fillText(fitted(context, lane.isFork ? `⑂ ${lane.session}` : lane.name, GUTTER - indent - 18), indent + 9, top + LANE / 2 + 1);
+    let at = indent + 9;
+    if (lane.isFork) {
+      forkSign(context, at + 4, top + LANE / 2, colours["violet"] as string);
+      at += 14;
+    }
+    context.fillText(fitted(context, lane.name, GUTTER - at - 8), at, top + LANE / 2 + 1);
   }
 }
 
@@ -125,7 +131,6 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
   const { colours } = scene;
   let steps = 0;
   for (let at = 2; at < data.marks.length; at += 3) if (data.marks[at] === 0) steps += 1;
-  context.textAlign = "center";
   for (let at = 0; at < data.marks.length; at += 3) {
     const [line, pixel, what] = data.marks.subarray(at, at + 3) as unknown as [number, number, number];
     const x = GUTTER + pixel * scale;
@@ -135,18 +140,64 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
       context.fillStyle = colours["faint"] as string;
       context.fillRect(x, top + LANE - 5, 1, 5);
     } else {
-      context.fillStyle = (what === 2 ? colours["amber"] : colours["violet"]) as string;
-      context.font = what === 3 ? "9px system-ui, sans-serif" : "bold 12px system-ui, sans-serif";
-      context.fillText(["", "⑂", "▨", "◆"][what] as string, x, top + (what === 3 ? 6 : LANE / 2));
+      const middle = top + LANE / 2;
+      if (what === 1) forkSign(context, x, middle, colours["violet"] as string);
+      else if (what === 2) forgottenSign(context, x, middle, colours);
+      else snapshotSign(context, x, top + 4, colours["violet"] as string);
     }
   }
-  context.textAlign = "left";
+}
+
+/** One line that becomes two. */
+function forkSign(context: CanvasRenderingContext2D, x: number, y: number, colour: string): void {
+  const { fillStyle } = context;
+  context.strokeStyle = colour;
+  context.fillStyle = colour;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(x - 3, y - 5);
+  context.lineTo(x - 3, y + 5);
+  context.moveTo(x - 3, y + 2);
+  context.bezierCurveTo(x + 3, y + 2, x + 4, y, x + 4, y - 4);
+  context.stroke();
+  for (const [cx, cy] of [[x - 3, y - 5], [x - 3, y + 5], [x + 4, y - 5]] as const) {
+    context.beginPath();
+    context.arc(cx, cy, 1.8, 0, 2 * Math.PI);
+    context.fill();
+  }
+  context.fillStyle = fillStyle;
+}
+
+/** A hatched box: what came before was forgotten. */
+function forgottenSign(context: CanvasRenderingContext2D, x: number, y: number, colours: Record<string, string>): void {
+  context.fillStyle = colours["page"] as string;
+  context.fillRect(x - 5, y - 6, 10, 12);
+  context.strokeStyle = colours["amber"] as string;
+  context.lineWidth = 1;
+  context.strokeRect(x - 4.5, y - 5.5, 9, 11);
+  context.beginPath();
+  for (const shift of [-6, -2, 2]) {
+    context.moveTo(x - 4, y + shift + 6);
+    context.lineTo(x + 4, y + shift);
+  }
+  context.stroke();
+}
+
+function snapshotSign(context: CanvasRenderingContext2D, x: number, y: number, colour: string): void {
+  context.fillStyle = colour;
+  context.beginPath();
+  context.moveTo(x, y - 3.5);
+  context.lineTo(x + 3.5, y);
+  context.lineTo(x, y + 3.5);
+  context.lineTo(x - 3.5, y);
+  context.fill();
 }
 
 function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   const { colours } = scene;
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
+  taken.length = 0;
   let free = GUTTER;
   for (const fold of scene.folds) {
     const x = scene.xOf(fold.at);
@@ -163,8 +214,27 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
     const middle = (x + end) / 2 - size / 2;
     if (middle < free + 6 || middle + size > scene.width) continue;
     context.fillStyle = colours["faint"] as string;
-    context.fillText(label, middle, RULER / 2);
+    context.fillText(label, middle, RULER / 2 + 2);
     free = middle + size;
+    taken.push([middle - 8, free + 8]);
+  }
+}
+
+/** Where the ruler says already how long a gap was. */
+const taken: [number, number][] = [];
+
+function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData): void {
+  const { colours } = scene;
+  const scale = (scene.width - GUTTER) / data.width;
+  context.fillStyle = colours["faint"] as string;
+  context.font = "11px system-ui, sans-serif";
+  for (let at = 0; at < data.ticks.length; at += 2) {
+    const x = GUTTER + (data.ticks[at] as number) * scale;
+    const label = scene.foldLabel(data.ticks[at + 1] as number);
+    const size = context.measureText(label).width;
+    if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
+    context.fillRect(x, RULER - 6, 1, 5);
+    context.fillText(label, x + 5, RULER / 2 + 2);
   }
 }
 

@@ -1,7 +1,7 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 
 import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
-import { argumentsOf, beginning, saidBy, shown } from "./content.js";
+import { argumentsOf, beginning, readable, saidBy, shown } from "./content.js";
 import { familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
@@ -117,7 +117,7 @@ async function comparedRow(index: LogIndex, payloads: Payloads, [left, right]: [
 async function piecesOf(index: LogIndex, payloads: Payloads, a: number, b: number): Promise<TextPiece[]> {
   const textOf = async (row: number) => {
     const json = (await payloads.at(index.rows.position.at(row)))?.json;
-    return index.rows.kind.at(row) === Kind.ToolCall ? shown(argumentsOf(json)) : beginning(saidBy(json).text, 40).text;
+    return index.rows.kind.at(row) === Kind.ToolCall ? readable(argumentsOf(json)) : beginning(saidBy(json).text, 40).text;
   };
   const [before, after] = [await textOf(a), await textOf(b)];
   if (before.length + after.length > WORDS_MAX) return [];

@@ -67,6 +67,16 @@ export function shown(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value, undefined, 2) ?? "");
 }
 
+/** Arguments as people read them: a line for each, texts of several lines as they are. */
+export function readable(value: unknown): string {
+  if (!isObject(value)) return shown(value ?? "");
+  const lines = Object.entries(value).map(([key, inner]) => {
+    const text = shown(inner);
+    return text.includes("\n") ? `${key}:\n${text.replace(/^\n+|\n+$/g, "").replace(/^/gm, "  ")}` : `${key}: ${text === "" ? '""' : text}`;
+  });
+  return lines.join("\n");
+}
+
 const MAGICS: [string, string][] = [
   ["image/png", "iVBORw0KGgo"],
   ["image/jpeg", "/9j/"],
@@ -99,6 +109,8 @@ export function tellingArgument(args: unknown): string {
   if (!isObject(args)) return oneLine(shown(args ?? ""));
   const key = TELLING.find((key) => typeof args[key] === "string" && args[key] !== "") ?? Object.keys(args).find((key) => typeof args[key] === "string");
   if (key !== undefined) return oneLine(args[key] as string);
+  const list = Object.values(args).find((value) => Array.isArray(value) && value.some(isObject)) as unknown[] | undefined;
+  if (list !== undefined) return oneLine(list.map((value) => (isObject(value) ? (Object.values(value).find((inner) => typeof inner === "string") ?? "…") : shown(value))).join(", "));
   const rest = JSON.stringify(args);
   return rest === "{}" ? "" : oneLine(rest);
 }

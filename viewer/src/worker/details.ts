@@ -1,5 +1,5 @@
 import type { Details, JsonNode, NodeKind, Part } from "../protocol.js";
-import { argumentsOf, beginning, imageType, isObject, saidBy } from "./content.js";
+import { argumentsOf, beginning, imageType, isObject, readable, saidBy } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
@@ -27,6 +27,7 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
     return outputOf(answered, isObject(call) ? call["id"] : undefined);
   }
   if (part === "input") return argumentsOf(loaded?.json);
+  if (part === "arguments") return readable(argumentsOf(loaded?.json));
   if (part === "text") return saidBy(loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
   return loaded?.json;

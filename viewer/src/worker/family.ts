@@ -5,6 +5,8 @@ import type { Lane, Session } from "./model.js";
 
 /** Nothing happens for so long: the time is folded. */
 const IDLE_MS = 2000;
+/** Clocks of one store differ by no more: the order of the log says more then. */
+const ASIDE_MS = 1000;
 /** How long a folded gap seems. */
 const FOLDED_MS = 400;
 
@@ -61,17 +63,18 @@ export class Family {
     const folded = new Float64Array(this.length);
     let at = 0;
     let busyUntil = 0;
+    let before = -Infinity;
     for (let rank = 0; rank < this.length; rank++) {
       const row = this.order[rank] as number;
       const time = rows.time.at(row);
       if (rank > 0) {
-        const before = rows.time.at(this.order[rank - 1] as number);
         const gap = Math.max(0, time - before);
         // Somebody may wait for a tool, which is no idleness.
         const isIdle = gap > IDLE_MS && before >= busyUntil;
         if (isIdle) this.folds.push({ at, ms: gap });
         at += isIdle ? FOLDED_MS : gap;
       }
+      before = Math.max(before, time);
       folded[rank] = at;
       const result = rows.link.at(row);
       if (rows.kind.at(row) === Kind.ToolCall && result >= 0) busyUntil = Math.max(busyUntil, rows.time.at(result));
@@ -90,8 +93,8 @@ function orderOf(index: LogIndex, isMember: Uint8Array): Uint32Array {
     const lane = rows.lane.at(row);
     if (lane < 0 || isMember[lane] !== 1) continue;
     const time = rows.time.at(row);
-    if (time < last) isOrdered = false;
-    last = time;
+    if (time < last - ASIDE_MS) isOrdered = false;
+    last = Math.max(last, time);
     order[count++] = row;
   }
   const members = order.subarray(0, count);

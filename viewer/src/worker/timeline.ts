@@ -59,7 +59,23 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
       marks.push(mark);
     }
   }
-  return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), spans: spansOf(family, firstLane, lanes, from, scale) };
+  return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), ticks: ticksOf(family, request), spans: spansOf(family, firstLane, lanes, from, scale) };
+}
+
+const TICK_PIXELS = 120;
+
+/** Times of some pixels, as they are without folds. */
+function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64Array {
+  const ticks = f64();
+  const timeOf = (rank: number) => family.index.rows.time.at(family.order[rank] as number);
+  for (let pixel = TICK_PIXELS; pixel < width - 20 && family.length > 0; pixel += TICK_PIXELS) {
+    const folded = from + (pixel / width) * (to - from);
+    if (folded < 0 || folded > family.duration) continue;
+    const rank = Math.max(0, family.momentAt(folded) - 1);
+    ticks.push(pixel);
+    ticks.push(timeOf(rank) + Math.max(0, folded - (family.folded[rank] as number)) - timeOf(0));
+  }
+  return ticks.view().slice();
 }
 
 /** From when until when each lane was there. */

@@ -101,7 +101,8 @@ export class Tree {
       return { ...base, kind: "session", title, status: "none", count: session.lanes.length, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
     }
     const own = lane as Lane;
-    const title = own.forkOf >= 0 ? (this.index.sessions.get(own.sessionId ?? "")?.title ?? own.name) : own.name;
+    const isRootFork = own.forkOf >= 0 && own.parentId === undefined;
+    const title = isRootFork ? (this.index.sessions.get(own.sessionId ?? "")?.title ?? own.name) : own.name;
     return {
       ...base,
       kind: "agent",
@@ -109,7 +110,7 @@ export class Tree {
       status: statusOf(this.index, own),
       count: own.messages + own.toolCalls + own.inherited,
       errors: own.errors,
-      durationMs: Number.isNaN(own.firstTime) ? undefined : own.lastTime - own.firstTime,
+      durationMs: Number.isNaN(own.firstTime) || own.lastTime === own.firstTime ? undefined : own.lastTime - own.firstTime,
       tokens: own.tokensIn + own.tokensOut,
       cost: own.cost,
       forkAt: own.forkOf >= 0 ? own.forkAt : undefined,

@@ -1,0 +1,208 @@
+// What a person does with the example, from the first screen on.
+
+import AxeBuilder from "./axe.js";
+import { expect, test } from "vitest";
+
+import { lines, viewer } from "./page.js";
+
+const app = viewer();
+
+test("the first screen says what it is, and opens the example", async () => {
+  const { page, told, close } = await app.open("");
+  await expect.poll(() => page.locator("main").innerText()).toContain("Nothing leaves this machine");
+  expect(await AxeBuilder(page)).toEqual([]);
+  await page.getByRole("button", { name: "Look at an example" }).click();
+  await page.getByText("I'll look at the project first.").waitFor();
+  expect(await page.getByRole("treeitem").count()).toBeGreaterThan(8);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("the conversation is what the model was given at the scrubber", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator(".conversation").innerText()).toContain("Nothing was said yet");
+  for (let event = 0; event < 3; event++) {
+    await page.keyboard.press("ArrowRight");
+    await expect.poll(async () => (await lines(page)).length).toBe(event + 1);
+  }
+  // The call is made, and has no result yet.
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(async () => (await lines(page)).at(-1)).toContain("list_files");
+  await page.locator('.conversation [role="listitem"]').last().getByLabel("no result yet").waitFor();
+  await page.keyboard.press("ArrowRight");
+  await page.locator('.conversation [role="listitem"]').last().getByLabel("succeeded").waitFor();
+  // What was forgotten later is still there before the truncation.
+  const position = page.locator("#position");
+  await position.fill("111");
+  await position.press("Enter");
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("It works for one customer at a time.");
+  expect((await lines(page)).join("\n")).not.toContain("forgotten");
+  await page.keyboard.press("End");
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("forgotten by a truncation");
+  await close();
+});
+
+test("playing goes through the recording and stops at its end", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  for (let faster = 0; faster < 4; faster++) await page.keyboard.press("+");
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Pause (space)" }).waitFor();
+  await expect.poll(() => page.locator(".moments").innerText(), { timeout: 20_000 }).toMatch(/^(\d+) of \1 events$/);
+  await page.getByRole("button", { name: "Play (space)" }).waitFor();
+  await close();
+});
+
+test("a tool call opens in place, its failure in the inspector; errors are found by key", async () => {
+  const { page, close } = await app.open();
+  const call = page.getByRole("button", { name: /edit_file/ }).first();
+  await call.click();
+  await page.locator(".call.open pre.failed").waitFor();
+  expect(await page.locator(".call.open").innerText()).toContain("No such place");
+  await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("toolu_");
+  expect(await page.getByRole("tab", { name: "output" }).getAttribute("aria-selected")).toBe("true");
+  await page.getByRole("tab", { name: "raw" }).click();
+  await expect.poll(() => page.locator("#part pre").innerText()).toContain('"name":"edit_file"');
+  await page.getByRole("tab", { name: "input" }).click();
+  await page.getByLabel("Search in this part").fill("Honolulu");
+  await page.getByText("1 found").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Home");
+  await page.locator(".then").waitFor();
+  await page.keyboard.press("]");
+  await expect.poll(() => page.url()).toContain("event=");
+  await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("No such place");
+  await close();
+});
+
+test("long texts are cut, and shown whole when asked for; colours are rendered", async () => {
+  const { page, close } = await app.open();
+  await page.getByRole("treeitem", { name: /ci-helper/ }).click();
+  await page.getByRole("button", { name: /ci log/ }).click();
+  const output = page.locator(".call.open pre").last();
+  expect(await output.locator(".ansi-2").first().innerText()).toBe("PASSED");
+  await output.getByRole("button", { name: "show all 406 lines" }).click();
+  await expect.poll(() => output.innerText()).toContain("Process completed with exit code 1");
+  await page.getByRole("button", { name: /plot/ }).click();
+  await page.getByRole("tab", { name: "image" }).click();
+  await expect.poll(() => page.locator(".inspector img").evaluate((image: HTMLImageElement) => image.naturalWidth)).toBe(300);
+  await close();
+});
+
+test("search counts and walks its hits; filters are chips, and the address has all of it", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("auckland");
+  await expect.poll(() => page.locator(".hits").innerText()).toMatch(/^1\d$/);
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.locator(".hits").innerText()).toMatch(/^1 \/ 1\d$/);
+  expect(await page.locator("mark").first().innerText()).toBe("Auckland");
+  await page.keyboard.press("Escape");
+  await expect.poll(() => page.locator(".hits").count()).toBe(0);
+  await page.keyboard.press("Escape");
+  await page.locator("#tab-events").click();
+  await page.keyboard.press("f");
+  await page.getByRole("dialog").getByRole("button", { name: "failed" }).click();
+  await page.keyboard.press("Escape");
+  await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(5);
+  const rows = await page.getByRole("option").count();
+  await expect.poll(() => page.url()).toContain("status=error");
+  const again = await app.open(page.url());
+  await expect.poll(() => again.page.getByRole("option").count()).toBe(rows);
+  await again.close();
+  await page.keyboard.press("x");
+  await expect.poll(() => page.url()).not.toContain("status");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a link leads to the same moment and event", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll write the test first").click();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.url()).toMatch(/at=\d+&event=\d+/);
+  const shown = await lines(page);
+  const again = await app.open(page.url());
+  await expect.poll(() => lines(again.page)).toEqual(shown);
+  await expect.poll(() => again.page.locator("aside.inspector").innerText()).toContain("I'll write the test first");
+  await again.close();
+  await close();
+});
+
+test("a stretch dragged over the timeline is a filter; a click there seeks; the wheel zooms", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const box = await page.locator("#timeline").boundingBox();
+  if (box === null) throw new Error("there is no timeline");
+  await page.mouse.click(box.x + 600, box.y + 50);
+  await expect.poll(() => page.locator(".then").count()).toBe(1);
+  await page.mouse.move(box.x + 300, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 700, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await expect.poll(() => page.url()).toMatch(/range=\d+-\d+/);
+  await page.mouse.wheel(0, -600);
+  await page.getByRole("button", { name: "whole run" }).click();
+  await close();
+});
+
+test("forks are tinted and compared with what they are forks of; snapshots tell what changed", async () => {
+  const { page, close } = await app.open();
+  await page.getByRole("treeitem", { name: /With the date made/ }).click();
+  await expect.poll(() => page.locator(".row.inherited").count()).toBeGreaterThan(5);
+  await page.keyboard.press("c");
+  await expect.poll(() => page.locator(".shared").innerText()).toContain("lines shared");
+  expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
+  await page.getByRole("treeitem", { name: /coder/ }).first().click();
+  await page.locator("#tab-snapshot").click();
+  await expect.poll(() => page.locator(".snapshot li.changed .after").allInnerTexts()).toContain("402");
+  await page.getByLabel("Compare with").selectOption("0");
+  await expect.poll(() => page.locator(".snapshot li").count()).toBeGreaterThan(4);
+  await close();
+});
+
+test("the tree filters and folds; panes fold by key, and remember it", async () => {
+  const { page, close } = await app.open();
+  await page.getByLabel("Filter sessions and agents").fill("tester");
+  await expect.poll(() => page.getByRole("treeitem").count()).toBe(2);
+  await page.getByLabel("Filter sessions and agents").fill("");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("1");
+  await expect.poll(() => page.getByRole("treeitem").count()).toBe(0);
+  await page.reload();
+  await page.getByText("I'll look at the project first.").waitFor();
+  expect(await page.getByRole("treeitem").count()).toBe(0);
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await close();
+});
+
+test("nothing bars those who use it by keyboard or by ear, in both themes and on narrow pages", async () => {
+  for (const [colorScheme, width] of [["light", 1440], ["dark", 1440], ["light", 420]] as const) {
+    const { page, close } = await app.open("?example", { colorScheme, viewport: { width, height: 860 } });
+    await page.getByText("I'll look at the project first.").waitFor();
+    for (const tab of ["conversation", "events", "steps", "snapshot", "compare"]) {
+      await page.locator(`#tab-${tab}`).click();
+      await page.waitForTimeout(300);
+      expect({ tab, width, colorScheme, found: await AxeBuilder(page) }).toEqual({ tab, width, colorScheme, found: [] });
+    }
+    await close();
+  }
+});
+
+test("below 1,100 px the inspector lies over the list; below 700 the tree is a drawer and the inspector a sheet", async () => {
+  const { page, close } = await app.open("?example", { viewport: { width: 420, height: 860 } });
+  await page.getByText("I'll look at the project first.").click();
+  await page.locator(".inspector.sheet").waitFor();
+  await page.getByRole("button", { name: "Close the inspector" }).click();
+  await page.getByRole("button", { name: "Sessions and agents" }).click();
+  await page.getByRole("treeitem", { name: /planner/ }).first().click();
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("today_for");
+  await page.setViewportSize({ width: 900, height: 760 });
+  await page.getByText("Test both sides of midnight").click();
+  await page.locator(".inspector.over").waitFor();
+  await close();
+});

@@ -1,0 +1,60 @@
+import type { Browser, BrowserContextOptions, Page } from "playwright";
+import { afterAll, beforeAll } from "vitest";
+
+import { launch, serveApp } from "./serve.mjs";
+
+/** What went wrong in a page, beside what the test looks at: errors, and what the policy refused. */
+export interface Watched {
+  page: Page;
+  told: string[];
+  close(): Promise<void>;
+}
+
+/** The built app, served, and a browser for the tests of a file. */
+export function viewer() {
+  let browser: Browser | undefined;
+  let served: Awaited<ReturnType<typeof serveApp>> | undefined;
+  beforeAll(async () => {
+    served = await serveApp();
+    browser = await launch();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    served?.close();
+  });
+  return {
+    get url(): string {
+      return served?.url ?? "";
+    },
+    /** A page at an address, by default that of the app with its example. */
+    async open(path = "?example", options: BrowserContextOptions = {}): Promise<Watched> {
+      const context = await (browser as Browser).newContext({ viewport: { width: 1440, height: 900 }, ...options });
+      const page = await context.newPage();
+      const told: string[] = [];
+      page.on("pageerror", (error) => told.push(`error: ${error.message}`));
+      page.on("console", (message) => {
+        if (message.type() === "error" || message.type() === "warning") told.push(message.text());
+      });
+      page.on("dialog", (dialog) => {
+        told.push(`dialog: ${dialog.message()}`);
+        void dialog.dismiss();
+      });
+      await page.addInitScript(() => {
+        addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+      });
+      await page.goto(path.includes(":") ? path : `${served?.url}${path}`);
+      return { page, told, close: () => context.close() };
+    },
+  };
+}
+
+/** The conversation's lines, as text. */
+export const lines = (page: Page) => page.locator('.conversation [role="listitem"]').allInnerTexts();
+
+/** Puts files into the field for files, as a person who picks them does. */
+export async function pick(page: Page, files: { name: string; text: string | Buffer }[]): Promise<void> {
+  const input = page.getByLabel("Files of a store, a bundle or a transcript");
+  await page.getByRole("button", { name: "or choose files" }).isEnabled();
+  await page.waitForFunction(() => !document.querySelector<HTMLButtonElement>(".way.drop button")?.disabled);
+  await input.setInputFiles(files.map(({ name, text }) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(text) })));
+}

@@ -1,0 +1,6 @@
+import { defineConfig } from "vitest/config";
+
+/** The built viewer, in Chromium, as a person uses it. Build it before: `npm run build -w viewer`. */
+export default defineConfig({
+  test: { include: ["test/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 180_000, fileParallelism: false },
+});
