@@ -109,6 +109,7 @@ await step(run, 1600, [text("I'll write the test first; it must fail."), use("ed
 await state(context, { goal: "date invoices in the customer's time zone", plan: ["today_for(customer) in dates.py", "use it in Invoice.create", "test both sides of midnight"], files: { read: ["src/invoice.py", "src/dates.py"], changed: [] }, tests: { passed: 0, failed: 0 } });
 
 // A wrong way, taken back.
+await pause(2600);
 const beforeWrongWay = await context.getLastSequence();
 await step(run, 1300, [text("Then I'll set the time zone of the whole process to the customer's, around the call."), use("edit_file", { path: "src/invoice.py", old: "date.today()", new: "os.environ['TZ'] = customer.zone; time.tzset(); date.today()" })], [4210, 121], [["src/invoice.py: 1 place changed", 130]]);
 await step(run, 900, [text("It works for one customer at a time."), use("run", { command: "pytest -q tests/test_invoice.py" })], [4480, 64], [["..F.\n1 failed, 3 passed in 0.61s\nFAILED test_two_threads - two customers at the same time have one zone", 810, "error"]]);
@@ -135,7 +136,8 @@ await step(run, 1400, [text("Invoices are now dated where the customer is.\n\n- 
 await state(context, { goal: "date invoices in the customer's time zone", plan: [], files: { read: ["src/invoice.py", "src/dates.py", "src/customers.py"], changed: ["src/dates.py", "src/invoice.py", "tests/test_invoice.py"] }, tests: { passed: 402, failed: 0 }, left: ["tests/test_pdf.py::test_stamp"] });
 await run.complete("Invoices are dated in the customer's time zone; 3 files changed, 1 test added.");
 
-// 4. The same from the failing test on, with another idea.
+// 4. The same from the failing test on, with another idea, after a while in which nothing happens.
+await pause(7400);
 const copy = await store.copySession(sessionId, { upToSequence: forkPoint, title: "With the date made by the database" });
 const forked = await store.runs.start({ instanceId: copy.instances[0].instance.id, messages: [{ role: "user", content: "Try it without a helper: let the database make the date." }] });
 await step(forked, 1300, [text("It fails for the right reason. Now in the query itself."), use("edit_file", { path: "src/invoice.py", old: "date.today()", new: "db.scalar(\"select (now() at time zone :zone)::date\", zone=customer.zone)" })], [4930, 142], [["src/invoice.py: 1 place changed", 90]]);

@@ -10,6 +10,8 @@ import { open } from "runlog";
 
 import { launch, serveApp } from "../test/serve.mjs";
 
+/** Appends that are under way. */
+let waiting = [];
 const folder = process.argv[2] ?? join(tmpdir(), "runlog-viewer-measured");
 await mkdir(folder, { recursive: true });
 const many = join(folder, "many-events");
@@ -160,7 +162,6 @@ async function recordEvents(path, count) {
   await store.close();
 }
 
-let waiting = [];
 async function append(context, messages, events) {
   for (const [index, message] of messages.entries()) waiting.push(context.appendMessage(message, { event: events[index] }));
   if (waiting.length < 2000) return;

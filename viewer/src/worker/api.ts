@@ -36,6 +36,7 @@ export class Api {
   #openGroups = new Set<number>();
   #lines: { key: string; lines: Lines } | undefined;
   #events: { key: string; ranks: Uint32Array | undefined } | undefined;
+  #stepsOf: { lane: Lane; steps: StepRow[] } | undefined;
   /** Asked for first, since everything else waits for the module. */
   #ready: Promise<void> | undefined;
 
@@ -66,6 +67,7 @@ export class Api {
     this.#search = undefined;
     this.#family = undefined;
     this.#lane = undefined;
+    this.#stepsOf = undefined;
     return {
       name,
       records: total,
@@ -121,7 +123,7 @@ export class Api {
         isFork: one.forkOf >= 0,
         session: this.#titleOf(one),
       })),
-      tools: [...new Set(family.lanes.flatMap((one) => Array.from(one.entries.view(), (row) => index.rows.tool.at(row))))].filter((tool) => tool >= 0).map((tool) => index.tools[tool] ?? ""),
+      tools: toolsOf(index, family),
       folds: family.folds.length > 5000 ? [] : family.folds,
       duration: family.duration,
       firstTime: family.length === 0 ? 0 : index.rows.time.at(family.order[0] as number),
@@ -259,7 +261,6 @@ export class Api {
     return -1;
   }
 
-  /** The event that happened last before a moment in the lane: what stands last in its conversation. */
   steps(from: number, count: number): { rows: StepRow[]; total: number } {
     const steps = this.#steps(this.#lane as Lane);
     return { rows: steps.slice(from, from + count), total: steps.length };
@@ -391,7 +392,13 @@ export class Api {
     return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#isHit(row));
   }
 
+  /** The steps of a lane as it is now. */
   #steps(lane: Lane): StepRow[] {
+    if (this.#stepsOf?.lane !== lane) this.#stepsOf = { lane, steps: this.#collectSteps(lane) };
+    return this.#stepsOf.steps;
+  }
+
+  #collectSteps(lane: Lane): StepRow[] {
     const { rows } = this.#store.index;
     const family = this.#family as Family;
     const steps: StepRow[] = [];
@@ -429,4 +436,12 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
+}
+
+/** The names of the tools that were called in a family. */
+function toolsOf(index: LogIndex, family: Family): string[] {
+  const found = new Set<number>();
+  for (const row of family.order) found.add(index.rows.tool.at(row));
+  found.delete(-1);
+  return [...found].map((tool) => index.tools[tool] ?? "");
 }
