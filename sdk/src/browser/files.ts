@@ -34,6 +34,8 @@ export function fileError(name: "NotFoundError" | "NoModificationAllowedError" |
 
 /** So much of a file is read at once, and kept. */
 const BLOCK_BYTES = 64 << 10;
+/** Where reading goes on from the block before, so many blocks are read at once: each reading is a way to another process. */
+const BLOCKS_AHEAD = 16;
 /** So many of these are kept: 8 MiB. */
 const BLOCKS_MAX = 128;
 
@@ -49,6 +51,8 @@ export class PickedFiles implements Files {
   /** By file and block; those used last are at the end. */
   readonly #blocks = new Map<string, Uint8Array>();
   #reader: FileReaderSync | undefined;
+  /** The block that was asked for last, by file. */
+  readonly #last = new Map<number, number>();
   /** How many bytes were read of the files. */
   bytesRead = 0;
 
@@ -127,14 +131,25 @@ export class PickedFiles implements Files {
     if (bytes === undefined) {
       this.#reader ??= new FileReaderSync();
       const start = block * BLOCK_BYTES;
-      bytes = new Uint8Array(this.#reader.readAsArrayBuffer(this.#blob(file).slice(start, start + BLOCK_BYTES)));
-      this.bytesRead += bytes.length;
-      const oldest = this.#blocks.keys().next();
-      if (this.#blocks.size >= BLOCKS_MAX && oldest.done === false) this.#blocks.delete(oldest.value);
-    } else {
-      this.#blocks.delete(key);
+      const many = this.#last.get(file) === block - 1 ? BLOCKS_AHEAD : 1;
+      const read = new Uint8Array(this.#reader.readAsArrayBuffer(this.#blob(file).slice(start, start + many * BLOCK_BYTES)));
+      this.bytesRead += read.length;
+      for (let at = many - 1; at > 0; at--) {
+        const ahead = read.subarray(at * BLOCK_BYTES, (at + 1) * BLOCK_BYTES);
+        if (ahead.length > 0) this.#keep(`${file}:${block + at}`, ahead);
+      }
+      bytes = read.subarray(0, BLOCK_BYTES);
     }
-    this.#blocks.set(key, bytes);
+    this.#last.set(file, block);
+    this.#keep(key, bytes);
     return bytes;
+  }
+
+  /** Keeps a block as the one that was used last. */
+  #keep(key: string, bytes: Uint8Array): void {
+    this.#blocks.delete(key);
+    const oldest = this.#blocks.keys().next();
+    if (this.#blocks.size >= BLOCKS_MAX && oldest.done === false) this.#blocks.delete(oldest.value);
+    this.#blocks.set(key, bytes);
   }
 }

@@ -30,6 +30,7 @@ export class LogIndex {
     else if (kind >= 64 && kind <= 101) this.#addOther(record);
   }
 
+  /** The lane of a stream. */
   laneOf(stream: string): Lane | undefined {
     const index = this.#laneOf.get(stream);
     return index === undefined ? undefined : this.lanes[index];
@@ -66,24 +67,24 @@ export class LogIndex {
 
   #row(record: SourceRecord, lane: number, time: number, more: { step?: number; tool?: number; duration?: number; flags?: number } = {}): number {
     const { rows } = this;
-    const row = rows.length;
-    rows.position.push(record.position);
-    rows.time.push(time);
-    rows.sequence.push(record.sequence);
-    rows.kind.push(record.kind);
-    rows.flags.push((more.flags ?? 0) | (record.redacted ? Flag.Redacted : 0));
-    rows.lane.push(lane);
-    rows.step.push(more.step ?? -1);
-    rows.tool.push(more.tool ?? -1);
-    rows.link.push(-1);
-    rows.duration.push(more.duration ?? Number.NaN);
-    rows.bytes.push(record.payload.length);
+    const row = rows.add();
+    rows.position.items[row] = record.position;
+    rows.time.items[row] = time;
+    rows.sequence.items[row] = record.sequence;
+    rows.kind.items[row] = record.kind;
+    rows.flags.items[row] = (more.flags ?? 0) | (record.redacted ? Flag.Redacted : 0);
+    rows.lane.items[row] = lane;
+    rows.step.items[row] = more.step ?? -1;
+    rows.tool.items[row] = more.tool ?? -1;
+    rows.link.items[row] = -1;
+    rows.duration.items[row] = more.duration ?? Number.NaN;
+    rows.bytes.items[row] = record.payload.length;
     return row;
   }
 
   #addEvent(record: SourceRecord): void {
     const lane = this.#lane(record.stream);
-    const meta = decodeMeta(record.meta);
+    const meta = decodeMeta(record.meta, false);
     const time = meta.createdAtMs ?? record.timeMs;
     lane.skew = record.timeMs - time;
     const mark = meta.tools[0];
@@ -131,7 +132,8 @@ export class LogIndex {
     const found = /"name"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(head);
     let name = "?";
     try {
-      if (found?.[1] !== undefined) name = JSON.parse(found[1]) as string;
+      const written = found?.[1];
+      if (written !== undefined) name = written.includes("\\") ? (JSON.parse(written) as string) : written.slice(1, -1);
     } catch {
       // A name that isn't whole in the beginning stays unknown here; the inspector has all of it.
     }
@@ -148,10 +150,12 @@ export class LogIndex {
   #looked(lane: Lane, payload: Uint8Array): number {
     const text = utf8.decode(payload);
     const asks = text.includes('"tool_calls"') || text.includes('"tool_use"') || text.includes('"tool-call"');
-    if (!asks && !text.includes('"usage"')) return 0;
+    const hasUsage = text.includes('"usage"');
+    // Most say something in a plain text, and nothing of what they cost.
+    if (!hasUsage && (!asks || /"content"\s*:\s*"[^"]/.test(text))) return 0;
     const message = jsonOf(text);
     const usage = message["usage"] as Json | undefined;
-    if (typeof usage === "object" && usage !== null) {
+    if (hasUsage && typeof usage === "object" && usage !== null) {
       lane.tokensIn += numberOf(usage["input_tokens"] ?? usage["prompt_tokens"]);
       lane.tokensOut += numberOf(usage["output_tokens"] ?? usage["completion_tokens"]);
       lane.cost += numberOf(usage["cost"] ?? usage["cost_usd"]);

@@ -1,32 +1,37 @@
 /** Numbers that grow by appending. */
 export class NumberList<A extends Float64Array | Uint32Array | Int32Array | Uint8Array | Float32Array> {
-  #items: A;
+  /** Those that there are, and room. */
+  items: A;
   length = 0;
 
   constructor(private readonly make: (length: number) => A) {
-    this.#items = make(64);
+    this.items = make(64);
   }
 
   push(value: number): void {
-    if (this.length === this.#items.length) {
-      const more = this.make(this.length * 2);
-      more.set(this.#items);
-      this.#items = more;
-    }
-    this.#items[this.length++] = value;
+    this.reserve();
+    this.items[this.length++] = value;
+  }
+
+  /** Makes room for one more. */
+  reserve(): void {
+    if (this.length < this.items.length) return;
+    const more = this.make(this.length * 2);
+    more.set(this.items);
+    this.items = more;
   }
 
   at(index: number): number {
-    return this.#items[index] as number;
+    return this.items[index] as number;
   }
 
   set(index: number, value: number): void {
-    this.#items[index] = value;
+    this.items[index] = value;
   }
 
   /** What there is, not copied. */
   view(): A {
-    return this.#items.subarray(0, this.length) as A;
+    return this.items.subarray(0, this.length) as A;
   }
 }
 

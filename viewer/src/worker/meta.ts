@@ -21,16 +21,16 @@ const VERSION = 1;
 const utf8 = new TextDecoder();
 
 /** Reads metadata. Those of a later version say nothing that is known here; nor do those that end early. */
-export function decodeMeta(bytes: Uint8Array): EventMeta {
+export function decodeMeta(bytes: Uint8Array, withRun = true): EventMeta {
   if (bytes[0] !== VERSION) return NOTHING;
   try {
-    return fields(bytes);
+    return fields(bytes, withRun);
   } catch {
     return NOTHING;
   }
 }
 
-function fields(bytes: Uint8Array): EventMeta {
+function fields(bytes: Uint8Array, withRun: boolean): EventMeta {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 2;
   const flag = () => view.getUint8(at++) === 1;
@@ -40,7 +40,12 @@ function fields(bytes: Uint8Array): EventMeta {
     return value;
   };
   const createdAtMs = flag() ? integer() : undefined;
-  const runId = flag() ? uuidAt(bytes, (at += 16) - 16) : undefined;
+  let runId: string | undefined;
+  if (flag()) {
+    // Its text takes longer than all the rest: a log is gone through without.
+    if (withRun) runId = uuidAt(bytes, at);
+    at += 16;
+  }
   const step = flag() ? view.getUint32((at += 4) - 4, true) : undefined;
   const tools: ToolMark[] = [];
   for (let left = integer(); left > 0; left--) {
