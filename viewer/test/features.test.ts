@@ -18,6 +18,19 @@ test("the first screen says what it is, and opens the example", async () => {
   await close();
 });
 
+test("what is dropped is opened", async () => {
+  const { page, close } = await app.open("");
+  await page.waitForFunction(() => !document.querySelector<HTMLButtonElement>(".way.drop button")?.disabled);
+  await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(['{"role":"user","content":"Dropped here."}\n{"role":"assistant","content":"Seen."}'], "chat.jsonl"));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+  });
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Dropped here."), expect.stringContaining("Seen.")]);
+  expect(await page.title()).toBe("Dropped here. · Runlog");
+  await close();
+});
+
 test("the conversation is what the model was given at the scrubber", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();

@@ -63,7 +63,7 @@ test("lines of 10 MB are cut, and open in pieces", async () => {
   await page.getByRole("button", { name: /show all 10,000,010 characters/ }).click();
   await expect.poll(() => page.locator(".text").first().innerText().then((text) => text.length)).toBeGreaterThan(60_000);
   expect(await page.evaluate(() => document.body.innerText.length)).toBeLessThan(400_000);
-  await page.getByText("begin x").first().click();
+  await page.locator(".conversation .role").first().click();
   await page.getByRole("tab", { name: "raw" }).click();
   await page.getByRole("button", { name: "show more", exact: true }).waitFor();
   expect(told).toEqual([]);

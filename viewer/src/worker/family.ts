@@ -7,6 +7,8 @@ import type { Lane, Session } from "./model.js";
 const IDLE_MS = 2000;
 /** Clocks of one store differ by no more: the order of the log says more then. */
 const ASIDE_MS = 1000;
+/** An event of a transcript is read in less. */
+const READ_MS = 5;
 /** How long a folded gap seems. */
 const FOLDED_MS = 400;
 
@@ -48,6 +50,13 @@ export class Family {
     return this.order.length;
   }
 
+  /** Whether its times are those of one moment, in which a transcript was read. */
+  get hasNoTimes(): boolean {
+    if (this.length === 0 || this.lanes.some((lane) => lane.runs.length > 0)) return false;
+    const timeOf = (rank: number) => this.index.rows.time.at(this.order[rank] as number);
+    return timeOf(this.length - 1) - timeOf(0) < READ_MS * this.length;
+  }
+
   /** Milliseconds of folded time in all. */
   get duration(): number {
     return this.folded[this.length - 1] ?? 0;
@@ -61,6 +70,8 @@ export class Family {
   #fold(): Float64Array {
     const { rows } = this.index;
     const folded = new Float64Array(this.length);
+    // A transcript without times has those at which it was read, which say nothing: one event is as long as the other.
+    if (this.hasNoTimes) return folded.map((_, rank) => rank * FOLDED_MS);
     let at = 0;
     let busyUntil = 0;
     let before = -Infinity;

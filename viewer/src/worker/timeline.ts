@@ -68,7 +68,8 @@ const TICK_PIXELS = 120;
 function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64Array {
   const ticks = f64();
   const timeOf = (rank: number) => family.index.rows.time.at(family.order[rank] as number);
-  for (let pixel = TICK_PIXELS; pixel < width - 20 && family.length > 0; pixel += TICK_PIXELS) {
+  if (family.length === 0 || family.hasNoTimes) return ticks.view().slice();
+  for (let pixel = TICK_PIXELS; pixel < width - 20; pixel += TICK_PIXELS) {
     const folded = from + (pixel / width) * (to - from);
     if (folded < 0 || folded > family.duration) continue;
     const rank = Math.max(0, family.momentAt(folded) - 1);

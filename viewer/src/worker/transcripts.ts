@@ -2,6 +2,8 @@
 
 import { RawJson, type Store } from "runlog";
 
+import { oneLine, saidBy } from "./content.js";
+
 type Json = Record<string, unknown>;
 
 /** Whether the beginning of a file looks like a transcript. */
@@ -21,7 +23,7 @@ export async function transcriptInto(store: Store, name: string, text: string): 
   for (const { title, spoken } of conversations) {
     if (spoken.length === 0) continue;
     const first = spoken.find((one) => one.atMs !== undefined)?.atMs;
-    const { instance } = await store.startSession({ title, ...(first !== undefined && { createdAtMs: first }) }, "agent");
+    const { instance } = await store.startSession({ title: titleOf(spoken) ?? title, ...(first !== undefined && { createdAtMs: first }) }, "agent");
     const context = await store.context(instance.id);
     for (const { message, atMs } of spoken) {
       const options = atMs === undefined ? {} : { event: { createdAtMs: atMs } };
@@ -35,6 +37,13 @@ export async function transcriptInto(store: Store, name: string, text: string): 
     made += 1;
   }
   return made;
+}
+
+/** The beginning of what the user said first. */
+function titleOf(spoken: Spoken[]): string | undefined {
+  const first = spoken.find(({ message }) => message["role"] === "user");
+  const text = first === undefined ? "" : oneLine(saidBy(first.message).text).toWellFormed();
+  return text === "" ? undefined : text.length > 80 ? `${text.slice(0, 79).trimEnd()}…` : text;
 }
 
 /** A message that is refused, as text: half a surrogate pair becomes the sign for what can't be shown. */
