@@ -1,4 +1,6 @@
 // Takes the pictures in docs/images of the built viewer.
+//
+//   node scripts/pictures.mjs [FOLDER]      the folder of scripts/measure.mjs, for the picture of a million events
 
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -84,6 +86,18 @@ await taken("tree", { path: "" }, async (page) => {
   await page.getByRole("option").first().waitFor();
 });
 await rm(folder, { recursive: true });
+const measured = process.argv[2];
+if (measured !== undefined) {
+  await taken("million", { path: "" }, async (page) => {
+    await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
+    await page.getByLabel("The folder of a store").setInputFiles(join(measured, "many-events"));
+    await page.locator("#tab-events").click({ timeout: 120_000 });
+    await page.locator("#search").fill("needle 77");
+    await page.waitForFunction(() => /\d$/.test(document.querySelector(".hits")?.textContent?.trim() ?? ""), undefined, { timeout: 120_000 });
+    for (let hit = 0; hit < 40; hit++) await page.locator("#search").press("Enter");
+    await page.waitForTimeout(1500);
+  });
+}
 await browser.close();
 served.close();
 

@@ -163,7 +163,7 @@ export interface TimelineRequest {
 export interface TimelineData extends TimelineRequest {
   /** Events by lane and pixel, at most 255. */
   density: Uint8Array;
-  /** 1 where something failed. */
+  /** Of these how many failed. */
   failed: Uint8Array;
   /** 1 where the search found something, by pixel. */
   hits: Uint8Array;

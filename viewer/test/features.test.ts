@@ -169,6 +169,10 @@ test("forks are tinted and compared with what they are forks of; snapshots tell 
   await page.keyboard.press("c");
   await expect.poll(() => page.locator(".shared").innerText()).toContain("lines shared");
   expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
+  const folded = await page.locator(".compare .pair").count();
+  await page.locator(".shared").click();
+  await expect.poll(() => page.locator(".compare .pair.same").count()).toBeGreaterThan(10);
+  expect(await page.locator(".compare .pair").count()).toBeGreaterThan(folded);
   await page.getByRole("treeitem", { name: /coder/ }).first().click();
   await page.locator("#tab-snapshot").click();
   await expect.poll(() => page.locator(".snapshot li.changed .after").allInnerTexts()).toContain("402");

@@ -121,7 +121,12 @@ function drawData(context: CanvasRenderingContext2D, scene: Scene, data: Timelin
   context.fillStyle = colours["red"] as string;
   for (let line = 0; line < data.lanes; line++) {
     for (let pixel = 0; pixel < data.width; pixel++) {
-      if (data.failed[line * data.width + pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, laneTop(scene, line + shift) + 3, 3, LANE - 6);
+      const failed = data.failed[line * data.width + pixel] as number;
+      if (failed === 0) continue;
+      // Where much happened, as high as its share: seen all the same.
+      const many = data.density[line * data.width + pixel] as number;
+      const size = many <= 4 ? LANE - 6 : Math.max(4, ((LANE - 6) * failed) / many);
+      context.fillRect(GUTTER + pixel * scale - 1, laneTop(scene, line + shift) + LANE - 3 - size, 3, size);
     }
   }
   context.restore();

@@ -296,11 +296,11 @@ export class Api {
     return snapshotsOf(index, this.#family as Family, payloads, this.#lane as Lane, moment, against);
   }
 
-  compare(leftId: string, rightId: string, count: number): Promise<Comparison> {
+  compare(leftId: string, rightId: string, count: number, withShared: boolean): Promise<Comparison> {
     const { index, payloads } = this.#store;
     const [left, right] = [index.laneOf(leftId), index.laneOf(rightId)];
     if (left === undefined || right === undefined) throw new Error("One of the two isn't in this store. Choose them again.");
-    return compare(index, payloads, left, right, count);
+    return compare(index, payloads, left, right, count, withShared);
   }
 
   timeline(request: TimelineRequest): TimelineData {

@@ -20,10 +20,11 @@ interface Side {
 }
 
 /** Two conversations beside each other: how much they share, and from there on what differs. */
-export async function compare(index: LogIndex, payloads: Payloads, left: Lane, right: Lane, count: number): Promise<Comparison> {
+export async function compare(index: LogIndex, payloads: Payloads, left: Lane, right: Lane, count: number, withShared: boolean): Promise<Comparison> {
   const sides: [Side, Side] = [sideOf(index, left), sideOf(index, right)];
   const shared = await sharedBy(index, payloads, sides);
-  const pairs = await pairsOf(index, payloads, sides, shared);
+  const different = await pairsOf(index, payloads, sides, shared);
+  const pairs = withShared ? [...sides[0].rows.slice(0, shared).map((row, at): Pair => [row, sides[1].rows[at]]), ...different] : different;
   const rows: ComparedRow[] = [];
   for (const [a, b] of pairs.slice(0, count)) rows.push(await comparedRow(index, payloads, sides, a, b));
   return { left: totalsOf(index, left), right: totalsOf(index, right), shared, rows, total: pairs.length };

@@ -4,6 +4,9 @@ import type { Source } from "./source.js";
 
 const utf8 = new TextDecoder();
 
+const FIRST_MS = 150;
+const LAST_MS = 2400;
+
 /** Finds a text in every payload of a log, in any case, also where JSON has it with backslashes. */
 export class Search {
   readonly hits = u32();
@@ -31,6 +34,8 @@ export class Search {
   async run(told: () => void): Promise<void> {
     const forms = formsOf(this.query);
     let toldAt = performance.now();
+    // What is told is drawn, which takes its time in long recordings: first soon, then less and less often.
+    let pause = FIRST_MS;
     for await (const page of this.source.records(1)) {
       if (this.#stopped) return;
       for (const record of page) {
@@ -42,9 +47,10 @@ export class Search {
         this.hits.push(row);
         this.#isHit[row] = 1;
       }
-      if (performance.now() - toldAt > 150) {
+      if (performance.now() - toldAt > pause) {
         told();
         toldAt = performance.now();
+        pause = Math.min(LAST_MS, pause * 2);
         // Whoever asks something meanwhile is answered.
         await new Promise((resolve) => setTimeout(resolve, 0));
       }

@@ -5,7 +5,7 @@ import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
 import { Flag } from "./model.js";
 
-/** So many calls are drawn as bars of their own; where there are more, how dense they are says enough. */
+/** So many calls are drawn as bars of their own at most. */
 const BARS_MAX = 4000;
 const MARKS_MAX = 4000;
 
@@ -33,6 +33,8 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
     const start = folded[rank] as number;
     const end = result < 0 ? start : (folded[family.rank[result] as number] ?? start);
     if (bars.length >= BARS_MAX * 5 || end < from) return;
+    // Of many those that can be seen as bars; how dense the others are says enough.
+    if (last - first > BARS_MAX && (end - start) * scale < 2) return;
     const status = result < 0 ? 2 : (rows.flags.at(row) & Flag.Error) !== 0 ? 1 : 0;
     for (const value of [line, (start - from) * scale, (end - from) * scale, status, row]) bars.push(value);
   };
@@ -49,7 +51,7 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
     if (line < 0) continue;
     const cell = line * width + pixel;
     if ((density[cell] as number) < 255) density[cell] = (density[cell] as number) + 1;
-    if ((rows.flags.at(row) & Flag.Error) !== 0) failed[cell] = 1;
+    if ((rows.flags.at(row) & Flag.Error) !== 0 && (failed[cell] as number) < 255) failed[cell] = (failed[cell] as number) + 1;
     const kind = rows.kind.at(row);
     if (kind === Kind.ToolCall) addBar(rank, row, line);
     const mark = MARKS[kind];
