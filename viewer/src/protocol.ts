@@ -108,6 +108,8 @@ export interface OpenedLane {
   status: LaneStatus;
   statusText: string;
   events: number;
+  /** Whether it has no conversation, but events of a flow. */
+  isFlow: boolean;
   /** How many events the family has: the moments of the scrubber go from 0 to this. */
   moments: number;
   lanes: LaneInfo[];

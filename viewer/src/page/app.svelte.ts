@@ -132,6 +132,7 @@ export class App {
       this.compareWith = place.with;
       if (place.query !== "") this.find(place.query);
     } else if (!isFamily) this.filter = noFilter();
+    if (lane.isFlow && this.tab === "conversation") this.tab = "events";
     if (!isFamily || byAddress) {
       this.moment = byAddress && place.at !== undefined ? await remote.momentOfPosition(place.at) : lane.moments;
       this.selected = undefined;

@@ -113,7 +113,8 @@ export class Api {
       sessionId: lane.sessionId ?? "",
       status: statusOf(index, lane),
       statusText: run?.text ?? "",
-      events: lane.alive.length,
+      events: lane.flowStatus === undefined ? lane.alive.length : family.length,
+      isFlow: lane.alive.length === 0 && lane.entries.length === 0,
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
         id: one.id,
@@ -184,6 +185,7 @@ export class Api {
     const isIt = (row: number) => {
       if (what === "error") return (rows.flags.at(row) & Flag.Error) !== 0 && rows.kind.at(row) !== Kind.ToolCall;
       if (rows.lane.at(row) !== lane.index && !(lane.forkOf >= 0 && rows.lane.at(row) === lane.forkOf && (family.rank[row] as number) < (family.rank[lane.forkRow] ?? 0))) return false;
+      if (lane.flowStatus !== undefined) return what === "event";
       return what === "event" ? rows.kind.at(row) <= Kind.ToolResult : rows.kind.at(row) === Kind.StepStarted;
     };
     for (let rank = forward ? at : at - 2; rank >= 0 && rank < family.length; rank += forward ? 1 : -1) {
@@ -429,6 +431,7 @@ export class Api {
 
   #titleOf(lane: Lane): string {
     const session = this.#store.index.sessions.get(lane.sessionId ?? "");
+    if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
     return session?.title ?? session?.name ?? `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
   }
 

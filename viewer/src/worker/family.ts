@@ -52,7 +52,7 @@ export class Family {
 
   /** Whether its times are those of one moment, in which a transcript was read. */
   get hasNoTimes(): boolean {
-    if (this.length === 0 || this.lanes.some((lane) => lane.runs.length > 0)) return false;
+    if (this.length === 0 || this.lanes.some((lane) => lane.runs.length > 0 || lane.flowStatus !== undefined)) return false;
     const timeOf = (rank: number) => this.index.rows.time.at(this.order[rank] as number);
     return timeOf(this.length - 1) - timeOf(0) < READ_MS * this.length;
   }

@@ -258,10 +258,24 @@ export class LogIndex {
   #addOther(record: SourceRecord): void {
     const run = this.runOf(record.stream);
     const session = this.sessions.get(record.stream);
-    const lane = run?.lane ?? session?.lanes[0] ?? -1;
+    const isFlow = record.kind >= Kind.FlowAgent;
+    const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
     let flags = 0;
     if (record.kind === Kind.FlowAgent && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowAgent(this.lanes[lane] as Lane, record.payload);
     this.#row(record, lane, record.timeMs - (this.lanes[lane]?.skew ?? 0), { flags });
+  }
+
+  /** The lane of a flow that is that of no run. */
+  #flow(record: SourceRecord): Lane {
+    const lane = this.#lane(record.stream);
+    if (lane.flowStatus === undefined) {
+      lane.name = "flow";
+      lane.flowStatus = "running";
+      lane.firstTime = record.timeMs;
+    }
+    lane.lastTime = record.timeMs;
+    lane.messages += 1;
+    return lane;
   }
 
   #flowAgent(lane: Lane, payload: Uint8Array): number {
@@ -273,7 +287,9 @@ export class LogIndex {
       lane.tokensOut += numberOf(usage["outputTokens"]);
       lane.cost += numberOf(json["totalCostUsd"]);
     }
-    return text.includes('"agent:error"') ? Flag.Error : 0;
+    const hasFailed = text.includes('"agent:error"') || (text.includes('"agent:tool"') && /"error"\s*:\s*"/.test(text));
+    if (hasFailed) lane.errors += 1;
+    return hasFailed ? Flag.Error : 0;
   }
 
   #addControl(record: SourceRecord): void {
@@ -294,9 +310,10 @@ export class LogIndex {
         break;
       }
       case Kind.Snapshot: {
-        const lane = this.laneOf(record.stream) ?? this.lanes[this.runOf(record.stream)?.lane ?? -1];
+        const lane = this.laneOf(record.stream) ?? this.lanes[this.runOf(record.stream)?.lane ?? -1] ?? (isFlowSnapshot(record.meta) ? this.#flow(record) : undefined);
         const row = this.#row(record, lane?.index ?? -1, record.timeMs - (lane?.skew ?? 0));
         lane?.snapshots.push(row);
+        if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(record.payload) ?? lane.flowStatus;
         break;
       }
       case Kind.Redact:
@@ -329,6 +346,21 @@ export class LogIndex {
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }
+}
+
+/** The last byte of the metadata of a flow's snapshot. */
+const FLOW_SNAPSHOT = 111;
+
+function isFlowSnapshot(meta: Uint8Array): boolean {
+  return meta.length === 2 && meta[1] === FLOW_SNAPSHOT;
+}
+
+const STATUSES: readonly string[] = ["running", "paused", "completed", "failed", "cancelled"] satisfies Status[];
+
+/** The status that a flow's state says, where it is a word that is known. */
+function statusIn(state: Uint8Array): Status | undefined {
+  const status = textOf(jsonOf(utf8.decode(state))["status"]) ?? "";
+  return STATUSES.includes(status) ? (status as Status) : undefined;
 }
 
 function jsonOf(text: string): Json {

@@ -96,6 +96,7 @@ export interface Lane {
   snapshots: number[];
   runs: number[];
   calls: Map<string, number>;
+  /** Messages, results among them; of a flow its events. */
   messages: number;
   toolCalls: number;
   errors: number;
@@ -104,6 +105,8 @@ export interface Lane {
   cost: number;
   firstTime: number;
   lastTime: number;
+  /** The status of a flow by itself, as its latest snapshot says it; undefined for what is none. */
+  flowStatus: Status | undefined;
   /** How much later its records were written than they happened: those of an import have the times of the import. */
   skew: number;
 }
@@ -134,6 +137,7 @@ export function newLane(index: number, id: string): Lane {
     cost: 0,
     firstTime: Number.NaN,
     lastTime: Number.NaN,
+    flowStatus: undefined,
     skew: 0,
   };
 }

@@ -5,7 +5,7 @@ import type { Lane, Session } from "./model.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
-  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? "none";
+  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? lane.flowStatus ?? "none";
 }
 
 interface Node {

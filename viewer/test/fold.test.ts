@@ -1,0 +1,103 @@
+// The heart of it: at any point the conversation is what the store said then, through truncations and forks.
+
+import { type Store, openInMemory } from "runlog";
+import { expect, test } from "vitest";
+
+import { isForgotten, linesOf } from "../src/worker/conversation.js";
+import { familyOf } from "../src/worker/family.js";
+import { LogIndex } from "../src/worker/index.js";
+import { statusOf } from "../src/worker/tree.js";
+
+/** Numbers that are the same every time. */
+function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+async function indexed(store: Store): Promise<LogIndex> {
+  const index = new LogIndex();
+  for await (const record of store.read()) index.add(record);
+  return index;
+}
+
+interface Seen {
+  instance: string;
+  /** The last position of the log then. */
+  position: number;
+  sequences: number[];
+}
+
+async function lived(store: Store, seed: number): Promise<Seen[]> {
+  const random = numbers(seed);
+  const { session, instance } = await store.startSession({ title: "Random" }, "one");
+  const sessions = [{ id: session.id, instance: instance.id }];
+  const seen: Seen[] = [];
+  for (let turn = 0; turn < 60; turn++) {
+    const { id, instance } = sessions[random(sessions.length)] as (typeof sessions)[number];
+    const context = await store.context(instance);
+    const last = await context.getLastSequence();
+    const choice = random(10);
+    if (choice < 5) await context.appendMessage({ role: "user", content: `turn ${turn}` });
+    else if (choice < 7) {
+      await context.appendMessage({ role: "assistant", content: `turn ${turn}`, tool_calls: [{ id: `c${turn}`, type: "function", function: { name: "run", arguments: "{}" } }] });
+      await context.appendMessage({ role: "tool", tool_call_id: `c${turn}`, content: "done" });
+    } else if (choice < 9) await context.truncateAfterSequence(random(last + 1));
+    else if (sessions.length < 5) {
+      const copy = await store.copySession(id, { upToSequence: random(last + 1), title: `copy ${turn}` });
+      sessions.push({ id: copy.session.id, instance: copy.instances[0]?.instance.id ?? "" });
+    }
+    for (const { instance } of sessions) {
+      const events = await store.contexts.getEvents(instance);
+      seen.push({ instance, position: await store.lastPosition(), sequences: events.map((event) => event.position) });
+    }
+  }
+  return seen;
+}
+
+test.each([1, 2, 3, 4, 5, 6, 7, 8])("at every point the conversation is what the store said then, life %i", async (seed) => {
+  const store = await openInMemory();
+  const seen = await lived(store, seed);
+  const index = await indexed(store);
+  await store.close();
+  for (const { instance, position, sequences } of seen) {
+    const lane = index.laneOf(instance);
+    // One that was copied from nothing has no event yet.
+    if (lane === undefined) {
+      expect(sequences).toEqual([]);
+      continue;
+    }
+    const family = familyOf(index, lane);
+    let moment = 0;
+    while (moment < family.length && index.rows.position.at(family.order[moment] as number) <= position) moment += 1;
+    const lines = linesOf(index, family, lane, moment, () => true, new Set());
+    const shown: number[] = [];
+    for (let at = 0; at < lines.until(moment); at++) {
+      const entry = lines.items[at] as number;
+      if (isForgotten(family, lane, entry, moment)) continue;
+      const row = lane.entries.at(entry);
+      shown.push(index.rows.position.at(row));
+      // A result is shown with its call, from when it is there.
+      const result = index.rows.link.at(row);
+      if (index.rows.kind.at(row) === 4 && result >= 0 && sequences.includes(index.rows.position.at(result))) shown.push(index.rows.position.at(result));
+    }
+    expect({ position, shown }).toEqual({ position, shown: sequences });
+  }
+});
+
+test("a flow by itself has its events, its snapshots and its status", async () => {
+  const store = await openInMemory();
+  const flow = await store.flows.create();
+  await flow.startAgent("plan", "session-1");
+  await flow.record({ type: "agent:error", nodeId: "plan", runId: "r1", timestamp: 1, errorType: "error_max_turns", message: "too many" });
+  flow.state.status = "failed";
+  await flow.finishNode("plan", { text: "no plan" });
+  const index = await indexed(store);
+  const { runId } = flow;
+  await flow.close();
+  await store.close();
+  const lane = index.laneOf(runId);
+  expect(lane && { name: lane.name, status: statusOf(index, lane), errors: lane.errors, snapshots: lane.snapshots.length }).toEqual({ name: "flow", status: "failed", errors: 1, snapshots: 3 });
+});
