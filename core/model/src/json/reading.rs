@@ -178,7 +178,7 @@ fn told(path: &str, given: Option<&Value>, said: &str) -> String {
     at(format!("{given}: {said}"))
 }
 
-/// A name of the language that this is written in, in words of its users.
+/// A type's name in Rust or serde, in words for callers.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),

@@ -303,8 +303,8 @@ impl Runs {
         Ok(fold.finish().into_iter().find(|call| call.id == call_id))
     }
 
-    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more; about so many are
-    /// expected to be enough. Says where the context goes on after the run, where it came so far.
+    /// Passes the run's events from a sequence of its context on to `take`, until that wants no more; about `expected` are
+    /// enough. Returns the sequence of the first event after the run, if it was reached.
     async fn each_event(
         &self,
         run: &LoadedRun,
