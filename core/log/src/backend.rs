@@ -37,6 +37,9 @@ pub enum Wait {
 }
 
 /// Where the log is kept: the embedded engine, memory, or a server.
+///
+/// One process writes at a time, and whoever opens a backend to write is that process until it closes: claims on runs, the
+/// order of a recorder's writes, and which runs a crash has left are kept in the memory of the crates above.
 pub trait Backend: Send + Sync + 'static {
     /// Commits a batch atomically; ready once it is as durable as was asked.
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended>;

@@ -94,8 +94,10 @@ impl Runs {
             parent_run_id,
             session_id,
             project,
-            ..
+            limit: _,
+            cursor: _,
         } = options;
+        // All fields are named, so that a new filter can't be left out of what a cursor is checked against.
         let filter = (status, agent_id, parent_run_id, session_id, project);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
