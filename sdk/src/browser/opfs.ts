@@ -373,6 +373,9 @@ function headIn(head: Uint8Array): Head {
   return { name, generation, slot: newest === 0 ? 1 : 0 };
 }
 
+/** @internal */
+export const NO_FILE_SYSTEM = "this page has no file system of the browser's (it needs https or localhost); openInMemory() works without, and so does open() with `fallback: \"memory\"`";
+
 /** Where the stores of this origin are. */
 const ROOT = "runlog";
 
@@ -380,7 +383,7 @@ const ROOT = "runlog";
 async function folderOf(name: string, create: boolean): Promise<FileSystemDirectoryHandle> {
   const storage = navigator.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
-    throw new RunlogError("io", "this page has no file system of the browser's (it needs https or localhost, and no private window); openInMemory() works without");
+    throw new RunlogError("io", NO_FILE_SYSTEM);
   }
   const root = await storage.getDirectory();
   return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });

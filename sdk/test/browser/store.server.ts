@@ -8,7 +8,7 @@ import type { BrowserCommand } from "vitest/node";
 import type {} from "@vitest/browser-playwright";
 import type { CDPSession } from "playwright";
 
-import { type Store, open } from "../../src/index.js";
+import { type OpenOptions, type Store, open } from "../../src/index.js";
 import { answersOf } from "./answers.js";
 
 /** A folder with a store of a run, a chat and many events, its files in base64, and what Node answers about it. */
@@ -51,8 +51,8 @@ async function filesOf(folder: string): Promise<Record<string, string>> {
   return files;
 }
 
-async function withStore<T>(folder: string, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await open(folder);
+export async function withStore<T>(folder: string, work: (store: Store) => Promise<T>, options?: OpenOptions): Promise<T> {
+  const store = await open(folder, options);
   try {
     return await work(store);
   } finally {
@@ -60,7 +60,8 @@ async function withStore<T>(folder: string, work: (store: Store) => Promise<T>):
   }
 }
 
-async function fill(store: Store, events: number): Promise<void> {
+/** A run, a chat and many events. */
+export async function fill(store: Store, events: number): Promise<void> {
   const run = await store.runs.start({ session: { title: "Fix it", project: "parser" }, agentName: "coder" });
   await run.nextStep();
   await run.recordMessage({ role: "user", content: "The parser drops the last line." });
