@@ -88,10 +88,13 @@ export const serveFolder: BrowserCommand<[folder: string]> = async (_, folder): 
         return response.writeHead(way === "guarded" ? 403 : 404).end();
       }
       const [bytes, { mtimeMs }] = found;
-      response.setHeader("etag", `"${mtimeMs}-${bytes.length}"`);
+      const etag = `"${mtimeMs}-${bytes.length}"`;
+      response.setHeader("etag", etag);
       response.setHeader("content-type", "application/octet-stream");
       const [, from = "", to = ""] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "") ?? [];
-      if (way === "whole" || from === "") return response.setHeader("content-length", bytes.length).writeHead(200).end(bytes);
+      if (request.headers["if-none-match"] === etag) return response.writeHead(304).end();
+      const isOther = (request.headers["if-range"] ?? etag) !== etag;
+      if (way === "whole" || from === "" || isOther) return response.setHeader("content-length", bytes.length).writeHead(200).end(bytes);
       const start = Number(from);
       const end = Math.min(Number(to) + 1, bytes.length);
       if (start >= bytes.length) return response.writeHead(416, { "content-range": `bytes */${bytes.length}` }).end();
