@@ -84,18 +84,18 @@ export function localBinding(): Binding {
     listener(parts);
   };
   // Microtasks are soonest, but one after the other they let nothing else of the thread have its turn.
-  const turns = new MessageChannel();
   let turnedAt = 0;
-  turns.port1.onmessage = () => {
+  const turn = () => {
     turnedAt = performance.now();
     poll();
   };
+  const nextTurn = turns(turn);
   // It is called in the middle of a call.
   glue.start(() => {
     if (isScheduled) return;
     isScheduled = true;
     if (performance.now() - turnedAt < TURN_MS) queueMicrotask(poll);
-    else turns.port2.postMessage(undefined);
+    else nextTurn();
   });
   return {
     call: (handle, method, args, data) => guarded(() => glue.call(handle, method, args, data)),
@@ -109,6 +109,15 @@ export function localBinding(): Binding {
     onEnded: (to) => void (endListener = to),
     keepAlive: () => {},
   };
+}
+
+/** What has `work` done in the next turn of the event loop. Timers would wait longer. */
+function turns(work: () => void): () => void {
+  // In workerd a channel belongs to the request that it was made in.
+  if (typeof Worker === "undefined") return () => void setTimeout(work, 0);
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = work;
+  return () => port2.postMessage(undefined);
 }
 
 /** Why the module can't be used any more. */
