@@ -12,6 +12,8 @@ declare module "vitest/browser" {
     serveFolder(folder: string): Promise<string>;
     endServer(url: string): Promise<{ requests: number; bytes: number }>;
     countsOf(url: string): Promise<{ requests: number; bytes: number }>;
+    openPage(url: string): Promise<void>;
+    closePage(url: string): Promise<void>;
     exportOfNode(folder: string): Promise<{ text: string; answers: unknown }>;
   }
 }

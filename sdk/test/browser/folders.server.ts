@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 
+import type { Page } from "playwright";
 import type { BrowserCommand } from "vitest/node";
 import type {} from "@vitest/browser-playwright";
 
@@ -140,4 +141,19 @@ export const exportOfNode: BrowserCommand<[folder: string]> = async (_, folder):
   } finally {
     await rm(to, { recursive: true, force: true });
   }
+};
+
+const pages = new Map<string, Page>();
+
+/** Opens another tab. */
+export const openPage: BrowserCommand<[url: string]> = async ({ context }, url) => {
+  const page = await context.newPage();
+  pages.set(url, page);
+  await page.goto(url);
+};
+
+/** Closes it, as its user does. */
+export const closePage: BrowserCommand<[url: string]> = async (_, url) => {
+  await pages.get(url)?.close();
+  pages.delete(url);
 };
