@@ -28,7 +28,9 @@ function piecesOf(source: ExportSource): Iterable<Uint8Array> | AsyncIterable<Ui
     return source.body === null ? [] : streamed(source.body);
   }
   if (typeof ReadableStream !== "undefined" && source instanceof ReadableStream) return streamed(source);
-  return source as Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+  const isIterable = typeof source === "object" && source !== null && (Symbol.iterator in source || Symbol.asyncIterator in source);
+  if (!isIterable) throw new RunlogError("invalid_input", "an export is a File, a Response, a stream, a Uint8Array, or something that gives Uint8Arrays");
+  return source;
 }
 
 /** Not every browser has streams that can be iterated over. */
@@ -51,7 +53,8 @@ async function* streamed(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uin
 async function* bounded(pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>, bytesMax: number, tooLarge: (bytes: number) => RunlogError): AsyncGenerator<Uint8Array, void, undefined> {
   let bytes = 0;
   for await (const piece of pieces) {
-    bytes += piece.length;
+    // What isn't bytes is refused where it is handed over.
+    bytes += (piece as Partial<Uint8Array> | null)?.length ?? 0;
     if (bytes > bytesMax) throw tooLarge(bytes);
     yield piece;
   }
