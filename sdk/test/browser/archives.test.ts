@@ -4,7 +4,7 @@ import { commands } from "vitest/browser";
 import { expect, onTestFinished, test } from "vitest";
 
 import { failure } from "../code.js";
-import { answersOf } from "./answers.js";
+import { recordedIn } from "./answers.js";
 import type {} from "./commands.js";
 
 // What test/contract/archives.test.ts has by files, which a browser has none of.
@@ -54,17 +54,12 @@ test("an export that Node wrote is opened, and says what Node says of it", async
     const store = await openExport(source);
     expect(placeOf(store)).toEqual({ kind: "export" });
     expect(await readFigures(store)).toBeUndefined();
-    expect(withoutTimes(await answersOf(store))).toEqual(withoutTimes(answers));
+    expect(JSON.parse(JSON.stringify(await recordedIn(store)))).toEqual(answers);
     await store.close();
   }
   expect((await failure(openExport(new Blob([bytes]), { bytesMax: 1000 }), "too_large")).message).toContain("1000");
   await failure(openExport(stream(), { bytesMax: 1000 }), "too_large");
 });
-
-/** An import of records gives those that aren't of a context the time when it was made. */
-function withoutTimes(answers: unknown): unknown {
-  return JSON.parse(JSON.stringify(answers, (key, value: unknown) => (key === "records" ? (value as unknown[][]).map(([position, kind, , text]) => [position, kind, text]) : value)));
-}
 
 test("what is no export is told", async () => {
   for (const text of ["", "hello", '{"runlog":"archive","version":2}\n', '{"runlog":"archive","version":99}\n']) await failure(openExport(new Blob([text])), "invalid_input");

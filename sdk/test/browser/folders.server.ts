@@ -1,5 +1,6 @@
 // Folders with stores that Node has written, which the tests in the browser are given as a user or a web server has them.
 
+import { createReadStream } from "node:fs";
 import { type Server, createServer } from "node:http";
 import { appendFile, cp, mkdir, mkdtemp, readFile, readdir, rm, stat, truncate, utimes, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
@@ -11,7 +12,7 @@ import type { BrowserCommand } from "vitest/node";
 import type {} from "@vitest/browser-playwright";
 
 import { open } from "../../src/index.js";
-import { answersOf } from "./answers.js";
+import { answersOf, recordedIn } from "./answers.js";
 import { fill, withStore } from "./store.server.js";
 
 /** A store in a folder of its own, what Node answers about it, and how large it is. */
@@ -22,10 +23,10 @@ export interface FolderOfNode {
 }
 
 /** Each lies in a folder with another beside it. */
-export const folderOfNode: BrowserCommand<[events: number]> = async (_, events): Promise<FolderOfNode> => {
+export const folderOfNode: BrowserCommand<[events: number, segmentBytesMax?: number]> = async (_, events, segmentBytesMax = 1 << 20): Promise<FolderOfNode> => {
   const root = await mkdtemp(join(tmpdir(), "runlog-folder-"));
   const folder = join(root, "project", "store");
-  await withStore(folder, (store) => fill(store, events), { segmentBytesMax: 1 << 20 });
+  await withStore(folder, (store) => fill(store, events), { segmentBytesMax });
   const reader = await open(folder, { mode: "readOnly" });
   const answers = await answersOf(reader);
   await reader.close();
@@ -83,25 +84,25 @@ export const serveFolder: BrowserCommand<[folder: string]> = async (_, folder): 
       if (way === "failing" && name.endsWith(".seg")) return response.writeHead(503).end();
       if (way === "moved") return response.writeHead(302, { location: `/plain/${rest.join("/")}` }).end();
       if (way === "signed" && url.searchParams.get("key") !== "s3") return response.writeHead(403).end();
-      const found = await Promise.all([readFile(join(folder, name)), stat(join(folder, name))]).catch(() => undefined);
+      const found = await stat(join(folder, name)).catch(() => undefined);
       if (found === undefined) {
         if (way === "application") return response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end("<!doctype html>");
         return response.writeHead(way === "guarded" ? 403 : 404).end();
       }
-      const [bytes, { mtimeMs }] = found;
-      const etag = `"${mtimeMs}-${bytes.length}"`;
+      const { mtimeMs, size } = found;
+      const etag = `"${mtimeMs}-${size}"`;
       response.setHeader("etag", etag);
       response.setHeader("content-type", "application/octet-stream");
       const [, from = "", to = ""] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "") ?? [];
       if (request.headers["if-none-match"] === etag) return response.writeHead(304).end();
       const isOther = (request.headers["if-range"] ?? etag) !== etag;
-      if (way === "whole" || from === "" || isOther) return response.setHeader("content-length", bytes.length).writeHead(200).end(bytes);
+      if (way === "whole" || from === "" || isOther) return response.writeHead(200, { "content-length": size }).end(await readFile(join(folder, name)));
       const start = Number(from);
-      const end = Math.min(Number(to) + 1, bytes.length);
-      if (start >= bytes.length) return response.writeHead(416, { "content-range": `bytes */${bytes.length}` }).end();
-      response.writeHead(206, { "content-range": `bytes ${start}-${end - 1}/${bytes.length}`, "content-length": end - start });
+      const end = Math.min(Number(to) + 1, size);
+      if (start >= size) return response.writeHead(416, { "content-range": `bytes */${size}` }).end();
       counted.bytes += end - start;
-      return response.end(bytes.subarray(start, end));
+      response.writeHead(206, { "content-range": `bytes ${start}-${end - 1}/${size}`, "content-length": end - start });
+      return createReadStream(join(folder, name), { start, end: end - 1 }).pipe(response);
     })();
   });
   await new Promise<void>((resolve) => counted.server.listen(0, "127.0.0.1", resolve));
@@ -135,7 +136,7 @@ export const exportOfNode: BrowserCommand<[folder: string]> = async (_, folder):
     await mkdir(join(to, "again"));
     const answers = await withStore(join(to, "again"), async (store) => {
       await store.importFrom(file);
-      return answersOf(store);
+      return JSON.parse(JSON.stringify(await recordedIn(store))) as unknown;
     });
     return { text: await readFile(file, "utf8"), answers };
   } finally {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 
 import { failure } from "../code.js";
 import { answersOf } from "./answers.js";
+import { chosen } from "./choose.js";
 import type {} from "./commands.js";
 
 let folder: string;
@@ -18,26 +19,6 @@ afterAll(() => commands.removeFolder(folder));
 
 /** What is above the store's folder: a README beside it. */
 const project = () => folder.slice(0, folder.lastIndexOf("/"));
-
-/** An element of the page, and the event that a user's choice gives it. */
-function element<K extends "change" | "drop">(html: string, event: K): Promise<HTMLElementEventMap[K]> {
-  document.body.insertAdjacentHTML("beforeend", html);
-  const added = document.body.lastElementChild as HTMLElement;
-  onTestFinished(() => added.remove());
-  added.addEventListener("dragover", (over) => over.preventDefault());
-  return new Promise((resolve) =>
-    added.addEventListener(event, (happened) => {
-      happened.preventDefault();
-      resolve(happened);
-    }),
-  );
-}
-
-async function chosen(path: string): Promise<FileList> {
-  const changed = element('<input id="chosen" type="file" webkitdirectory>', "change");
-  await commands.chooseFolder("#chosen", path);
-  return ((await changed).target as HTMLInputElement).files as FileList;
-}
 
 /** What a page makes of a drop: in its event's turn, since what was dropped is gone after it. */
 async function dropped<T>(paths: string[], use: (transfer: DataTransfer) => Promise<T>): Promise<T> {
