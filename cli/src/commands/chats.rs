@@ -5,7 +5,6 @@ use clap::{
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
 use runlog::{
-    ErrorKind,
     chats::{Chat, ChatFilter, ListSteps, Step, StepStatus, StepType},
     sessions::SessionStatus,
 };
@@ -156,12 +155,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let session = match store.chats().get_chat(&args.chat) {
-        Ok(chat) => find::session(&store, &chat.chat_id)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => find::session(&store, &args.chat)?,
-        Err(error) => return Err(error.into()),
+    let chat = match store.chats().get_chat(&args.chat)? {
+        Some(chat) => chat.chat_id,
+        None => find::session(&store, &args.chat)?.id.to_string(),
     };
-    let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
     let options = ListSteps {
         request_id: args.request.clone(),
         stack_id: args.stack.clone(),
