@@ -17,6 +17,8 @@ mod mcp;
 mod output;
 mod progress;
 mod read;
+mod serve;
+mod signals;
 mod store;
 mod table;
 mod text;

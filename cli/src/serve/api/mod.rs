@@ -1,0 +1,28 @@
+//! The endpoints, by what they are about.
+
+mod agents;
+mod chats;
+mod flows;
+mod history;
+mod pages;
+mod runs;
+mod sessions;
+mod store;
+
+use super::endpoint::Endpoint;
+
+/// Every endpoint.
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    [
+        history::endpoints(),
+        runs::endpoints(),
+        sessions::endpoints(),
+        chats::endpoints(),
+        flows::endpoints(),
+        agents::endpoints(),
+        store::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

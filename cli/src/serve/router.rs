@@ -1,0 +1,38 @@
+//! Which request is answered by what.
+
+use axum::{
+    Router,
+    http::{Method, StatusCode, Uri},
+    middleware::from_fn_with_state,
+};
+
+use super::{api, app::App, guard, problem::Problem};
+
+/// Everything that is answered.
+pub(super) fn router(app: App) -> Router {
+    let endpoints = api::endpoints().into_iter();
+    let router = endpoints.fold(Router::new(), |router, endpoint| {
+        router.route(endpoint.path, endpoint.route)
+    });
+    router
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(app.clone(), guard::check))
+        .with_state(app)
+}
+
+async fn unknown(uri: Uri) -> Problem {
+    let detail = format!(
+        "there is nothing at {}; /openapi.json lists what there is",
+        uri.path()
+    );
+    Problem::not_found(detail)
+}
+
+async fn not_allowed(method: Method, uri: Uri) -> Problem {
+    let detail = format!(
+        "{method} is not answered at {}; /openapi.json lists what is",
+        uri.path()
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
