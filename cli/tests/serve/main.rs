@@ -1,0 +1,11 @@
+//! `runlog serve`: the real binary, asked over HTTP.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod history;
+mod lists;
+mod recorded;
+mod safety;
+mod server;
