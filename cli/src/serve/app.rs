@@ -5,7 +5,7 @@ use std::{path::Path, path::PathBuf, sync::Arc};
 use runlog::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::tokens::Tokens;
+use super::{tail::Follower, tokens::Tokens};
 
 /// What every request is answered from. Cheap to clone.
 #[derive(Clone)]
@@ -19,6 +19,7 @@ struct Shared {
     tokens: Tokens,
     hosts: Vec<String>,
     cookie_name: String,
+    follower: Follower,
     stopped: CancellationToken,
 }
 
@@ -38,6 +39,7 @@ impl App {
             hosts,
             // A host's cookies go to all of its ports.
             cookie_name: format!("runlog-{port}"),
+            follower: Follower::new(),
             stopped: CancellationToken::new(),
         };
         Self {
@@ -65,6 +67,11 @@ impl App {
 
     pub(super) fn cookie_name(&self) -> &str {
         &self.shared.cookie_name
+    }
+
+    /// Tells of what is appended.
+    pub(super) fn follower(&self) -> &Follower {
+        &self.shared.follower
     }
 
     /// Is cancelled when the server ends: what would go on for ever ends then.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::{
     body::{Body, Bytes, to_bytes},
     extract::{FromRequestParts, Path, Request, State},
-    http::{HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -265,4 +265,40 @@ fn took_too_long() -> Problem {
     let seconds = ANSWER_TIME_MAX.as_secs();
     let detail = format!("it took more than {seconds} s; ask for less at a time");
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", detail)
+}
+
+/// An endpoint that answers with more than JSON: `answer` gets the headers too, and makes the whole answer.
+pub(super) fn stream<P, Q, F, Fut>(
+    path: &'static str,
+    about: &'static str,
+    told: Told,
+    answer: F,
+) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(App, HeaderMap, P, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<Response>> + Send,
+{
+    let query = Query::of::<Q>();
+    let query_schema = query.schema_over_http();
+    let handler = move |State(app): State<App>, request: Request| async move {
+        let (mut parts, _) = request.into_parts();
+        check_rights(&app, &parts.headers, Rights::Read)?;
+        let path = path_of::<P>(&mut parts, &app).await?;
+        let asked: Q = query.read(parts.uri.query())?;
+        answer(app, parts.headers, path, asked).await
+    };
+    Endpoint {
+        method: Method::GET,
+        path,
+        about,
+        rights: Rights::Read,
+        path_schema: names::schema_of::<P>(),
+        query_schema,
+        body_schema: None,
+        answer: told,
+        example: Example::default(),
+        route: on(MethodFilter::GET, handler),
+    }
 }

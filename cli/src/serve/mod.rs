@@ -6,6 +6,7 @@
 //! | `guard`, `tokens` | for which host and page a request is, and what its caller may do |
 //! | `endpoint`, `query`, `names` | one address with the types it takes and gives, and how these are read |
 //! | `api` | the endpoints |
+//! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
 //! | `problem` | why a request was refused |
 
 mod api;
@@ -14,9 +15,12 @@ mod endpoint;
 mod guard;
 mod listen;
 mod names;
+mod playback;
 mod problem;
 mod query;
 mod router;
+mod sse;
+mod tail;
 mod tokens;
 
 use std::path::PathBuf;
@@ -66,6 +70,10 @@ impl Server {
     pub(crate) async fn run(self, ended: impl Future<Output = ()>) {
         listen::allow_open_files();
         let router = router::router(self.app.clone());
+        let (app, stopped) = (self.app.clone(), self.app.stopped().clone());
+        tokio::spawn(async move {
+            app.follower().run(app.store().clone(), stopped).await;
+        });
         listen::serve(self.listener, router, self.app.stopped(), ended).await;
     }
 }

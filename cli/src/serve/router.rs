@@ -6,14 +6,22 @@ use axum::{
     middleware::from_fn_with_state,
 };
 
-use super::{api, app::App, guard, problem::Problem};
+use super::{api, app::App, endpoint::Endpoint, guard, playback, problem::Problem, tail};
+
+/// Every address of the API.
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let mut endpoints = api::endpoints();
+    endpoints.extend([tail::endpoint(), playback::endpoint()]);
+    endpoints
+}
 
 /// Everything that is answered.
 pub(super) fn router(app: App) -> Router {
-    let endpoints = api::endpoints().into_iter();
-    let router = endpoints.fold(Router::new(), |router, endpoint| {
-        router.route(endpoint.path, endpoint.route)
-    });
+    let router = endpoints()
+        .into_iter()
+        .fold(Router::new(), |router, endpoint| {
+            router.route(endpoint.path, endpoint.route)
+        });
     router
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)

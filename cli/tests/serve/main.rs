@@ -9,3 +9,4 @@ mod lists;
 mod recorded;
 mod safety;
 mod server;
+mod tail;

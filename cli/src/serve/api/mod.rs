@@ -9,6 +9,8 @@ mod runs;
 mod sessions;
 mod store;
 
+pub(super) use flows::{FlowEvent, OfFlow};
+
 use super::endpoint::Endpoint;
 
 /// Every endpoint.
