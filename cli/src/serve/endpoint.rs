@@ -237,12 +237,13 @@ where
     A: Serialize,
     Fut: Future<Output = Answer<A>>,
 {
-    let json = in_background(move || {
-        let answer = pollster::block_on(answer())?;
-        serde_json::to_vec(&answer)
-            .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))
-    })
-    .await?;
+    in_background(move || json(status, &pollster::block_on(answer())?)).await
+}
+
+/// An answer of JSON.
+pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Response> {
+    let json = serde_json::to_vec(answer)
+        .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))?;
     let json_type = [(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

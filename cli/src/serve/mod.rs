@@ -7,11 +7,13 @@
 //! | `endpoint`, `query`, `names` | one address with the types it takes and gives, and how these are read |
 //! | `api` | the endpoints |
 //! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
+//! | `files` | the files of the store as they are |
 //! | `problem` | why a request was refused |
 
 mod api;
 mod app;
 mod endpoint;
+mod files;
 mod guard;
 mod listen;
 mod names;
