@@ -9,6 +9,7 @@ mod failure;
 mod filters;
 mod find;
 mod fixtures;
+mod flow_commands;
 mod history;
 mod import;
 mod json;

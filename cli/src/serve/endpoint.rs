@@ -134,6 +134,14 @@ where
         let path = path_of::<P>(&mut parts, &app).await?;
         Query::of::<NoQuery>().read::<NoQuery>(parts.uri.query())?;
         let body = body_of(&parts, body).await?;
+        // Serde would take the values of an object in order, too.
+        if body
+            .trim_ascii_start()
+            .first()
+            .is_some_and(|first| *first != b'{')
+        {
+            return Err(Problem::invalid("the body has to be a JSON object"));
+        }
         let body: B = serde_json::from_slice(&body)
             .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
         made(status, move || answer(app.store().clone(), path, body)).await

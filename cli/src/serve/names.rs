@@ -3,9 +3,14 @@
 //! What callers give is read by the types of the library, whose fields have JavaScript's names. A type's own JSON schema
 //! tells which keys are names of fields, so that what users put into their JSON is never looked at.
 
-use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use std::{borrow::Cow, collections::BTreeMap};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::problem::{Answer, Problem};
 
@@ -63,10 +68,15 @@ fn rename(schema: &mut Value) {
     }
 }
 
-/// Reads what a caller gave under the names of HTTP.
-pub(super) fn read<T: DeserializeOwned>(given: Value, schema: &Value) -> Answer<T> {
+/// Reads what a caller gave under the names of HTTP. What is the user's own JSON is kept byte for byte.
+pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
     let given = for_library(given, schema)?;
-    serde_json::from_value(given).map_err(|error| Problem::invalid(told(&error.to_string())))
+    serde_json::from_str(given.get()).map_err(|error| {
+        // The place is one of what the names were changed in.
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        Problem::invalid(told(message))
+    })
 }
 
 /// A message of the library's under the names of HTTP: those of fields stand in backticks.
@@ -81,29 +91,37 @@ fn told(message: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-fn for_library(given: Value, schema: &Value) -> Answer<Value> {
-    match given {
-        Value::Object(given) => {
+fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawValue>> {
+    let text = given.get();
+    let unread = |error: serde_json::Error| Problem::invalid(error.to_string());
+    let whole = match text.as_bytes().first() {
+        Some(b'{') => {
             let Some(fields) = fields_of(schema) else {
-                return Ok(Value::Object(given));
+                return Ok(Cow::Borrowed(given));
             };
-            let mut named = Map::new();
+            let given: BTreeMap<Cow<'_, str>, &RawValue> =
+                serde_json::from_str(text).map_err(unread)?;
+            let mut named = BTreeMap::new();
             for (name, value) in given {
                 let field = fields.iter().find(|(own, _)| over_http(own) == name);
                 let Some((own, field)) = field else {
                     return Err(unknown(&name, fields));
                 };
-                named.insert(own.clone(), for_library(value, field)?);
+                named.insert(own, for_library(value, field)?);
             }
-            Ok(Value::Object(named))
+            to_raw_value(&named)
         }
-        Value::Array(items) => {
-            let of_items = schema.get("items").unwrap_or(&Value::Null);
-            let items = items.into_iter().map(|item| for_library(item, of_items));
-            Ok(Value::Array(items.collect::<Answer<_>>()?))
+        Some(b'[') => {
+            let Some(of_items) = schema.get("items") else {
+                return Ok(Cow::Borrowed(given));
+            };
+            let given: Vec<&RawValue> = serde_json::from_str(text).map_err(unread)?;
+            let items = given.into_iter().map(|item| for_library(item, of_items));
+            to_raw_value(&items.collect::<Answer<Vec<_>>>()?)
         }
-        plain => Ok(plain),
-    }
+        _ => return Ok(Cow::Borrowed(given)),
+    };
+    whole.map(Cow::Owned).map_err(unread)
 }
 
 /// The fields of an object, also of one that may be left out; `None` for JSON that is the user's own.
@@ -127,17 +145,58 @@ pub(super) fn unknown(name: &str, fields: &Map<String, Value>) -> Problem {
     ))
 }
 
+/// What the library's type reads, under the names of HTTP.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given<T>(pub(super) T);
+
+impl<'de, T: DeserializeOwned + JsonSchema> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = Box::<RawValue>::deserialize(deserializer)?;
+        let read = read(&given, &schema_of::<T>());
+        read.map(Self)
+            .map_err(|problem| serde::de::Error::custom(problem.detail()))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Given<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::try_from(schema_over_http(schema_of::<T>())).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runlog::{chats::ChatFilter, contexts::AppendOptions};
+    use runlog::{NewSession, chats::ChatFilter, contexts::AppendOptions};
     use serde_json::json;
+
+    fn read<T: DeserializeOwned + JsonSchema>(given: &Value) -> Answer<T> {
+        super::read(&to_raw_value(given).unwrap(), &schema_of::<T>())
+    }
+
+    #[test]
+    fn what_is_the_users_is_kept_byte_for_byte() {
+        let given = r#"{"title":"t","metadata":{ "a_b":12345678901234567890123, "a_b_c" : 1.50 }}"#;
+        let given: Given<NewSession> = serde_json::from_str(given).unwrap();
+        let metadata = given.0.metadata.unwrap();
+        assert_eq!(
+            metadata.as_str(),
+            r#"{ "a_b":12345678901234567890123, "a_b_c" : 1.50 }"#
+        );
+    }
 
     #[test]
     fn what_is_given_is_read_under_the_names_of_http_at_any_depth() {
-        let schema = schema_of::<AppendOptions>();
         let given = json!({"expected_last_sequence": 3, "event": {"step_number": 2}, "durability": {"interval_ms": 5}});
-        let read: AppendOptions = read(given, &schema).unwrap();
+        let read: AppendOptions = read(&given).unwrap();
         assert_eq!(
             (read.expected_last_sequence, read.event.step_number),
             (Some(3), Some(2))
@@ -147,8 +206,7 @@ mod tests {
 
     #[test]
     fn other_names_are_refused_those_of_javascript_too() {
-        let schema = schema_of::<AppendOptions>();
-        let refused = read::<AppendOptions>(json!({"expectedLastSequence": 3}), &schema);
+        let refused = read::<AppendOptions>(&json!({"expectedLastSequence": 3}));
         let detail = refused.unwrap_err().detail().to_owned();
         assert!(detail.contains("`expectedLastSequence`"), "{detail}");
         assert!(detail.contains("`expected_last_sequence`"), "{detail}");

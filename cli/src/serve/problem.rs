@@ -9,6 +9,8 @@ use runlog::{Error, ErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::failure::{Exit, Failure};
+
 /// The result of a request's parts.
 pub(super) type Answer<T> = Result<T, Problem>;
 
@@ -90,6 +92,18 @@ impl From<Error> for Problem {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, kind.name(), error.to_string())
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let status = match failure.exit() {
+            Exit::Usage => StatusCode::BAD_REQUEST,
+            Exit::NotFound => StatusCode::NOT_FOUND,
+            Exit::Conflict => StatusCode::CONFLICT,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, failure.kind(), failure.message())
     }
 }
 

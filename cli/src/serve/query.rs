@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::to_raw_value};
 
 use super::{
     names,
@@ -72,7 +72,9 @@ impl Query {
                 )));
             }
         }
-        names::read(Value::Object(given), &self.schema)
+        let given = to_raw_value(&given)
+            .map_err(|error| Problem::internal(format!("the query has no JSON form: {error}")))?;
+        names::read(&given, &self.schema)
     }
 }
 

@@ -11,3 +11,4 @@ mod recorded;
 mod safety;
 mod server;
 mod tail;
+mod writes;

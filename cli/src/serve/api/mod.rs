@@ -8,6 +8,7 @@ mod pages;
 mod runs;
 mod sessions;
 mod store;
+mod writes;
 
 pub(super) use flows::{FlowEvent, OfFlow};
 
@@ -23,6 +24,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         flows::endpoints(),
         agents::endpoints(),
         store::endpoints(),
+        writes::endpoints(),
     ]
     .into_iter()
     .flatten()
