@@ -40,6 +40,8 @@ pub(super) struct Endpoint {
     pub(super) rights: Rights,
     pub(super) path_schema: Value,
     pub(super) query_schema: Value,
+    /// The headers that it looks at, and what they mean.
+    pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) body_schema: Option<Value>,
     pub(super) answer: Told,
     /// A query and a body that it answers.
@@ -107,6 +109,7 @@ where
         rights: Rights::Read,
         path_schema: names::schema_of::<P>(),
         query_schema,
+        headers: &[],
         body_schema: None,
         answer: Told::json::<A>(StatusCode::OK),
         example: Example::default(),
@@ -153,6 +156,7 @@ where
         rights: Rights::Write,
         path_schema: names::schema_of::<P>(),
         query_schema: Query::of::<NoQuery>().schema_over_http(),
+        headers: &[],
         body_schema: Some(names::schema_of::<B>()),
         answer: Told::json::<A>(status),
         example: Example::default(),
@@ -175,6 +179,12 @@ impl Endpoint {
     /// With a query that is answered.
     pub(super) fn asking(mut self, query: &'static str) -> Self {
         self.example.query = query;
+        self
+    }
+
+    /// With headers that it looks at, and what they mean.
+    pub(super) fn looking_at(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        self.headers = headers;
         self
     }
 
@@ -305,6 +315,7 @@ where
         rights: Rights::Read,
         path_schema: names::schema_of::<P>(),
         query_schema,
+        headers: &[],
         body_schema: None,
         answer: told,
         example: Example::default(),

@@ -76,7 +76,12 @@ pub(super) fn endpoints() -> [Endpoint; 2] {
              newest segment, `END`, `CHECKPOINT` and `WATERMARK` change; what a segment has of whole records stays.",
             told,
             file,
-        ),
+        )
+        .looking_at(&[
+            ("Range", "One range of bytes, such as `bytes=0-1023`; several are answered with the whole file."),
+            ("If-Range", "The `ETag` that the file has to have for the range to be given; else it is given whole."),
+            ("If-None-Match", "The `ETag` that the client has the file of."),
+        ]),
     ]
 }
 

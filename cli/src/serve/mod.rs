@@ -8,6 +8,7 @@
 //! | `api` | the endpoints |
 //! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
 //! | `files` | the files of the store as they are |
+//! | `openapi` | the description of the API, made of the endpoints |
 //! | `problem` | why a request was refused |
 
 mod api;
@@ -17,6 +18,7 @@ mod files;
 mod guard;
 mod listen;
 mod names;
+mod openapi;
 mod playback;
 mod problem;
 mod query;

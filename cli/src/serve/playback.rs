@@ -35,6 +35,7 @@ pub(super) fn endpoint() -> Endpoint {
         told,
         play,
     )
+    .looking_at(sse::HEADERS)
     .asking("speed=0&types=node:*")
 }
 

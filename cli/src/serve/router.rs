@@ -6,13 +6,16 @@ use axum::{
     middleware::from_fn_with_state,
 };
 
-use super::{api, app::App, endpoint::Endpoint, files, guard, playback, problem::Problem, tail};
+use super::{
+    api, app::App, endpoint::Endpoint, files, guard, openapi, playback, problem::Problem, tail,
+};
 
 /// Every address of the API.
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = api::endpoints();
     endpoints.extend(files::endpoints());
     endpoints.extend([tail::endpoint(), playback::endpoint()]);
+    endpoints.push(openapi::endpoint(&endpoints));
     endpoints
 }
 

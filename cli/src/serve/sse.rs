@@ -14,6 +14,12 @@ use super::problem::{Answer, Problem};
 /// How often a stream on which nothing happens says that it is still there.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// The headers that a stream looks at.
+pub(super) const HEADERS: &[(&str, &str)] = &[(
+    "Last-Event-ID",
+    "The `id` of the last event that the client has; browsers send it by themselves.",
+)];
+
 /// What a stream begins with: how long a client that lost it waits before it asks again, in milliseconds.
 pub(super) const BEGINNING: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod description;
 mod files;
 mod history;
 mod lists;

@@ -128,6 +128,15 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// What is answered first to these bytes: headers, and what came with them.
+    pub(crate) fn begin(&self, request: &str) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = vec![0; 8192];
+        let count = stream.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..count]).into_owned()
+    }
+
     /// Asks the process to end, and waits until it has.
     #[cfg(target_os = "linux")]
     pub(crate) fn signal(&mut self, signal: nix::sys::signal::Signal) -> ExitStatus {

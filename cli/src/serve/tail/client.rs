@@ -1,6 +1,6 @@
 //! One client of the tail.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use axum::{
     body::Bytes,
@@ -74,6 +74,7 @@ pub(in crate::serve) fn endpoint() -> Endpoint {
         told,
         tail,
     )
+    .looking_at(sse::HEADERS)
     .asking("after=0&topics=context&topics=run")
 }
 
