@@ -9,6 +9,7 @@
 //! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
 //! | `files` | the files of the store as they are |
 //! | `openapi` | the description of the API, made of the endpoints |
+//! | `viewer` | the viewer, where the build has it |
 //! | `problem` | why a request was refused |
 
 mod api;
@@ -26,6 +27,7 @@ mod router;
 mod sse;
 mod tail;
 mod tokens;
+mod viewer;
 
 use std::path::PathBuf;
 

@@ -2,12 +2,15 @@
 
 use axum::{
     Router,
-    http::{Method, StatusCode, Uri},
+    http::{HeaderMap, Method, StatusCode, Uri},
     middleware::from_fn_with_state,
+    response::{IntoResponse, Response},
+    routing::get,
 };
 
 use super::{
     api, app::App, endpoint::Endpoint, files, guard, openapi, playback, problem::Problem, tail,
+    viewer,
 };
 
 /// Every address of the API.
@@ -27,13 +30,21 @@ pub(super) fn router(app: App) -> Router {
             router.route(endpoint.path, endpoint.route)
         });
     router
-        .fallback(unknown)
+        .route("/open", get(viewer::open))
+        .fallback(other)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(app.clone(), guard::check))
         .with_state(app)
 }
 
-async fn unknown(uri: Uri) -> Problem {
+/// What is no address of the API: the viewer's files.
+async fn other(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let reads = matches!(method, Method::GET | Method::HEAD);
+    let file = reads.then(|| viewer::file(uri.path(), &headers)).flatten();
+    file.unwrap_or_else(|| unknown(&uri).into_response())
+}
+
+fn unknown(uri: &Uri) -> Problem {
     let detail = format!(
         "there is nothing at {}; /openapi.json lists what there is",
         uri.path()

@@ -12,4 +12,5 @@ mod recorded;
 mod safety;
 mod server;
 mod tail;
+mod viewer;
 mod writes;

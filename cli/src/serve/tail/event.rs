@@ -41,16 +41,6 @@ pub(super) enum Topic {
 }
 
 impl Topic {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Context,
-        Self::Run,
-        Self::Flow,
-        Self::Chat,
-        Self::List,
-        Self::Stream,
-        Self::Log,
-    ];
-
     const fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
