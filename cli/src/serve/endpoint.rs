@@ -157,7 +157,7 @@ where
         path_schema: names::schema_of::<P>(),
         query_schema: Query::of::<NoQuery>().schema_over_http(),
         headers: &[],
-        body_schema: Some(names::schema_of::<B>()),
+        body_schema: Some(of_object(names::schema_of::<B>())),
         answer: Told::json::<A>(status),
         example: Example::default(),
         route: on(MethodFilter::POST, handler),
@@ -193,6 +193,14 @@ impl Endpoint {
         self.example.body = Some(body);
         self
     }
+}
+
+/// The schema of a body, which is an object, also where it is the user's own JSON.
+fn of_object(mut schema: Value) -> Value {
+    if let Value::Object(schema) = &mut schema {
+        schema.entry("type").or_insert_with(|| "object".into());
+    }
+    schema
 }
 
 /// The parts of the address that differ.

@@ -71,11 +71,16 @@ fn rename(schema: &mut Value) {
 /// Reads what a caller gave under the names of HTTP. What is the user's own JSON is kept byte for byte.
 pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
     let given = for_library(given, schema)?;
-    serde_json::from_str(given.get()).map_err(|error| {
-        // The place is one of what the names were changed in.
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        Problem::invalid(told(message))
+    let mut deserializer = serde_json::Deserializer::from_str(given.get());
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = over_http(&error.path().to_string());
+        let message = error.inner().to_string();
+        // The line is one of what the names were changed in.
+        let message = told(message.split(" at line ").next().unwrap_or_default());
+        Problem::invalid(match path.as_str() {
+            "." | "?" => message,
+            path => format!("`{path}`: {message}"),
+        })
     })
 }
 
@@ -110,6 +115,10 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
                 named.insert(own, for_library(value, field)?);
             }
             to_raw_value(&named)
+        }
+        // Serde would take the values of its fields in order.
+        Some(b'[') if fields_of(schema).is_some() => {
+            return Err(Problem::invalid("a list stands where an object has to be"));
         }
         Some(b'[') => {
             let Some(of_items) = schema.get("items") else {
@@ -206,10 +215,22 @@ mod tests {
 
     #[test]
     fn other_names_are_refused_those_of_javascript_too() {
+        assert!(read::<AppendOptions>(&json!([null, null])).is_err());
         let refused = read::<AppendOptions>(&json!({"expectedLastSequence": 3}));
         let detail = refused.unwrap_err().detail().to_owned();
         assert!(detail.contains("`expectedLastSequence`"), "{detail}");
         assert!(detail.contains("`expected_last_sequence`"), "{detail}");
+    }
+
+    #[test]
+    fn what_is_refused_is_named() {
+        let given = json!({"event": {"step_number": "x"}});
+        let refused = read::<AppendOptions>(&given).unwrap_err();
+        let detail = refused.detail();
+        assert!(
+            detail.starts_with("`event.step_number`: invalid type"),
+            "{detail}"
+        );
     }
 
     #[test]

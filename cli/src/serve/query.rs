@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The most items of a page.
-pub(super) const PAGE_ITEMS_MAX: u64 = 1_000;
+pub(super) const PAGE_ITEMS_MAX: usize = 1_000;
 
 /// The fields that say how many items a page has.
 const LIMITS: [&str; 2] = ["limit", "page_size"];
@@ -65,8 +65,8 @@ impl Query {
             }
         }
         for name in LIMITS {
-            let limit = given.get(name).and_then(Value::as_u64);
-            if let Some(limit) = limit.filter(|limit| *limit > PAGE_ITEMS_MAX) {
+            let limit = given.get(name).and_then(Value::as_u64).unwrap_or(0);
+            if limit > PAGE_ITEMS_MAX as u64 {
                 return Err(Problem::invalid(format!(
                     "`{name}` is {limit}, but a page has at most {PAGE_ITEMS_MAX} items; ask for its `next` then"
                 )));
@@ -148,7 +148,7 @@ mod tests {
             ("agentId=a", "`agentId`"),
             ("status=paused&status=failed", "`status` is given twice"),
             ("status=odd", "odd"),
-            ("parent_run_id=1", "UUID"),
+            ("parent_run_id=1", "`parent_run_id`: UUID"),
         ] {
             let refused = read::<ListRuns>(query).unwrap_err();
             assert!(refused.contains(wanted), "{query}: {refused}");

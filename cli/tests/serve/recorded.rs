@@ -91,7 +91,7 @@ fn flow(store: &Store) -> RunId {
         .enumerate()
     {
         let event = json!({"type": event_type, "nodeId": "plan", "timestamp": 1_700_000_000_000_u64 + 100 * index as u64});
-        flow.record(&RuntimeEvent::parse(&event.to_string()).unwrap())
+        flow.record(&RuntimeEvent::parse(event.to_string()).unwrap())
             .unwrap();
     }
     flow.save_snapshot().unwrap();

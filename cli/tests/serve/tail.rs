@@ -176,7 +176,7 @@ fn what_another_process_writes_comes_as_it_is_written() {
 
 #[test]
 fn a_client_that_comes_back_has_missed_and_repeated_nothing() {
-    const COUNT: u64 = 1_500;
+    const COUNT: usize = 1_500;
     let place = Place::new();
     let (store, _, instance) = written(&place);
     let server = Server::start(&place, &[]);
@@ -191,7 +191,7 @@ fn a_client_that_comes_back_has_missed_and_repeated_nothing() {
         store.close().unwrap();
     });
     let (mut found, mut lost) = (Vec::new(), 0);
-    while found.len() < COUNT as usize {
+    while found.len() < COUNT {
         let mut events = Events::of(&server, "/v1/tail?topics=context", Some(since));
         // Each time it is lost a little later: behind, catching up, and live.
         lost += 1;
@@ -201,19 +201,19 @@ fn a_client_that_comes_back_has_missed_and_repeated_nothing() {
             if event.name == "context" {
                 found.push(event.data["sequence_number"].as_u64().unwrap());
             }
-            if found.len() == COUNT as usize {
+            if found.len() == COUNT {
                 break;
             }
         }
     }
     writer.join().unwrap();
     assert!(lost > 3, "lost {lost} times");
-    assert_eq!(found, (1..=COUNT).collect::<Vec<_>>());
+    assert_eq!(found, (1..=COUNT as u64).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_slow_client_misses_nothing_and_holds_up_nobody() {
-    const COUNT: u64 = 400;
+    const COUNT: usize = 400;
     let place = Place::new();
     let (store, _, instance) = written(&place);
     let server = Server::start(&place, &[]);
@@ -225,7 +225,7 @@ fn a_slow_client_misses_nothing_and_holds_up_nobody() {
     let count = |events: &mut Events| {
         let events = std::iter::from_fn(|| events.next()).filter(|event| event.name == "context");
         events
-            .take(COUNT as usize)
+            .take(COUNT)
             .map(|event| event.data["sequence_number"].as_u64().unwrap())
             .collect::<Vec<_>>()
     };
@@ -237,7 +237,7 @@ fn a_slow_client_misses_nothing_and_holds_up_nobody() {
         let quick = quick.join().unwrap();
         (count(&mut slow), quick)
     });
-    assert_eq!(quick, (1..=COUNT).collect::<Vec<_>>());
+    assert_eq!(quick, (1..=COUNT as u64).collect::<Vec<_>>());
     assert_eq!(found, quick);
     store.close().unwrap();
 }

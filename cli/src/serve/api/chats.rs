@@ -49,7 +49,7 @@ async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {
 
 async fn messages(store: Store, of: OfChat, mut filter: MessageFilter) -> Answer<Vec<ChatMessage>> {
     if filter.limit == 0 {
-        filter.limit = PAGE_ITEMS_MAX as usize;
+        filter.limit = PAGE_ITEMS_MAX;
     }
     Ok(store.chats().get_messages(&of.chat_id, &filter).await?)
 }
