@@ -10,7 +10,11 @@ use nix::sys::signal::Signal;
 use runlog::{InstanceId, NewMessage, NewSession, SessionId, blocking::Store};
 use serde_json::{Value, json};
 
-use crate::{common::Place, recorded::record, server::Server};
+use crate::{
+    common::{Ends, Place},
+    recorded::record,
+    server::Server,
+};
 
 /// One event of a stream.
 #[derive(Clone, Debug)]
@@ -271,6 +275,59 @@ fn many_clients_are_told_the_same() {
                 .collect::<Vec<_>>()
         );
     }
+}
+
+#[test]
+fn the_stream_goes_on_when_its_writer_is_killed_and_another_comes() {
+    let place = Place::new();
+    let (store, ..) = written(&place);
+    store.close().unwrap();
+    let server = Server::start(&place, &[]);
+    let mut events = Events::of(&server, "/v1/tail?topics=context", None);
+    let line = r#"{"type":"message","message":{"role":"user","content":"on and on"}}"#;
+    let forever = format!("while echo '{line}'; do :; done");
+    let mut found: Vec<Event> = Vec::new();
+    for _ in 0..3 {
+        let mut writer = Ends(
+            place
+                .command(&["run", "--", "sh", "-c", &forever])
+                .spawn()
+                .unwrap(),
+        );
+        let before = found.len();
+        while found.len() < before + 50 {
+            let event = events.next().unwrap();
+            assert_ne!(event.name, "problem", "{event:?}");
+            found.extend(Some(event).filter(|event| event.name == "context"));
+        }
+        writer.0.kill().unwrap();
+        writer.0.wait().unwrap();
+    }
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    assert!(!store.recovered_runs().is_empty(), "a run was left running");
+    let session = store.create_session(NewSession::default()).unwrap();
+    let agent = store.create_instance(session.id, "last", None).unwrap();
+    say(&store, agent.id, "the last word");
+    store.close().unwrap();
+    while found.last().unwrap().data["content"]["content"] != "the last word" {
+        found.extend(Some(events.next().unwrap()).filter(|event| event.name == "context"));
+    }
+    // What was told as it came is what is there.
+    let end = found.last().unwrap().id.unwrap();
+    let there = Events::of(&server, "/v1/tail?after=0&topics=context", None).up_to(end);
+    let ids = |events: &[Event]| {
+        events
+            .iter()
+            .map(|event| event.id.unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&found), ids(&there));
+    assert!(
+        found
+            .iter()
+            .zip(&there)
+            .all(|(one, other)| one.data == other.data)
+    );
 }
 
 #[test]
