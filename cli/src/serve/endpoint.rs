@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::{
     app::App,
+    background::in_background,
     guard::check_rights,
     names,
     problem::{Answer, Problem},
@@ -275,17 +276,6 @@ pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Respon
         HeaderValue::from_static("application/json"),
     )];
     Ok((status, json_type, json).into_response())
-}
-
-/// Does what may wait for a disk where that holds up nobody else.
-pub(super) async fn in_background<T: Send + 'static>(
-    work: impl FnOnce() -> Answer<T> + Send + 'static,
-) -> Answer<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        Err(Problem::internal(
-            "answering this failed by a mistake of Runlog's; the server goes on",
-        ))
-    })
 }
 
 fn took_too_long() -> Problem {

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     app::App,
-    endpoint::{Endpoint, NoPath, NoQuery, Told, in_background, json, stream},
+    background::in_background,
+    endpoint::{Endpoint, NoPath, NoQuery, Told, json, stream},
     problem::{Answer, Problem},
 };
 

@@ -14,6 +14,7 @@
 
 mod api;
 mod app;
+mod background;
 mod endpoint;
 mod files;
 mod guard;

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::{
     api::{FlowEvent, OfFlow},
     app::App,
-    endpoint::{Endpoint, Told, in_background, schema_of, stream},
+    background::in_background,
+    endpoint::{Endpoint, Told, schema_of, stream},
     problem::{Answer, Problem},
     sse,
 };

@@ -40,6 +40,8 @@ pub(super) fn frame(id: Option<u64>, event: &str, data: &impl Serialize) -> Answ
         }
     }
     bytes.extend_from_slice(b"\n\n");
+    // It waits for slow clients as it is.
+    bytes.shrink_to_fit();
     Ok(bytes.into())
 }
 

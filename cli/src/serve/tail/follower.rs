@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Item, Owners, item};
 use crate::serve::{
-    endpoint::in_background,
+    background::in_background,
     problem::{Answer, Problem},
 };
 
