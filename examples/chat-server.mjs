@@ -14,10 +14,7 @@ const text = (content) => ({ role: "assistant", type: "text", props: { content }
 
 /** POST /chats/ID {"content": "…"}: answers word by word. */
 async function answer(chatId, content, response) {
-  await store.chats.get(chatId).catch((error) => {
-    if (!(error instanceof RunlogError) || error.code !== "not_found") throw error;
-    return store.chats.create({ chatId, assistantId: "parrot" });
-  });
+  (await store.chats.get(chatId)) ?? (await store.chats.create({ chatId, assistantId: "parrot" }));
   const request = await store.chats.beginRequest(chatId, {
     assistantId: "parrot",
     message: { type: "text", props: { content } },

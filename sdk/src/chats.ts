@@ -77,12 +77,8 @@ export class Chats {
     return this.#handle.value("createChat", chat);
   }
 
-  /**
-   * The chat with this id.
-   *
-   * @throws {@link RunlogError} `not_found` when there is none, or it was deleted.
-   */
-  async get(chatId: string): Promise<Chat> {
+  /** The chat with this id; `undefined` when there is none, or it was deleted. */
+  async get(chatId: string): Promise<Chat | undefined> {
     return this.#handle.value("getChat", { chat: chatId });
   }
 

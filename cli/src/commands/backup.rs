@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use runlog::log::BackupOptions;
+use runlog::log::{Backup, BackupOptions};
 use serde::Serialize;
 
 use crate::{
@@ -21,7 +21,7 @@ What is copied is checked, and with --verify all that the backup has. Where the 
 the same, and the command says which segment is damaged and where, and ends with 5; but what the backup has is never \
 written over by what is damaged.
 
-With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"records\"}.";
+With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"last_position\"}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -38,10 +38,8 @@ pub(crate) struct Args {
 struct Report {
     store: String,
     backup: String,
-    segments_copied: u64,
-    segments_kept: u64,
-    bytes_copied: u64,
-    records: u64,
+    #[serde(flatten)]
+    done: Backup,
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
@@ -55,21 +53,18 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let report = Report {
         store: global.store.display().to_string(),
         backup: args.folder.display().to_string(),
-        segments_copied: done.segments_copied,
-        segments_kept: done.segments_kept,
-        bytes_copied: done.bytes_copied,
-        records: done.last_position.0,
+        done,
     };
     if out.is_json() {
         out.value(&report)?;
         return Ok(Exit::Ok);
     }
-    let records = text::count(report.records, "record", "records");
-    let copied = text::count(report.segments_copied, "segment", "segments");
+    let records = text::count(done.last_position.0, "record", "records");
+    let copied = text::count(done.segments_copied, "segment", "segments");
     let folder = text::path(&args.folder);
     out.line(format!(
         "{folder} has {records}; copied {copied}, {}",
-        text::bytes(report.bytes_copied)
+        text::bytes(done.bytes_copied)
     ))?;
     Ok(Exit::Ok)
 }

@@ -5,7 +5,6 @@ use clap::{
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
 use runlog::{
-    ErrorKind,
     chats::{Chat, ChatFilter, ListSteps, Step, StepStatus, StepType},
     sessions::SessionStatus,
 };
@@ -28,16 +27,6 @@ const AFTER_HELP_STEPS: &str = "\
 With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
 /// The names of a step's type, and of its status.
-const TYPES: [&str; 6] = [
-    "input",
-    "hook_create",
-    "llm",
-    "tool",
-    "hook_next",
-    "delegate",
-];
-const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
-
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -88,10 +77,10 @@ pub(crate) struct StepsArgs {
     #[arg(long, value_name = "ID")]
     stack: Option<String>,
     /// Only steps of this type
-    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, 6>(TYPES))]
+    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, _>(StepType::ALL.map(StepType::name)))]
     step_type: Option<StepType>,
     /// Only steps of this status
-    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, 5>(STATUSES))]
+    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, _>(StepStatus::ALL.map(StepStatus::name)))]
     status: Option<StepStatus>,
     #[command(flatten)]
     page: Page,
@@ -156,12 +145,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let session = match store.chats().get_chat(&args.chat) {
-        Ok(chat) => find::session(&store, &chat.chat_id)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => find::session(&store, &args.chat)?,
-        Err(error) => return Err(error.into()),
+    let chat = match store.chats().get_chat(&args.chat)? {
+        Some(chat) => chat.chat_id,
+        None => find::session(&store, &args.chat)?.id.to_string(),
     };
-    let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
     let options = ListSteps {
         request_id: args.request.clone(),
         stack_id: args.stack.clone(),

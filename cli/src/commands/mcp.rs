@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
     let served = tokio.block_on(serve(global, args));
-    // A read of standard input that nobody waits for would be waited for.
+    // Otherwise dropping the runtime would wait for a pending read of standard input.
     tokio.shutdown_background();
     served
 }

@@ -1,6 +1,6 @@
 //! `runlog stat`: how large the store is, and what is in it.
 
-use runlog::blocking::Store;
+use runlog::{blocking::Store, log::Stat};
 use serde::Serialize;
 
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-With --json: {\"store\", \"id\", \"created_ms\", \"sessions\", \"instances\", \"events\", \"records\", \"streams\", \
-\"streams_deleted\", \"segments\", \"segment_bytes\", \"used_bytes\", \"last_time_ms\"}.";
+With --json: {\"path\", \"sessions\", \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
+\"streams_deleted\", \"last_position\", \"last_time_ms\", \"segment_bytes\", \"used_bytes\", \"readers_behind\"}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -21,19 +21,12 @@ pub(crate) struct Args {}
 
 #[derive(Serialize)]
 struct Report {
-    store: String,
-    id: String,
-    created_ms: u64,
+    path: String,
     sessions: u64,
     instances: u64,
     events: u64,
-    records: u64,
-    streams: u64,
-    streams_deleted: u64,
-    segments: u64,
-    segment_bytes: u64,
-    used_bytes: u64,
-    last_time_ms: u64,
+    #[serde(flatten)]
+    stat: Stat,
 }
 
 pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
@@ -41,35 +34,28 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let stat = pollster::block_on(store.backend().maintenance().stat())?;
     let (sessions, instances, events) = totals(&store)?;
     let report = Report {
-        store: global.store.display().to_string(),
-        id: stat.store.to_string(),
-        created_ms: stat.created_ms,
+        path: global.store.display().to_string(),
         sessions,
         instances,
         events,
-        records: stat.last_position.0,
-        streams: stat.streams,
-        streams_deleted: stat.streams_deleted,
-        segments: stat.segments,
-        segment_bytes: stat.segment_bytes,
-        used_bytes: stat.used_bytes,
-        last_time_ms: stat.last_time_ms,
+        stat,
     };
     if out.is_json() {
         out.value(&report)?;
         return Ok(Exit::Ok);
     }
-    let last = if report.last_time_ms == 0 {
+    let stat = &report.stat;
+    let last = if stat.last_time_ms == 0 {
         "nothing written yet".to_owned()
     } else {
-        format!("{} UTC", text::time(report.last_time_ms))
+        format!("{} UTC", text::time(stat.last_time_ms))
     };
     for (name, value) in [
         (
             "store",
-            format!("{}  ({})", text::name(&report.store), report.id),
+            format!("{}  ({})", text::name(&report.path), stat.store),
         ),
-        ("made", format!("{} UTC", text::time(report.created_ms))),
+        ("made", format!("{} UTC", text::time(stat.created_ms))),
         ("last written", last),
         ("sessions", text::thousands(report.sessions)),
         ("agents", text::thousands(report.instances)),
@@ -78,16 +64,16 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
             "log",
             format!(
                 "{} in {}",
-                text::count(report.records, "record", "records"),
-                text::bytes(report.used_bytes)
+                text::count(stat.last_position.0, "record", "records"),
+                text::bytes(stat.used_bytes)
             ),
         ),
         (
             "on disk",
             format!(
                 "{} in {}",
-                text::bytes(report.segment_bytes),
-                text::count(report.segments, "segment", "segments")
+                text::bytes(stat.segment_bytes),
+                text::count(stat.segments, "segment", "segments")
             ),
         ),
     ] {

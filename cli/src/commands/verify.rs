@@ -1,6 +1,6 @@
 //! `runlog verify`: every byte of the store, checked.
 
-use runlog::log::{Problem, Repair, Verification};
+use runlog::log::{Repair, Verification};
 use serde::Serialize;
 
 use crate::{
@@ -35,23 +35,10 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report<'a> {
     sound: bool,
-    segments: u64,
-    records: u64,
-    lost: u64,
-    bytes: u64,
-    torn_bytes: u64,
-    problems: Vec<ProblemReport<'a>>,
-    problems_count: u64,
+    #[serde(flatten)]
+    found: &'a Verification,
     actions: &'a [String],
     saved: &'a [String],
-}
-
-#[derive(Serialize)]
-struct ProblemReport<'a> {
-    file: &'a str,
-    offset: u64,
-    message: &'a str,
-    is_loss: bool,
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
@@ -82,29 +69,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) -> Result<()> {
     if out.is_json() {
-        fn report(problem: &Problem) -> ProblemReport<'_> {
-            let Problem {
-                file,
-                offset,
-                message,
-                is_loss,
-            } = problem;
-            ProblemReport {
-                file,
-                offset: *offset,
-                message,
-                is_loss: *is_loss,
-            }
-        }
         return out.value(&Report {
             sound: found.is_sound(),
-            segments: found.segments,
-            records: found.records,
-            lost: found.lost,
-            bytes: found.bytes,
-            torn_bytes: found.torn_bytes,
-            problems: found.problems.iter().map(report).collect(),
-            problems_count: found.problems_count,
+            found,
             actions: &repaired.actions,
             saved: &repaired.saved,
         });

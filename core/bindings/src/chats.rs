@@ -73,7 +73,7 @@ calls! {
     }
 
     createChat(chat: Given<Chat>) -> Chat => write(async move { chats.create_chat(chat.0).await });
-    getChat { chat: String } -> Chat =>
+    getChat { chat: String } -> Option<Chat> =>
         of.read(async move { chats.get_chat(&chat).await });
     updateChat { id: String, updates: GivenUpdates<Chat> } -> Chat =>
         write(async move { chats.update_chat(&id, &updates.updates).await });

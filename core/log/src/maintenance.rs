@@ -31,7 +31,7 @@ pub trait Maintenance: Send + Sync {
         unsupported("streams")
     }
 
-    /// Puts a batch in line and returns at once, so that many gather for one flush. The future is ready once the batch is as
+    /// Queues a batch and returns at once, so that many share one flush. The future is ready once the batch is as
     /// durable as was asked; dropping it changes nothing, the batch is written all the same.
     ///
     /// # Errors
@@ -105,7 +105,6 @@ fn unsupported<'a, T: Send + 'a>(call: &str) -> BackendFuture<'a, T> {
 /// What opening a log found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Recovery {
     /// Whether the store was closed, not left by a crash, or was just made.
     pub clean: bool,
@@ -120,7 +119,6 @@ pub struct Recovery {
 /// How large a store is and what is in it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Stat {
     /// The id of the store, given when it was made.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -150,7 +148,6 @@ pub struct Stat {
 /// What a verification found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Verification {
     /// How many segments there are.
     pub segments: u64,
@@ -178,7 +175,6 @@ impl Verification {
 /// Something that is not as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// The file, by its name in the store's folder.
     pub file: String,
@@ -192,7 +188,6 @@ pub struct Problem {
 
 /// What a repair did.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Repair {
     /// What was done, a line each.
     pub actions: Vec<String>,
@@ -216,7 +211,6 @@ pub struct BackupOptions {
 /// What a backup did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Backup {
     /// Segments that were copied.
     pub segments_copied: u64,

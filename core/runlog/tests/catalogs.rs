@@ -362,13 +362,14 @@ fn messages_of_chats_are_folded_once() {
         .unwrap();
     let (watched, again) = watched(&backend);
     assert_eq!(
-        again.chats().get_chat(&chat).unwrap(),
-        chats.get_chat(&chat).unwrap()
+        again.chats().get_chat(&chat).unwrap().unwrap(),
+        chats.get_chat(&chat).unwrap().unwrap()
     );
     assert_eq!(
         again
             .chats()
             .get_chat(&chat)
+            .unwrap()
             .unwrap()
             .last_message_at
             .unwrap()
@@ -727,7 +728,7 @@ fn checkpoints_race_with_writers_and_lose_nothing() {
             scope.spawn(move || {
                 for number in 0..1_000 {
                     match number % 4 {
-                        0 => drop(store.chats().get_chat(chat).unwrap()),
+                        0 => drop(store.chats().get_chat(chat).unwrap().unwrap()),
                         1 => drop(
                             store
                                 .archive_session(store.find_session(chat).unwrap().id)

@@ -719,7 +719,7 @@ fn the_old_tables_are_imported(store: &Store) {
         (2, 0, 0),
         "{report:?}"
     );
-    let chat = chats.get_chat("c").unwrap();
+    let chat = chats.get_chat("c").unwrap().unwrap();
     assert_eq!(
         (chat.title.as_deref(), chat.mode.as_str(), chat.created_at.0),
         (Some("Old"), "chat", 1_709_164_800_000)
@@ -732,7 +732,7 @@ fn the_old_tables_are_imported(store: &Store) {
         (chat.created_by.as_deref(), chat.team_id.as_deref()),
         (Some("ann"), Some("t"))
     );
-    assert!(chats.get_chat("d").unwrap().public);
+    assert!(chats.get_chat("d").unwrap().unwrap().public);
     let found = messages(store);
     assert_eq!(
         (

@@ -141,7 +141,10 @@ fn racing_creators_of_one_chat_id_leave_one_chat(store: &Store) {
                 .into_iter()
                 .all(|refused| kind(refused) == ErrorKind::AlreadyExists)
         );
-        assert_eq!(store.chats().get_chat(&chat_id).unwrap().chat_id, chat_id);
+        assert_eq!(
+            store.chats().get_chat(&chat_id).unwrap().unwrap().chat_id,
+            chat_id
+        );
     }
     is_sound(store);
 }

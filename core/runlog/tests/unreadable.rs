@@ -240,7 +240,7 @@ fn deeply_nested_fields_are_refused_or_read_back(store: &Store) {
             .len(),
         kept
     );
-    assert!(chats.get_chat(&chat.chat_id).unwrap().extra["x"].is_array());
+    assert!(chats.get_chat(&chat.chat_id).unwrap().unwrap().extra["x"].is_array());
     store.create_session(NewSession::default()).unwrap();
 }
 

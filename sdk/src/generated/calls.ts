@@ -305,7 +305,7 @@ export interface StoreCalls {
   createChat: { args: NewChat; value: Chat };
   getChat: { args: {
     chat: string;
-  }; value: Chat };
+  }; value: Chat | undefined };
   updateChat: { args: {
     id: string;
     updates: Updates<Chat>;

@@ -172,7 +172,7 @@ impl ContextEvent {
     }
 }
 
-/// What an event says beside its content.
+/// The metadata of an event: run, step, time, and how its tool call went.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

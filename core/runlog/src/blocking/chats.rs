@@ -36,7 +36,7 @@ use crate::{
 /// let filter = ChatFilter { user_id: Some("user123".into()), keywords: Some("oslo".into()), ..ChatFilter::default() };
 /// assert_eq!(chats.list_chats(&filter)?.total, 1);
 /// chats.delete_chat("chat_123")?;
-/// assert_eq!(chats.get_chat("chat_123").unwrap_err().kind(), ErrorKind::NotFound);
+/// assert_eq!(chats.get_chat("chat_123")?, None);
 /// # Ok::<(), runlog::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ waiting! {
     fn create_chat(&self, chat: Chat) -> Result<Chat>;
 
     /// The chat with this id.
-    fn get_chat(&self, chat_id: &str) -> Result<Chat>;
+    fn get_chat(&self, chat_id: &str) -> Result<Option<Chat>>;
 
     /// Changes fields of a chat. Durable when it returns.
     fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat>;

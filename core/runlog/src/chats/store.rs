@@ -89,7 +89,7 @@ impl Chats {
                 ))
             })
             .await?;
-        self.get_chat(&session.id.to_string()).await
+        self.chat_that_is_there(&session.id.to_string()).await
     }
 
     pub(super) fn session_of(&self, chat: Chat) -> Result<Session> {
@@ -112,18 +112,23 @@ impl Chats {
         Ok(session)
     }
 
-    /// The chat with this id.
+    /// The chat with this id; `None` when there is none, or it was deleted.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is none, or it was deleted.
-    pub async fn get_chat(&self, chat_id: &str) -> Result<Chat> {
-        let id = self.session_id(chat_id).await?;
-        let chat = self
-            .store
-            .shared
-            .catalog
-            .with_state(|catalog| catalog.chat(id));
-        chat.ok_or_else(|| chat_not_found(chat_id))
+    /// What reading the store fails with.
+    pub async fn get_chat(&self, chat_id: &str) -> Result<Option<Chat>> {
+        let found = self.store.shared.catalog.read(|catalog| {
+            let session = catalog.chat_session(chat_id)?;
+            catalog.chat(session.id)
+        });
+        found.await
+    }
+
+    /// The chat with this id, which something was just done to.
+    async fn chat_that_is_there(&self, chat_id: &str) -> Result<Chat> {
+        self.get_chat(chat_id)
+            .await?
+            .ok_or_else(|| chat_not_found(chat_id))
     }
 
     /// Changes fields of a chat. Durable when it returns.
@@ -159,7 +164,7 @@ impl Chats {
                 ))
             })
             .await?;
-        self.get_chat(chat_id).await
+        self.chat_that_is_there(chat_id).await
     }
 
     /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
@@ -404,7 +409,7 @@ impl Chats {
             }
             let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
-            // Whoever takes in what is written meanwhile would have to copy a fold that is held here.
+            // Released before the commit: a task that catches up the fold meanwhile would have to copy it.
             drop(fold);
             match self.store.backend().commit(batch).await {
                 Ok(_) => {
