@@ -12,6 +12,7 @@ use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
     mcp::{AgentsFile, CommandAgent, Lines, Server},
+    signals::signalled,
     store,
 };
 
@@ -105,36 +106,6 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     server.close().await?;
     store.close()?;
     exit
-}
-
-/// Is ready when the process is asked to end. From then on a signal doesn't end it by itself.
-async fn signalled() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-        ];
-        let mut signals: Vec<_> = kinds
-            .into_iter()
-            .filter_map(|kind| signal(kind).ok())
-            .collect();
-        std::future::poll_fn(|context| {
-            let is_ready = signals
-                .iter_mut()
-                .any(|signal| signal.poll_recv(context).is_ready());
-            if is_ready {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        })
-        .await;
-    }
-    #[cfg(not(unix))]
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Talks with the client until it has nothing more to say.

@@ -11,6 +11,7 @@ use crate::{
 
 /// One immutable entry of an agent's context.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ContextEvent {
     /// Its id: its place in the whole log, unique and kept for ever.

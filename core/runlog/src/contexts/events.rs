@@ -577,7 +577,7 @@ pub struct EventPages {
 impl EventPages {
     /// Begins with a page of so many events, for who may need no more.
     #[must_use]
-    pub(crate) fn beginning_with(self, limit: u64) -> Self {
+    pub fn beginning_with(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
 
