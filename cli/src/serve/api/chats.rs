@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::pages::bounded;
 use crate::serve::{
     endpoint::{Endpoint, NoPath, NoQuery, get},
-    problem::Answer,
+    problem::{Answer, Problem},
     query::PAGE_ITEMS_MAX,
 };
 
@@ -44,7 +44,8 @@ async fn list(store: Store, _: NoPath, filter: ChatFilter) -> Answer<ChatList> {
 }
 
 async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {
-    Ok(store.chats().get_chat(&of.chat_id).await?)
+    let chat = store.chats().get_chat(&of.chat_id).await?;
+    chat.ok_or_else(|| Problem::not_found(format!("no chat {:?}", of.chat_id)))
 }
 
 async fn messages(store: Store, of: OfChat, mut filter: MessageFilter) -> Answer<Vec<ChatMessage>> {
