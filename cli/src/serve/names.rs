@@ -5,6 +5,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use runlog::contexts::read_json;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{
@@ -71,26 +72,21 @@ fn rename(schema: &mut Value) {
 /// Reads what a caller gave under the names of HTTP. What is the user's own JSON is kept byte for byte.
 pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
     let given = for_library(given, schema)?;
-    let mut deserializer = serde_json::Deserializer::from_str(given.get());
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = over_http(&error.path().to_string());
-        let message = error.inner().to_string();
-        // The line is one of what the names were changed in.
-        let message = told(message.split(" at line ").next().unwrap_or_default());
-        Problem::invalid(match path.as_str() {
-            "." | "?" => message,
-            path => format!("`{path}`: {message}"),
-        })
-    })
+    read_json(given.get()).map_err(|message| Problem::invalid(named_over_http(&message)))
 }
 
-/// A message of the library's under the names of HTTP: those of fields stand in backticks.
-fn told(message: &str) -> String {
+/// A message of the library's under the names of HTTP: fields, and paths to them, stand in backticks.
+fn named_over_http(message: &str) -> String {
     let parts = message
         .split('`')
         .enumerate()
         .map(|(place, part)| match place % 2 {
-            1 if part.bytes().all(|byte| byte.is_ascii_alphanumeric()) => over_http(part),
+            1 if part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"[].".contains(&byte)) =>
+            {
+                over_http(part)
+            }
             _ => part.to_owned(),
         });
     parts.collect::<Vec<_>>().join("`")
