@@ -1,5 +1,5 @@
 //! `runlog serve`: the real binary, asked over HTTP.
-
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 #[path = "../common/mod.rs"]

@@ -21,7 +21,7 @@ fn it_says_where_it_listens_and_ends_in_order() {
             "{}",
             server.url
         );
-        assert!(server.json("/v1/store")["lastPosition"].as_u64().unwrap() > 0);
+        assert!(server.json("/v1/store")["last_position"].as_u64().unwrap() > 0);
         // A connection that asks nothing doesn't hold it up.
         let _idle = server.connect();
         let status = server.signal(signal);

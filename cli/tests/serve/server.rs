@@ -138,7 +138,6 @@ impl Server {
     }
 
     /// Asks the process to end, and waits until it has.
-    #[cfg(target_os = "linux")]
     pub(crate) fn signal(&mut self, signal: nix::sys::signal::Signal) -> ExitStatus {
         let id = nix::unistd::Pid::from_raw(self.process.0.id().try_into().unwrap());
         nix::sys::signal::kill(id, signal).unwrap();

@@ -91,7 +91,7 @@ fn say(store: &Store, instance: InstanceId, text: &str) {
 }
 
 fn last(server: &Server) -> u64 {
-    server.json("/v1/store")["lastPosition"].as_u64().unwrap()
+    server.json("/v1/store")["last_position"].as_u64().unwrap()
 }
 
 #[test]
