@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";
 
+import * as folders from "./test/browser/folders.server.js";
 import { answersOfNode, setQuota, storeOfNode } from "./test/browser/store.server.js";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -24,7 +25,7 @@ export default defineConfig({
           args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
         },
       }),
-      commands: { storeOfNode, answersOfNode, setQuota },
+      commands: { storeOfNode, answersOfNode, setQuota, ...folders },
       instances: [{ browser: "chromium" }],
     },
   },

@@ -6,7 +6,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    exclude: ["test/integrations/**", "test/browser/**", "test/bundlers/**", "**/node_modules/**"],
+    exclude: ["test/integrations/**", "test/browser/**", "test/million/**", "test/bundlers/**", "**/node_modules/**"],
     globalSetup: "./test/setup.ts",
     // A test that hangs is a failure, not a wait.
     testTimeout: 60_000,

@@ -6,7 +6,8 @@ use crate::{
     args::Global,
     commands::{
         agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp,
-        record_fixtures, replay, resume, run, runs, salvage, show, stat, tail, truncate, verify,
+        record_fixtures, replay, resume, run, runs, salvage, serve, show, stat, tail, truncate,
+        verify,
     },
     failure::{Exit, Result},
     output::Out,
@@ -107,6 +108,8 @@ pub(crate) enum Command {
     Resume(resume::Args),
     /// Serve agents and runs to a client of the Model Context Protocol, on standard input and output
     Mcp(mcp::Args),
+    /// Serve the store over HTTP, for the viewer and for programs
+    Serve(serve::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one for each command
@@ -146,6 +149,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
         Command::Resume(args) => resume::run(&global, &args, out),
         Command::Mcp(args) => mcp::run(&global, &args),
+        Command::Serve(args) => serve::run(&global, args, out),
         Command::Completions(args) => completions::run(&args, Cli::command(), out),
         Command::Man(args) => man::run(&args, Cli::command(), out),
         Command::DemoAgent(args) => demo::agent(&args),

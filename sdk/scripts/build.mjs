@@ -3,10 +3,13 @@
 // out; with `--whole`, which tests and releases say, it is an error.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
+
+import { rolldown } from "rolldown";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
@@ -36,8 +39,23 @@ for (const [project, type] of [
 if (forBrowsers) {
   mkdirSync(join(root, "dist/browser/wasm"), { recursive: true });
   for (const file of [...module, "runlog_wasm.d.ts"]) cpSync(join(root, "src/wasm", file), join(root, "dist/browser/wasm", file));
+  await embed(join(root, "dist/browser"));
 }
 // What fixtures are checked by, for editors.
 const { fixtureSchema } = await import(pathToFileURL(join(root, "dist/esm/testing/schema.js")).href);
 writeFileSync(join(root, "dist/fixture.schema.json"), `${JSON.stringify(fixtureSchema, undefined, 2)}\n`);
 for (const license of ["LICENSE-MIT", "LICENSE-APACHE"]) cpSync(join(root, "..", license), join(root, license));
+
+/** Makes what `runlog/inline` has inside of it: the module, and its worker as one script. */
+async function embed(folder) {
+  const input = join(folder, "browser/inline-worker.js");
+  // The module comes from the page: its address beside the script is never asked for.
+  const onLog = (level, log, tell) => log.code === "EMPTY_IMPORT_META" || tell(level, log);
+  const bundle = await rolldown({ input, onLog });
+  const { output } = await bundle.generate({ format: "iife", minify: true });
+  await bundle.close();
+  const packed = gzipSync(readFileSync(join(folder, "wasm/runlog_wasm_bg.wasm")), { level: 9 }).toString("base64");
+  const lines = [`export const MODULE = "${packed}";`, `export const WORKER = ${JSON.stringify(output[0].code)};`];
+  writeFileSync(join(folder, "browser/embedded.js"), `${lines.join("\n")}\n`);
+  for (const file of ["inline-worker.js", "inline-worker.d.ts"]) rmSync(join(folder, "browser", file));
+}

@@ -147,6 +147,14 @@ export class Awaited {
     }
     return resolve;
   }
+
+  /** Takes out all of them. */
+  takeAll(): Resolve[] {
+    const resolves = this.#resolves.filter((resolve) => resolve !== undefined);
+    this.#resolves = [];
+    this.#size = 0;
+    return resolves;
+  }
 }
 
 /**

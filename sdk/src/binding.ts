@@ -34,6 +34,8 @@ export interface Binding {
   append(packed: Uint8Array, count: number): Part[];
   /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
   onReplies(listener: (parts: Part[]) => void): void;
+  /** Sets who is told, once, that the core is gone, and with it whatever would have been answered; why. */
+  onEnded(listener: (why: string) => void): void;
   /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
   cancel(ticket: number): boolean;
   /** Forgets an object. */
@@ -98,6 +100,7 @@ export class Channel {
   constructor(binding: Binding) {
     this.#binding = binding;
     binding.onReplies((parts) => this.#receive(parts, 0));
+    binding.onEnded((why) => this.#end({ code: "outcome_unknown", message: why }));
   }
 
   /**
@@ -224,6 +227,20 @@ export class Channel {
       this.#settle(ticket, waiting);
       waiting.resolve(replyAt(parts, at + 1));
     }
+    this.#keepAlive();
+  }
+
+  /** Nobody knows what was done of that which is waited for. */
+  #end(failure: Failure): void {
+    const reply: Reply = { handle: undefined, json: undefined, bytes: undefined, failure: JSON.stringify(failure) };
+    for (const [ticket, waiting] of [...this.#waiting]) {
+      this.#settle(ticket, waiting);
+      waiting.resolve(reply);
+    }
+    for (const resolve of this.#appending.takeAll()) resolve(failed(failure));
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+    this.#executors.clear();
     this.#keepAlive();
   }
 

@@ -1,6 +1,6 @@
 import { invalid } from "./error.js";
 
-// What callers give is looked at before it is used, so that what is wrong with it is told by name.
+// Arguments are checked before they are used, so that errors name what is wrong.
 
 /** A value as messages show it: any value, also one that refuses to be text. @internal */
 export function shown(value: unknown): string {

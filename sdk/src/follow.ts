@@ -28,7 +28,7 @@ export function follow<T, Place = number>(
     let next = from;
     let isEnd = false;
     const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
-      // Asked for before reading, so that nothing that comes in between is slept through.
+      // Read before the page, so that a record that comes in between ends the wait at once.
       const seen = await store.value("lastPosition", undefined, undefined, { signal });
       const page = await read(next, signal);
       next = page.next;

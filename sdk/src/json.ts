@@ -1,5 +1,6 @@
 import { bytesGiven, listOf, shown } from "./checks.js";
 import { RunlogError, invalid, messageOf } from "./error.js";
+import { newUuid } from "./uuid.js";
 
 /**
  * JSON text that is kept byte for byte: white space, key order and the spelling of numbers included.
@@ -146,8 +147,8 @@ function textGiven({ text }: RawJson): string {
   return text;
 }
 
-/** Marks where raw JSON goes, in a way that nobody can guess. */
-const MARK = `runlog:${globalThis.crypto.randomUUID()}:`;
+/** Marks where raw JSON goes, in a way that nobody can guess. Made when it is needed: workerd has nothing random before a request. */
+let mark: string | undefined;
 
 /** The JSON of arguments, with every {@link RawJson} in them as it is. @internal */
 export function encodeArguments(args: object): string {
@@ -157,7 +158,8 @@ export function encodeArguments(args: object): string {
     if (!(own instanceof RawJson)) return value;
     raw ??= [];
     raw.push(textGiven(own));
-    return MARK + (raw.length - 1);
+    mark ??= `runlog:${newUuid()}:`;
+    return mark + (raw.length - 1);
   };
   let text: string | undefined;
   try {
@@ -170,7 +172,7 @@ export function encodeArguments(args: object): string {
   if (text === undefined) throw invalid(`an argument has no JSON form: it is ${shown(args)}`);
   if (raw === undefined) return text;
   const texts: string[] = raw;
-  return text.replaceAll(new RegExp(`"${MARK}(\\d+)"`, "g"), (_, index: string) => texts[Number(index)] ?? "null");
+  return text.replaceAll(new RegExp(`"${mark}(\\d+)"`, "g"), (_, index: string) => texts[Number(index)] ?? "null");
 }
 
 /**

@@ -38,6 +38,8 @@ function nodeBinding(): Binding {
     onReplies(to) {
       listener = to;
     },
+    // A fault in the addon is caught for each call.
+    onEnded() {},
     keepAlive(on) {
       if (on) timer.ref();
       else timer.unref();

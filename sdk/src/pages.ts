@@ -38,7 +38,7 @@ export class Pages<T> implements AsyncIterable<T> {
     const turn = async (before: Promise<unknown> | undefined): Promise<IteratorResult<T, void>> => {
       waiting += 1;
       try {
-        // Whoever asked before is told how that went.
+        // An error of the earlier call is reported to its own caller.
         if (before !== undefined) await before.catch(() => {});
         return await next();
       } finally {

@@ -183,7 +183,7 @@ export class Space {
 
   /** @internal */
   constructor(handle: Handle<never>) {
-    // Whatever has a space has the calls of one too.
+    // Every object with a space also answers the calls of `SpaceCalls`.
     this.#handle = handle as unknown as Handle<SpaceCalls>;
   }
 

@@ -66,7 +66,7 @@ export class Store implements AsyncDisposable {
   readonly #owns: boolean;
   /** Lets go of the place that it was opened in. */
   readonly #onClosed: () => void;
-  /** Those that somebody still holds, and some that nobody does any more. */
+  /** Orchestrators of this store; some may be collected already. */
   #orchestrators: WeakRef<Orchestrator>[] = [];
   #orchestratorsMax = 64;
 

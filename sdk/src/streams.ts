@@ -23,7 +23,7 @@ export interface AppendRecordsOptions {
   durability?: Durability | undefined;
 }
 
-/** One step of a batch that is done as a whole or not at all. */
+/** One operation of an atomic batch. */
 export type StreamOperation =
   | AppendOperation
   | TruncateOperation
@@ -36,7 +36,7 @@ export type StreamOperation =
 export interface Committed {
   /** The position of the batch's last record. */
   lastPosition: number;
-  /** One for each step, in order: where it is, and the stream's last sequence after it. */
+  /** One for each operation, in order: where it is, and the stream's last sequence after it. */
   operations: CommittedOperation[];
   /** Whether an earlier batch had the same key, so that nothing was written now. */
   repeated: boolean;
@@ -159,9 +159,9 @@ export interface RedactOperation {
   reason: string;
 }
 
-/** What one step of a batch became. */
+/** The result of one operation of a batch. */
 export interface CommittedOperation {
-  /** The position of the step's last record. */
+  /** The position of the operation's last record. */
   position: number;
   /** The stream's last sequence after it; 0 for a redaction. */
   lastSequence: number;
@@ -219,7 +219,7 @@ export class Streams {
       const appended = this.#handle.appendRecord(stream, head, oneRecord(records as NewRecord));
       if (appended !== undefined) return appended;
     }
-    // Away while it is in use: what is appended may be code that appends.
+    // Taken while it is in use: reading a record may run caller's code, which may append.
     const scratch = this.#scratch?.clear() ?? new RecordBatch();
     this.#scratch = undefined;
     const appending = this.#handle.append(filled(scratch, records).packed(stream, head));
@@ -228,7 +228,7 @@ export class Streams {
   }
 
   /**
-   * Does several steps, over any streams, as one atomic batch.
+   * Does several operations, over any streams, as one atomic batch.
    *
    * @throws {@link RunlogError} as {@link append}; `not_found`, `already_exists` where a stream isn't as a step needs it.
    */

@@ -55,6 +55,12 @@ impl Budget {
             .is_some_and(|torture| self.since.elapsed() < torture)
     }
 
+    /// Whether the time of a torture is over, for a sweep that would go on for hours; never in the test command, where a sweep
+    /// is whole.
+    pub fn is_used_up(&self) -> bool {
+        self.torture.is_some() && !self.goes_on()
+    }
+
     /// Adds to a figure.
     pub fn add(&self, figure: &str, count: u64) {
         *self

@@ -27,16 +27,6 @@ const AFTER_HELP_STEPS: &str = "\
 With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
 /// The names of a step's type, and of its status.
-const TYPES: [&str; 6] = [
-    "input",
-    "hook_create",
-    "llm",
-    "tool",
-    "hook_next",
-    "delegate",
-];
-const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
-
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -87,10 +77,10 @@ pub(crate) struct StepsArgs {
     #[arg(long, value_name = "ID")]
     stack: Option<String>,
     /// Only steps of this type
-    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, 6>(TYPES))]
+    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, _>(StepType::ALL.map(StepType::name)))]
     step_type: Option<StepType>,
     /// Only steps of this status
-    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, 5>(STATUSES))]
+    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, _>(StepStatus::ALL.map(StepStatus::name)))]
     status: Option<StepStatus>,
     #[command(flatten)]
     page: Page,

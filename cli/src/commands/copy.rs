@@ -10,9 +10,9 @@ use crate::{
     read, store, text,
 };
 
-/// Of so many of the newest sessions it is looked at whether they are the same copy.
+/// How many of the newest sessions are compared with the copy.
 const LOOKED_AT: usize = 100;
-/// The most of them that are told.
+/// The most equal copies that are listed.
 const SAME_SHOWN: usize = 3;
 
 const AFTER_HELP: &str = "\

@@ -12,6 +12,7 @@ use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
     mcp::{AgentsFile, CommandAgent, Lines, Server},
+    signals::signalled,
     store,
 };
 
@@ -61,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
     let served = tokio.block_on(serve(global, args));
-    // A read of standard input that nobody waits for would be waited for.
+    // Otherwise dropping the runtime would wait for a pending read of standard input.
     tokio.shutdown_background();
     served
 }
@@ -105,36 +106,6 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     server.close().await?;
     store.close()?;
     exit
-}
-
-/// Is ready when the process is asked to end. From then on a signal doesn't end it by itself.
-async fn signalled() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-        ];
-        let mut signals: Vec<_> = kinds
-            .into_iter()
-            .filter_map(|kind| signal(kind).ok())
-            .collect();
-        std::future::poll_fn(|context| {
-            let is_ready = signals
-                .iter_mut()
-                .any(|signal| signal.poll_recv(context).is_ready());
-            if is_ready {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        })
-        .await;
-    }
-    #[cfg(not(unix))]
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Talks with the client until it has nothing more to say.

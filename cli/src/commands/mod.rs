@@ -19,6 +19,7 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod salvage;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stat;
 pub(crate) mod tail;

@@ -133,7 +133,7 @@ pub(crate) fn known<T: IntoReply, E: Into<Failure>>(value: std::result::Result<T
     Answer::known(value.map_err(Into::into).and_then(T::into_reply)).into()
 }
 
-/// What waits, but not for a write.
+/// The answer of a future that is no write.
 pub(crate) fn wait<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     future: impl Future<Output = std::result::Result<T, E>> + 'static,
 ) -> Told<T> {

@@ -17,9 +17,9 @@ use crate::{
     watched::UnderWay,
 };
 
-/// The handle of what is there from the beginning: opening stores, and what needs none.
+/// The handle of the root object: opening stores, and calls that need no store.
 const ROOT: u32 = 0;
-/// The ticket of what is told or asked without being an answer to one call.
+/// The ticket of messages that aren't the answer to one call.
 const ASKED: u64 = 0;
 
 /// The objects and the calls of one JavaScript thread.

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
     host: Host,
-    /// Not here while its exit is written, or once that was.
+    /// `None` while its exit is being written, and afterwards.
     request: RefCell<Option<RequestBuffer>>,
 }
 

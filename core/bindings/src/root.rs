@@ -116,7 +116,7 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
         if mode == Mode::Write {
             shared.store.recover_runs().await?;
         }
-        // What there is is read now, so that no call has to.
+        // Reads the catalog now, so that no later call has to.
         shared
             .store
             .list_sessions(&ListSessions {

@@ -96,7 +96,7 @@ fn pack_tool_calls(page: Page<ToolCall>) -> Result<Packed<Page<ToolCallHead>>> {
     contents.packed(&heads)
 }
 
-/// A page of what may be one thing.
+/// A page with the item, or an empty one.
 fn one<T>(found: Option<T>) -> Page<T> {
     Page::only(found.into_iter().collect())
 }

@@ -19,7 +19,7 @@ use crate::{
 
 /// The payload that one page holds beyond its first record: 1 MiB.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// How often a waiting thread looks up whether it still should wait.
+/// How often a waiting thread checks whether it should still wait.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// How long a thread follows another process's writer for one poll.
 #[cfg(not(target_family = "wasm"))]
@@ -145,7 +145,7 @@ impl Embedded {
     fn block_past(&self, seen: Position) -> Result<Position> {
         let mut subscription = self.engine.subscribe(seen.next());
         loop {
-            // Told here, and not by the position alone: that the store was closed meanwhile.
+            // This also reports that the store was closed meanwhile, which the position alone doesn't.
             if subscription.next_timeout(WAIT_SLICE)?.is_some() {
                 return self.engine.last_position();
             }

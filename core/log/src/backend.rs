@@ -32,13 +32,16 @@ pub struct Page<Place> {
 pub enum Wait {
     /// In the calling thread, at the first poll: no hand-over to another thread. For waiting callers.
     Block,
-    /// By giving way until woken: no executor's thread is held while a flush is under way. For awaiting callers.
+    /// By returning `Pending` until woken: no executor thread is blocked during a flush. For awaiting callers.
     Await,
 }
 
 /// Where the log is kept: the embedded engine, memory, or a server.
+///
+/// One process writes at a time, and whoever opens a backend to write is that process until it closes: claims on runs, the
+/// order of a recorder's writes, and which runs a crash has left are kept in the memory of the crates above.
 pub trait Backend: Send + Sync + 'static {
-    /// Does a batch whole or not at all; ready once it is as durable as was asked.
+    /// Commits a batch atomically; ready once it is as durable as was asked.
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended>;
 
     /// Reads one page of a stream: at most `options.limit` records, and no more than about 1 MiB of payload
@@ -58,7 +61,7 @@ pub trait Backend: Send + Sync + 'static {
         at_or_before: Sequence,
     ) -> BackendFuture<'_, Option<Snapshot>>;
 
-    /// How many records are redacted so far: whoever keeps what was read drops it when this has grown.
+    /// How many records are redacted so far: a cache of records must be dropped when this has grown.
     fn redactions(&self) -> u64;
 
     /// Ready with the last durable position if that is past `seen`; else the task is woken when it may be. Never blocks.

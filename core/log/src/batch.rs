@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What the writer believes of a stream; a mismatch is [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
+/// What the writer expects of a stream; a mismatch is [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Expected {
     /// Nothing: append to what is there, make the stream if it isn't.
@@ -76,7 +76,7 @@ impl<'a> NewRecord<'a> {
     }
 }
 
-/// One step of a [`Batch`].
+/// One operation of a [`Batch`].
 #[derive(Clone, Debug)]
 pub enum Op<'a> {
     /// Appends records to a stream, which is made if it doesn't exist.
@@ -132,7 +132,7 @@ pub enum Op<'a> {
     Redact {
         /// The record.
         position: Position,
-        /// Why, for those who meet the gap; at most [`META_BYTES_MAX`](crate::limits::META_BYTES_MAX).
+        /// The reason, for readers that find the record empty; at most [`META_BYTES_MAX`](crate::limits::META_BYTES_MAX).
         reason: &'a str,
     },
 }
@@ -152,7 +152,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// How many milliseconds a batch of this durability may stay only written, 1 at least; `None` where nothing is promised of
+    /// How many milliseconds a batch of this durability may stay unflushed, 1 at least; `None` where no time is promised for
     /// it.
     pub const fn interval_ms(self) -> Option<u32> {
         match self {
@@ -163,10 +163,10 @@ impl Durability {
     }
 }
 
-/// Steps that happen together: all of them, or none.
+/// Operations that are committed atomically: all of them, or none.
 #[derive(Clone, Debug, Default)]
 pub struct Batch<'a> {
-    /// The steps, done in this order.
+    /// The operations, applied in this order.
     pub ops: Vec<Op<'a>>,
     /// An idempotency key of 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes. A batch with the key
     /// of an earlier one in the same stream (that of its first [`Op::Append`]) is not done again: it
@@ -184,7 +184,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch of these steps, with the store's durability and no key.
+    /// A batch of these operations, with the store's durability and no key.
     pub fn new(ops: Vec<Op<'a>>) -> Self {
         Self {
             ops,
@@ -208,22 +208,22 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What one [`Op`] became.
+/// The result of one [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpResult {
     /// The position of its first data record, or of the record that says what was done.
     pub position: Position,
-    /// The stream's last sequence after the step (the child's for a fork; for a snapshot the sequence that it was
+    /// The stream's last sequence after the op (the child's for a fork; for a snapshot the sequence that it was
     /// saved at; 0 for a redaction or a deletion).
     pub last_sequence: Sequence,
 }
 
-/// What a [`Batch`] became.
+/// The result of a [`Batch`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Appended {
     /// The position of the batch's last record: durable up to here, as far as the durability goes.
     pub last_position: Position,
-    /// One for each step, in order.
+    /// One for each operation, in order.
     pub ops: Vec<OpResult>,
     /// Whether an earlier batch had the same key, so that nothing was written now.
     pub repeated: bool,

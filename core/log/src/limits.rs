@@ -16,6 +16,8 @@ pub const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
 pub const ORDINAL_MAX: u32 = u32::MAX - 1;
 /// The most streams of one store: 2³² − 2.
 pub const STREAMS_MAX: u32 = u32::MAX - 1;
+/// The highest position of a record: 2⁵³ − 1, which is the largest whole number that JavaScript counts to without a gap.
+pub const POSITION_MAX: u64 = (1 << 53) - 1;
 /// The latest time of a record: 2⁶³ ms after 1970-01-01 UTC, less 1. Times are sums of two fields, which then can't
 /// overflow.
 pub const TIME_MS_MAX: u64 = (1 << 63) - 1;

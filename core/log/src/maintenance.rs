@@ -31,7 +31,7 @@ pub trait Maintenance: Send + Sync {
         unsupported("streams")
     }
 
-    /// Puts a batch in line and returns at once, so that many gather for one flush. The future is ready once the batch is as
+    /// Queues a batch and returns at once, so that many share one flush. The future is ready once the batch is as
     /// durable as was asked; dropping it changes nothing, the batch is written all the same.
     ///
     /// # Errors

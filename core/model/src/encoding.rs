@@ -37,7 +37,7 @@ impl EncodedEvent {
     }
 }
 
-/// What the types of events differ in.
+/// What each event type defines.
 pub(crate) trait Event: Sized {
     /// What an event of the type is called in messages, with its article.
     const NAME: &'static str;
@@ -46,7 +46,7 @@ pub(crate) trait Event: Sized {
     /// The most bytes of JSON.
     const BYTES_MAX: usize = usize::MAX;
 
-    /// Refuses what isn't to be written.
+    /// Checks the event before it is written.
     fn check(&self) -> Result<()> {
         Ok(())
     }

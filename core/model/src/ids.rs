@@ -18,6 +18,7 @@ macro_rules! id {
         #[doc = $doc]
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(feature = "schema", schemars(extend("format" = "uuid")))]
         #[serde(transparent)]
         pub struct $name(#[cfg_attr(feature = "schema", schemars(with = "String"))] pub Uuid);
 

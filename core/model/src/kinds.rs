@@ -81,7 +81,7 @@ kinds! {
     STEP_SAVED = 67,
     /// A step was changed.
     STEP_UPDATED = 68,
-    /// What comes before is another chat's.
+    /// The chat is a copy: the events before this one are the original's.
     CHAT_COPIED = 69,
 
     // 80 to 95: chats, in the catalog of sessions.

@@ -32,41 +32,64 @@ export function fileError(name: "NotFoundError" | "NoModificationAllowedError" |
   return new DOMException(message, name);
 }
 
-/** So much of a file is read at once, and kept. */
-const BLOCK_BYTES = 64 << 10;
-/** Where reading goes on from the block before, so many blocks are read at once: each reading is a way to another process. */
-const BLOCKS_AHEAD = 16;
+/** How much was read of the files of a store that is only read. */
+export interface ReadFigures {
+  /** How many times the files were asked for bytes. Of a store that was opened from an address these are its requests. */
+  reads: number;
+  /** How many bytes that gave. */
+  bytesRead: number;
+  /** How many bytes the files have together. */
+  bytesTotal: number;
+}
+
+/** A file that can be read without waiting. @internal */
+export interface Source {
+  readonly name: string;
+  readonly size: number;
+  /** The bytes from `start` to `end`, which isn't beyond its end. */
+  read(start: number, end: number): Uint8Array;
+  /** Bytes that were read already, from its beginning, and which `read` gives again only once. */
+  readonly start?: Uint8Array | undefined;
+}
+
+/** So much is read at least, and kept. */
+const BLOCK_BYTES = 16 << 10;
 /** So many of these are kept: 8 MiB. */
-const BLOCKS_MAX = 128;
+const BLOCKS_MAX = 512;
+/** So many are read at once of a file that is read in order. */
+const AHEAD_MAX = 64;
 
 /**
- * Files that are only read, as a user picks or drops them. They are read in blocks when they are asked for: opening a
- * store reads what it needs of them and no more. In a worker only: nowhere else can a file be read without waiting.
+ * Files that are only read, in blocks, when they are asked for: opening a store reads what it needs of them and no more. What
+ * is read in order is read further ahead each time, so that a whole file doesn't take a read for each block.
  *
  * @internal
  */
-export class PickedFiles implements Files {
+export class ReadOnlyFiles implements Files {
   readonly name: string;
-  readonly #files: { name: string; blob: Blob }[];
+  readonly #sources: Source[];
   /** By file and block; those used last are at the end. */
-  readonly #blocks = new Map<string, Uint8Array>();
-  #reader: FileReaderSync | undefined;
-  /** The block that was asked for last, by file. */
-  readonly #last = new Map<number, number>();
-  /** How many bytes were read of the files. */
-  bytesRead = 0;
+  readonly #blocks = new Map<number, Uint8Array>();
+  /** Where the last read of each file ended, and how many blocks it had. */
+  readonly #last: { end: number; blocks: number }[];
+  readonly figures: ReadFigures;
 
-  constructor(name: string, files: ReadonlyMap<string, Blob>) {
+  constructor(name: string, sources: Source[], figures: { reads: number; bytesRead: number } = { reads: 0, bytesRead: 0 }) {
     this.name = name;
-    this.#files = Array.from(files, ([name, blob]) => ({ name, blob }));
+    this.#sources = sources;
+    this.#last = sources.map(() => ({ end: 0, blocks: 0 }));
+    this.figures = { ...figures, bytesTotal: sources.reduce((sum, source) => sum + source.size, 0) };
+    sources.forEach(({ start }, file) => {
+      if (start !== undefined) this.#keep(file, 0, start);
+    });
   }
 
   list(): string[] {
-    return this.#files.map((file) => file.name);
+    return this.#sources.map((source) => source.name);
   }
 
   open(name: string, write: boolean): number {
-    const file = this.#files.findIndex((file) => file.name === name);
+    const file = this.#sources.findIndex((source) => source.name === name);
     if (file < 0) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
     return write ? this.#refuse() : file;
   }
@@ -76,7 +99,7 @@ export class PickedFiles implements Files {
     for (let at = offset; at < end; ) {
       const block = Math.floor(at / BLOCK_BYTES);
       const from = at - block * BLOCK_BYTES;
-      const piece = this.#block(file, block).subarray(from, from + end - at);
+      const piece = this.#block(file, block, Math.ceil(end / BLOCK_BYTES)).subarray(from, from + end - at);
       if (piece.length === 0) return at - offset;
       bytes.set(piece, at - offset);
       at += piece.length;
@@ -85,7 +108,7 @@ export class PickedFiles implements Files {
   }
 
   size(file: number): number {
-    return this.#blob(file).size;
+    return this.#source(file).size;
   }
 
   close(): void {}
@@ -119,37 +142,55 @@ export class PickedFiles implements Files {
     throw fileError("NoModificationAllowedError", `the files of ${this.name} can only be read`);
   }
 
-  #blob(file: number): Blob {
-    const found = this.#files[file];
+  #source(file: number): Source {
+    const found = this.#sources[file];
     if (found === undefined) throw fileError("NotFoundError", `no file ${file} is open`);
-    return found.blob;
+    return found;
   }
 
-  #block(file: number, block: number): Uint8Array {
-    const key = `${file}:${block}`;
-    let bytes = this.#blocks.get(key);
-    if (bytes === undefined) {
-      this.#reader ??= new FileReaderSync();
-      const start = block * BLOCK_BYTES;
-      const many = this.#last.get(file) === block - 1 ? BLOCKS_AHEAD : 1;
-      const read = new Uint8Array(this.#reader.readAsArrayBuffer(this.#blob(file).slice(start, start + many * BLOCK_BYTES)));
-      this.bytesRead += read.length;
-      for (let at = many - 1; at > 0; at--) {
-        const ahead = read.subarray(at * BLOCK_BYTES, (at + 1) * BLOCK_BYTES);
-        if (ahead.length > 0) this.#keep(`${file}:${block + at}`, ahead);
-      }
-      bytes = read.subarray(0, BLOCK_BYTES);
+  /** A block; where it has to be read, those up to `endBlock` that aren't kept are read with it. */
+  #block(file: number, block: number, endBlock: number): Uint8Array {
+    const key = this.#key(file, block);
+    const kept = this.#blocks.get(key);
+    if (kept !== undefined) {
+      this.#blocks.delete(key);
+      this.#blocks.set(key, kept);
+      return kept;
     }
-    this.#last.set(file, block);
-    this.#keep(key, bytes);
+    this.#fetch(file, block, endBlock);
+    const bytes = this.#blocks.get(key);
+    if (bytes === undefined) throw new Error("a block that was read is kept");
     return bytes;
   }
 
-  /** Keeps a block as the one that was used last. */
-  #keep(key: string, bytes: Uint8Array): void {
-    this.#blocks.delete(key);
+  #fetch(file: number, block: number, endBlock: number): void {
+    const source = this.#source(file);
+    const last = this.#last[file] as { end: number; blocks: number };
+    // One that goes on where the last one ended is likely to be followed by another.
+    const ahead = last.end === block && last.blocks > 0 ? last.blocks * 2 : 1;
+    const wanted = Math.min(Math.max(endBlock - block, ahead), AHEAD_MAX, Math.ceil(source.size / BLOCK_BYTES) - block);
+    let blocks = 1;
+    while (blocks < wanted && !this.#blocks.has(this.#key(file, block + blocks))) blocks += 1;
+    const start = block * BLOCK_BYTES;
+    const bytes = source.read(start, Math.min(start + blocks * BLOCK_BYTES, source.size));
+    this.figures.reads += 1;
+    this.figures.bytesRead += bytes.length;
+    this.#last[file] = { end: block + blocks, blocks };
+    // The first is the one that is needed: it is kept last, so that none of the others drops it.
+    for (let at = blocks - 1; at >= 0; at -= 1) {
+      const from = at * BLOCK_BYTES;
+      this.#keep(file, block + at, bytes.subarray(from, from + BLOCK_BYTES));
+    }
+  }
+
+  #keep(file: number, block: number, bytes: Uint8Array): void {
     const oldest = this.#blocks.keys().next();
     if (this.#blocks.size >= BLOCKS_MAX && oldest.done === false) this.#blocks.delete(oldest.value);
-    this.#blocks.set(key, bytes);
+    this.#blocks.set(this.#key(file, block), bytes);
+  }
+
+  /** A number of its own for each block of each file: there are fewer blocks in a file than 2³². */
+  #key(file: number, block: number): number {
+    return file * 2 ** 32 + block;
   }
 }

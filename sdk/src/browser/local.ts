@@ -1,8 +1,10 @@
 import type { Binding, Part } from "../binding.js";
 import { RunlogError } from "../error.js";
 import * as glue from "../wasm/runlog_wasm.js";
-import { type Files, PickedFiles } from "./files.js";
+import { type Files, type ReadFigures, ReadOnlyFiles } from "./files.js";
 import { OpfsFiles } from "./opfs.js";
+import { pickedFiles } from "./picked.js";
+import { remoteFiles } from "./remote-files.js";
 
 /** What the module is made from: its address, its bytes, or the compiled module. */
 export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Module;
@@ -10,7 +12,8 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
 /** A folder to open a store in. @internal */
 export type Mount =
   | { kind: "opfs"; name: string; create: boolean; isWriter: boolean; lockTimeoutMs: number }
-  | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> };
+  | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> }
+  | { kind: "served"; url: string; names: readonly string[] | undefined };
 
 /** How long the thread is kept from its other events at most. */
 const TURN_MS = 4;
@@ -27,26 +30,42 @@ export function load(source?: WasmSource): Promise<void> {
   return loading;
 }
 
-async function instantiate(source: WasmSource = new URL("../wasm/runlog_wasm_bg.wasm", import.meta.url)): Promise<void> {
+async function instantiate(source: WasmSource | undefined): Promise<void> {
+  if (source === undefined) throw new Error("nothing says where it is; give it to init() as `wasm`");
   await glue.default({ module_or_path: source });
 }
 
+/** The folders that are only read, by their paths. */
+const readOnly = new Map<string, ReadOnlyFiles>();
+
 /** Makes a folder reachable for the core, under the path that this gives. @internal */
 export async function mountHere(mount: Mount): Promise<string> {
-  return glue.mount(await filesOf(mount));
+  const files = await filesOf(mount);
+  const path = guarded(() => glue.mount(files));
+  if (files instanceof ReadOnlyFiles) readOnly.set(path, files);
+  return path;
 }
 
-/** Lets go of a folder in which no store could be opened. @internal */
+/** Lets go of a folder, in which no store could be opened or whose store is closed. @internal */
 export function unmountHere(path: string): void {
-  glue.unmount(path);
+  readOnly.delete(path);
+  if (ended === undefined) glue.unmount(path);
+}
+
+/** How much was read of a folder that is only read, so far. @internal */
+export function figuresHere(path: string): ReadFigures | undefined {
+  return readOnly.get(path)?.figures;
 }
 
 function filesOf(mount: Mount): Files | Promise<Files> {
-  if (mount.kind === "opfs") return OpfsFiles.open(mount);
-  if (typeof FileReaderSync === "undefined") {
-    throw new RunlogError("invalid_input", "files can only be read in a worker; leave out `worker: false`");
+  switch (mount.kind) {
+    case "opfs":
+      return OpfsFiles.open(mount);
+    case "picked":
+      return pickedFiles(mount.name, mount.files);
+    case "served":
+      return remoteFiles(mount);
   }
-  return new PickedFiles(mount.name, mount.files);
 }
 
 /** The way to the core in this thread. Load it first. @internal */
@@ -55,40 +74,73 @@ export function localBinding(): Binding {
   let isScheduled = false;
   const poll = () => {
     isScheduled = false;
-    listener(guarded(() => glue.poll()));
+    let parts: Part[];
+    try {
+      parts = guarded(() => glue.poll());
+    } catch {
+      // Who listens to its end is told.
+      return;
+    }
+    listener(parts);
   };
   // Microtasks are soonest, but one after the other they let nothing else of the thread have its turn.
-  const turns = new MessageChannel();
   let turnedAt = 0;
-  turns.port1.onmessage = () => {
+  const turn = () => {
     turnedAt = performance.now();
     poll();
   };
+  const nextTurn = turns(turn);
   // It is called in the middle of a call.
   glue.start(() => {
     if (isScheduled) return;
     isScheduled = true;
     if (performance.now() - turnedAt < TURN_MS) queueMicrotask(poll);
-    else turns.port2.postMessage(undefined);
+    else nextTurn();
   });
   return {
     call: (handle, method, args, data) => guarded(() => glue.call(handle, method, args, data)),
     append: (packed) => guarded(() => glue.append(packed)),
-    cancel: (ticket) => glue.cancel(ticket),
-    release: (handle) => glue.release(handle),
-    isBusy: () => glue.isBusy(),
+    cancel: (ticket) => ended === undefined && glue.cancel(ticket),
+    release: (handle) => {
+      if (ended === undefined) guarded(() => glue.release(handle));
+    },
+    isBusy: () => ended === undefined && glue.isBusy(),
     onReplies: (to) => void (listener = to),
+    onEnded: (to) => void (endListener = to),
     keepAlive: () => {},
   };
 }
 
-/** A fault ends the instance, and all that it can say is `unreachable`; what it said before is left for us. */
+/** What has `work` done in the next turn of the event loop. Timers would wait longer. */
+function turns(work: () => void): () => void {
+  // In workerd a channel belongs to the request that it was made in.
+  if (typeof Worker === "undefined") return () => void setTimeout(work, 0);
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = work;
+  return () => port2.postMessage(undefined);
+}
+
+/** Why the module can't be used any more. */
+let ended: string | undefined;
+let endListener: (why: string) => void = () => {};
+
+/**
+ * Calls the module. A fault in it ends it: nothing is unwound, so that whatever it had in hand stays in its hand, and all that
+ * the error says is `unreachable`; what was said before is left for us.
+ */
 function guarded<T>(work: () => T): T {
+  if (ended !== undefined) throw new Error(ended);
   try {
     return work();
-  } catch (error) {
-    const { __runlogPanic: message } = globalThis as { __runlogPanic?: string };
-    if (message === undefined) throw error;
-    throw new Error(message, { cause: error });
+  } catch (cause) {
+    const { __runlogPanic: panic } = globalThis as { __runlogPanic?: string };
+    // What else it throws, it throws on purpose.
+    const isFault = cause instanceof WebAssembly.RuntimeError || cause instanceof RangeError || panic !== undefined;
+    if (!isFault) throw cause;
+    ended = `Runlog's module has ended, from a fault or because the memory ran out (${panic ?? String(cause)}); what was acknowledged is kept where it was written: open the store again`;
+    const why = ended;
+    // Not in the middle of the call that failed, which has an answer of its own.
+    queueMicrotask(() => endListener(why));
+    throw new Error(why, { cause });
   }
 }

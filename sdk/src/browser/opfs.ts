@@ -1,4 +1,5 @@
 import { RunlogError } from "../error.js";
+import { crc32 } from "./crc32.js";
 import { type Files, fileError } from "./files.js";
 
 /**
@@ -373,6 +374,9 @@ function headIn(head: Uint8Array): Head {
   return { name, generation, slot: newest === 0 ? 1 : 0 };
 }
 
+/** @internal */
+export const NO_FILE_SYSTEM = "this page has no file system of the browser's (it needs https or localhost); openInMemory() works without, and so does open() with `fallback: \"memory\"`";
+
 /** Where the stores of this origin are. */
 const ROOT = "runlog";
 
@@ -380,7 +384,7 @@ const ROOT = "runlog";
 async function folderOf(name: string, create: boolean): Promise<FileSystemDirectoryHandle> {
   const storage = navigator.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
-    throw new RunlogError("io", "this page has no file system of the browser's (it needs https or localhost, and no private window); openInMemory() works without");
+    throw new RunlogError("io", NO_FILE_SYSTEM);
   }
   const root = await storage.getDirectory();
   return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
@@ -488,18 +492,5 @@ function errorOfOpening(error: unknown, name: string): Error {
   const { name: kind, message } = error as DOMException;
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
   if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
-  return new RunlogError("io", `the browser's file system: ${message}`, { cause: error });
-}
-
-let table: Uint32Array | undefined;
-
-function crc32(bytes: Uint8Array): number {
-  table ??= Uint32Array.from({ length: 256 }, (_, byte) => {
-    let crc = byte;
-    for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? 0xed_b8_83_20 ^ (crc >>> 1) : crc >>> 1;
-    return crc;
-  });
-  let crc = 0xff_ff_ff_ff;
-  for (const byte of bytes) crc = (table[(crc ^ byte) & 0xff] as number) ^ (crc >>> 8);
-  return (crc ^ 0xff_ff_ff_ff) >>> 0;
+  return new RunlogError("io", kind === "SecurityError" ? NO_FILE_SYSTEM : `the browser's file system: ${message}`, { cause: error });
 }

@@ -1,9 +1,9 @@
 import type { Binding, Part } from "../binding.js";
-import { load, localBinding, mountHere, unmountHere } from "./local.js";
-import { type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
+import { type WasmSource, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
-/** Does for a page, in its worker, what it asks for. @internal */
-export function serve(scope: { postMessage(message: unknown, transfer: Transferable[]): void; addEventListener(type: "message", listener: (event: MessageEvent) => void): void }): void {
+/** Does for a page, in its worker, what it asks for; `wasm` is the module, where the page doesn't give one. @internal */
+export function serve(wasm: WasmSource | undefined, scope: { postMessage(message: unknown, transfer: Transferable[]): void; addEventListener(type: "message", listener: (event: MessageEvent) => void): void }): void {
   let binding: Binding | undefined;
   /** The page's ticket, by the core's. */
   const tickets = new Map<number, number>();
@@ -30,10 +30,11 @@ export function serve(scope: { postMessage(message: unknown, transfer: Transfera
   const handle = (message: ToWorker) => {
     switch (message.type) {
       case "init":
-        load(message.wasm).then(
+        load(message.wasm ?? wasm).then(
           () => {
             binding = localBinding();
             binding.onReplies(onReplies);
+            binding.onEnded((message) => send({ type: "failed", failure: { code: "internal", message } }));
             send({ type: "ready" });
           },
           (error: unknown) => send({ type: "failed", failure: failureOf(error) }),
@@ -77,11 +78,11 @@ export function serve(scope: { postMessage(message: unknown, transfer: Transfera
       case "unmount":
         unmountHere(message.path);
         break;
-      case "mount": {
+      case "ask": {
         const { id } = message;
-        mountHere(message.mount).then(
-          (path) => send({ type: "mounted", id, path }),
-          (error: unknown) => send({ type: "mounted", id, failure: failureOf(error) }),
+        answerOf(message.ask).then(
+          (answer) => send({ type: "answer", id, answer }),
+          (error: unknown) => send({ type: "answer", id, failure: failureOf(error) }),
         );
         break;
       }
@@ -90,4 +91,8 @@ export function serve(scope: { postMessage(message: unknown, transfer: Transfera
   scope.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<ToWorker>> | null>) => {
     if (data?.runlog !== undefined) handle(data.runlog);
   });
+}
+
+async function answerOf(ask: Ask): Promise<Extract<FromWorker, { type: "answer" }>["answer"]> {
+  return ask.ask === "mount" ? mountHere(ask.mount) : figuresHere(ask.path);
 }

@@ -1,41 +1,44 @@
 import type { Binding, Part } from "../binding.js";
-import { RunlogError, errorOf } from "../error.js";
+import { type Failure, RunlogError, errorOf } from "../error.js";
+import type { ReadFigures } from "./files.js";
 import type { Mount, WasmSource } from "./local.js";
-import type { Envelope, FromWorker, ToWorker } from "./messages.js";
+import type { Ask, Envelope, FromWorker, ToWorker } from "./messages.js";
 
 /** The core in a worker of this page. @internal */
 export interface Remote {
   binding: Binding;
   mount(mount: Mount): Promise<string>;
   unmount(path: string): void;
+  figures(path: string): Promise<ReadFigures | undefined>;
 }
 
 /**
- * Starts the worker that does the work, so that the page stays responsive, and waits until it is ready.
+ * Starts the worker that does the work, so that the page stays responsive, and waits until it is ready. `onEnded` is called
+ * once when it can't be used any more.
  *
  * @internal
  */
-export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined): Promise<Remote> {
+export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined, onEnded: () => void): Promise<Remote> {
   let listener: (parts: Part[]) => void = () => {};
-  /** What to answer when the worker fails. */
-  const calls = new Set<number>();
-  const mounts = new Map<number, (done: Extract<FromWorker, { type: "mounted" }>) => void>();
+  let endListener: (why: string) => void = () => {};
+  const asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();
   let lastTicket = 0;
   let lastAppend = 0;
-  let failure: string | undefined;
+  let failure: Failure | undefined;
 
   const send = (message: ToWorker, transfer: Transferable[] = []) => {
-    if (failure !== undefined) throw new Error(failure);
+    if (failure !== undefined) throw new Error(failure.message);
     worker.postMessage({ runlog: message } satisfies Envelope<ToWorker>, transfer);
   };
-  /** The worker is gone, and what was asked of it: nobody knows what of that was done. */
-  const fail = (why: string) => {
+  /** The worker is gone, and what was asked of it: nobody knows what of that was done. With it go its locks and open files. */
+  const fail = (why: Failure) => {
+    if (failure !== undefined) return;
     failure = why;
-    const message = JSON.stringify({ code: "internal", message: why });
-    const parts = [...calls].flatMap((ticket) => [ticket, 0, undefined, message, undefined]);
-    calls.clear();
-    listener(parts);
-    for (const [id, done] of mounts) done({ type: "mounted", id, failure: { code: "internal", message: why } });
+    worker.terminate();
+    onEnded();
+    endListener(why.message);
+    for (const [id, done] of asked) done({ type: "answer", id, failure: why });
+    asked.clear();
   };
   const ready = new Promise<void>((resolve, reject) => {
     const receive = (message: FromWorker) => {
@@ -45,15 +48,14 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined):
           break;
         case "failed":
           reject(errorOf(message.failure));
-          fail(message.failure.message);
+          fail(message.failure);
           break;
         case "replies":
-          for (let at = 0; at < message.parts.length; at += 5) calls.delete(message.parts[at] as number);
           listener(message.parts);
           break;
-        case "mounted":
-          mounts.get(message.id)?.(message);
-          mounts.delete(message.id);
+        case "answer":
+          asked.get(message.id)?.(message);
+          asked.delete(message.id);
           break;
       }
     };
@@ -64,18 +66,25 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined):
       event.preventDefault();
       const why = `Runlog's worker failed: ${event.message === "" ? "its script could not be loaded" : event.message}`;
       reject(new RunlogError("internal", why));
-      fail(why);
+      fail({ code: "internal", message: why });
     });
   });
   send({ type: "init", wasm });
   await ready;
 
+  const ask = (what: Ask) => {
+    lastTicket += 1;
+    const id = lastTicket;
+    return new Promise((resolve, reject) => {
+      asked.set(id, ({ answer, failure }) => (failure === undefined ? resolve(answer) : reject(errorOf(failure))));
+      send({ type: "ask", id, ask: what });
+    });
+  };
   return {
     binding: {
       call(handle, method, args, data) {
         lastTicket += 1;
         send({ type: "call", ticket: lastTicket, handle, method, args, data });
-        calls.add(lastTicket);
         return lastTicket;
       },
       append(packed, count) {
@@ -87,8 +96,8 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined):
         return [first];
       },
       cancel(ticket) {
-        send({ type: "cancel", ticket });
-        return calls.delete(ticket);
+        if (failure === undefined) send({ type: "cancel", ticket });
+        return true;
       },
       release(handle) {
         // With the worker everything is let go.
@@ -96,19 +105,13 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined):
       },
       isBusy: () => false,
       onReplies: (to) => void (listener = to),
+      onEnded: (to) => void (endListener = to),
       keepAlive: () => {},
     },
-    unmount: (path) => send({ type: "unmount", path }),
-    mount(mount) {
-      lastTicket += 1;
-      const id = lastTicket;
-      return new Promise((resolve, reject) => {
-        mounts.set(id, ({ path, failure }) => {
-          if (path !== undefined) resolve(path);
-          else reject(errorOf(failure ?? { code: "internal", message: "the worker gave no path" }));
-        });
-        send({ type: "mount", id, mount });
-      });
+    unmount(path) {
+      if (failure === undefined) send({ type: "unmount", path });
     },
+    mount: async (mount) => (await ask({ ask: "mount", mount })) as string,
+    figures: async (path) => (await ask({ ask: "figures", path })) as ReadFigures | undefined,
   };
 }

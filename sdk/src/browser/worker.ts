@@ -2,4 +2,4 @@
 // entry starts by itself. It never imports what starts it.
 import { serve } from "./serve.js";
 
-serve(globalThis as unknown as Parameters<typeof serve>[0]);
+serve(new URL("../wasm/runlog_wasm_bg.wasm", import.meta.url), globalThis as unknown as Parameters<typeof serve>[1]);

@@ -67,11 +67,11 @@ export interface AgentSummary {
 /** Who is meant to use an agent. Other agents are told of all of them. */
 export type AgentVisibility = "external" | "project" | "internal";
 
-/** What an append asks for beside its events. */
+/** The options of an append. */
 export interface AppendOptions {
   /** How durable it is when acknowledged; left out, the store's own setting. */
   durability?: Durability | undefined;
-  /** What the events say beside their content. */
+  /** The metadata of the events. */
   event?: EventOptions | undefined;
   /**
    * The last sequence that the context must have, 0 for an empty one; left out takes any. A mismatch is a `Conflict`,
@@ -82,7 +82,7 @@ export interface AppendOptions {
   idempotencyKey?: string | undefined;
 }
 
-/** What an append became. */
+/** The result of an append. */
 export interface AppendResult {
   /** The sequence of the first event: that of the message, with its tool_call events after it. */
   firstSequence: number;
@@ -396,7 +396,7 @@ export interface EventHeads {
   next?: number;
 }
 
-/** What an event says beside its content. */
+/** The metadata of an event: run, step, time, and how its tool call went. */
 export interface EventOptions {
   /** When it happened, where that isn't now: milliseconds since 1970-01-01 UTC. */
   createdAtMs?: number | undefined;

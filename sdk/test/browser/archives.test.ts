@@ -1,8 +1,11 @@
-import { type Store, open, openInMemory } from "#runlog";
+import { type Store, open, openExport, openInMemory, placeOf, readFigures } from "#runlog";
 import { freshName } from "#places";
+import { commands } from "vitest/browser";
 import { expect, onTestFinished, test } from "vitest";
 
 import { failure } from "../code.js";
+import { recordedIn } from "./answers.js";
+import type {} from "./commands.js";
 
 // What test/contract/archives.test.ts has by files, which a browser has none of.
 
@@ -39,4 +42,30 @@ test("calls by path are refused, and say what to use", async () => {
   expect((await failure(store.exportTo("x.jsonl"), "invalid_input")).message).toContain("export");
   expect((await failure(store.importFrom("x.jsonl"), "invalid_input")).message).toContain("import");
   await failure(store.backup("folder"), "unsupported");
+});
+
+test("an export that Node wrote is opened, and says what Node says of it", async () => {
+  const { folder } = await commands.folderOfNode(5000);
+  onTestFinished(() => commands.removeFolder(folder));
+  const { text, answers } = await commands.exportOfNode(folder);
+  const bytes = new TextEncoder().encode(text);
+  const stream = () => new Blob([bytes]).stream();
+  for (const source of [bytes, new File([bytes], "all.jsonl"), new Response(bytes), stream(), [bytes.subarray(0, 1000), bytes.subarray(1000)]]) {
+    const store = await openExport(source);
+    expect(placeOf(store)).toEqual({ kind: "export" });
+    expect(await readFigures(store)).toBeUndefined();
+    expect(JSON.parse(JSON.stringify(await recordedIn(store)))).toEqual(answers);
+    await store.close();
+  }
+  expect((await failure(openExport(new Blob([bytes]), { bytesMax: 1000 }), "too_large")).message).toContain("1000");
+  await failure(openExport(stream(), { bytesMax: 1000 }), "too_large");
+});
+
+test("what is no export is told", async () => {
+  for (const text of ["", "hello", '{"runlog":"archive","version":2}\n', '{"runlog":"archive","version":99}\n']) await failure(openExport(new Blob([text])), "invalid_input");
+  await failure(openExport(await fetch(new URL("/nothing/here.jsonl", location.href))), "not_found");
+  await failure(openExport(7 as never), "invalid_input");
+  await failure(openExport(["text"] as never), "invalid_input");
+  await failure(openExport(new Blob(), { bytesMax: 0 }), "invalid_input");
+  await failure(openExport(new Blob(), { max: 1 } as never), "invalid_input");
 });

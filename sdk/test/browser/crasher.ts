@@ -2,16 +2,20 @@
 
 import { open } from "#runlog";
 
-const scope = globalThis as unknown as { postMessage(message: unknown): void; addEventListener(type: "message", listener: (event: MessageEvent<string>) => void): void };
+const scope = globalThis as unknown as { postMessage(message: unknown): void; addEventListener(type: "message", listener: (event: MessageEvent<{ name: string; stream: string; from: number }>) => void): void };
 
-scope.addEventListener("message", ({ data: name }) => {
+scope.addEventListener("message", ({ data: { name, stream, from } }) => {
   void (async () => {
-    const store = await open(name, { segmentBytesMax: 64 << 10 });
-    const stream = store.newId();
-    scope.postMessage({ stream });
-    for (let count = 1; ; count += 1) {
-      await store.streams.append(stream, `event ${count} ${"x".repeat(500)}`);
-      scope.postMessage({ count });
+    scope.postMessage({ opening: true });
+    // The one before was terminated: its lock is free soon.
+    const store = await open(name, { segmentBytesMax: 64 << 10, lockTimeoutMs: 10_000 });
+    // Several at a time, so that some are in the middle of whatever is done.
+    for (let count = from + 1; ; count += 4) {
+      const some = [0, 1, 2, 3].map(async (index) => {
+        await store.streams.append(stream, `event ${count + index} ${"x".repeat(500)}`);
+        scope.postMessage({ count: count + index });
+      });
+      await Promise.all(some);
     }
   })();
 });

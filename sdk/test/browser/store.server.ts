@@ -8,7 +8,7 @@ import type { BrowserCommand } from "vitest/node";
 import type {} from "@vitest/browser-playwright";
 import type { CDPSession } from "playwright";
 
-import { type Store, open } from "../../src/index.js";
+import { type OpenOptions, type Store, open } from "../../src/index.js";
 import { answersOf } from "./answers.js";
 
 /** A folder with a store of a run, a chat and many events, its files in base64, and what Node answers about it. */
@@ -51,8 +51,8 @@ async function filesOf(folder: string): Promise<Record<string, string>> {
   return files;
 }
 
-async function withStore<T>(folder: string, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await open(folder);
+export async function withStore<T>(folder: string, work: (store: Store) => Promise<T>, options?: OpenOptions): Promise<T> {
+  const store = await open(folder, options);
   try {
     return await work(store);
   } finally {
@@ -60,17 +60,30 @@ async function withStore<T>(folder: string, work: (store: Store) => Promise<T>):
   }
 }
 
-async function fill(store: Store, events: number): Promise<void> {
+/** A run, a chat and many events. */
+export async function fill(store: Store, events: number): Promise<void> {
   const run = await store.runs.start({ session: { title: "Fix it", project: "parser" }, agentName: "coder" });
   await run.nextStep();
   await run.recordMessage({ role: "user", content: "The parser drops the last line." });
+  await run.recordMessage({ role: "assistant", content: "", tool_calls: [{ id: "c1", type: "function", function: { name: "read_file", arguments: '{"path":"parser.ts"}' } }] });
+  await run.recordMessage({ role: "tool", tool_call_id: "c1", content: "const lines = text.split('\\n');" });
   await run.complete("fixed");
   const chat = await store.chats.create({ assistantId: "a", title: "Weather" });
   const request = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message: { type: "text", props: { content: "Rain?" } } });
   await request.finish("completed");
+  await store.agents.define({ name: "coder", description: "writes code", systemPrompt: "Write code." });
+  const flow = await store.flows.create();
+  await flow.record({ type: "flow:started", runId: flow.runId, timestamp: 0 });
+  await flow.close();
   const streams = Array.from({ length: 10 }, () => store.newId());
   for (let at = 0; at < events; at += 1000) {
     const records = Array.from({ length: Math.min(1000, events - at) }, (_, index) => `event ${at + index} ${"x".repeat(200)}`);
     await store.streams.append(streams[(at / 1000) % 10] as string, records);
   }
+  const [first = "", second = "", third = ""] = streams;
+  await store.streams.snapshot(first, 100, "the state at 100");
+  await store.streams.truncate(second, 500);
+  await store.streams.fork(third, 300, store.newId());
+  const { position } = (await store.streams.read(third, { first: 2, limit: 1 }).toArray())[0] as { position: number };
+  await store.redact(position, "a secret");
 }

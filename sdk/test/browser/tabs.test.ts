@@ -1,6 +1,10 @@
 import { open } from "#runlog";
 import { freshName } from "#places";
+import { commands } from "vitest/browser";
 import { expect, onTestFinished, test } from "vitest";
+
+import { failure } from "../code.js";
+import type {} from "./commands.js";
 
 /** Another worker of this origin, as another tab has one. */
 function otherTab(): { ask(message: object): Promise<Record<string, unknown>> } {
@@ -29,4 +33,31 @@ test("another tab can't write, but reads and follows, also over new segments, an
   expect(await followed).toEqual({ inOrder: true, count: 1000 });
   await store.close();
   expect(await tab.ask({ write: name, stream })).toEqual({ lastSequence: 1001 });
+});
+
+test("what another page of this origin writes is followed here, and the store is free when that page is closed", { timeout: 120_000 }, async () => {
+  const name = await freshName();
+  const stream = crypto.randomUUID();
+  const url = new URL("/test/browser/tab.html", location.href);
+  url.search = new URLSearchParams({ name, stream, count: "300" }).toString();
+  await commands.openPage(url.href);
+  await expect.poll(() => open(name, { mode: "readOnly" }).then((it) => it.close().then(() => true), () => false), { timeout: 30_000 }).toBe(true);
+  expect((await failure(open(name), "locked")).message).toContain("another tab");
+  const reader = await open(name, { mode: "readOnly" });
+  let next = 1;
+  for await (const record of reader.tail()) {
+    if (record.stream !== stream || record.kind !== 0) continue;
+    expect(record.text()).toMatch(new RegExp(`^event ${next} `));
+    next += 1;
+    if (next > 300) break;
+  }
+  await reader.close();
+  await failure(open(name), "locked");
+  // It isn't asked to close the store.
+  const waiting = open(name, { lockTimeoutMs: 30_000 });
+  await commands.closePage(url.href);
+  const store = await waiting;
+  onTestFinished(() => store.close());
+  expect((await store.streams.read(stream).toArray()).length).toBe(300);
+  await store.streams.append(stream, "taken over");
 });

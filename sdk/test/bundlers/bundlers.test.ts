@@ -2,16 +2,15 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
-import { dirname, extname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { type Browser, chromium } from "playwright";
+import type { Browser } from "playwright";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 
 import { type Packed, pack, run } from "../package/packed.js";
+import { answerOf, launch, serve } from "./pages.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const require = createRequire(import.meta.url);
@@ -26,9 +25,7 @@ beforeAll(async () => {
   await cp(join(here, "app"), packed.app, { recursive: true });
   await writeFile(join(packed.app, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
   await packed.install();
-  const executablePath = process.env.RUNLOG_CHROMIUM ?? "/usr/bin/chromium";
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  browser = await chromium.launch({ executablePath, args });
+  browser = await launch();
 }, 240_000);
 
 afterAll(async () => {
@@ -36,43 +33,9 @@ afterAll(async () => {
   await packed?.remove();
 });
 
-/** What the page says once it is done, or what went wrong in it. */
-async function answerOf(url: string): Promise<unknown> {
-  const context = await browser.newContext();
-  onTestFinished(() => context.close());
-  const page = await context.newPage();
-  const told: string[] = [];
-  page.on("console", (message) => told.push(message.text()));
-  page.on("pageerror", (error) => told.push(String(error)));
-  page.on("requestfailed", (request) => told.push(`${request.url()}: ${request.failure()?.errorText}`));
-  await page.goto(url);
-  try {
-    await page.waitForFunction('document.title.startsWith("{")', undefined, { timeout: 30_000 });
-  } catch {
-    throw new Error(`the page did not get ready: ${told.join("\n")}`);
-  }
-  return JSON.parse(await page.title());
-}
-
-const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
-
-/** Serves a folder, as any web server does. */
-async function serve(folder: string): Promise<string> {
-  const server = createServer((request, response) => {
-    const path = new URL(request.url ?? "/", "http://localhost").pathname;
-    readFile(join(folder, path === "/" ? "index.html" : decodeURIComponent(path))).then(
-      (bytes) => response.setHeader("content-type", TYPES[extname(path === "/" ? ".html" : path)] ?? "text/html").end(bytes),
-      () => response.writeHead(404).end(),
-    );
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return `http://localhost:${(server.address() as AddressInfo).port}/`;
-}
-
 test("Vite builds it", async () => {
   await run(process.execPath, [vite, "build", "--logLevel", "warn"], packed.app);
-  expect(await answerOf(await serve(join(packed.app, "dist")))).toEqual(ANSWER);
+  expect(await answerOf(browser, await serve(join(packed.app, "dist")))).toEqual(ANSWER);
 });
 
 test("Vite's development server has it", async () => {
@@ -88,13 +51,13 @@ test("Vite's development server has it", async () => {
     child.on("exit", () => reject(new Error(said)));
     setTimeout(() => reject(new Error(`no server: ${said}`)), 30_000).unref();
   });
-  expect(await answerOf(url.replace("localhost", "127.0.0.1"))).toEqual(ANSWER);
+  expect(await answerOf(browser, url.replace("localhost", "127.0.0.1"))).toEqual(ANSWER);
 });
 
 test("webpack builds it", async () => {
   const app = await installed("webpack", ["webpack@5", "webpack-cli@6"]);
   await run(process.execPath, [join(app, "node_modules/webpack/bin/webpack.js"), "--mode", "production", "--entry", "./main.js", "--output-path", join(app, "dist")], app);
-  expect(await answerOf(await serve(await withPage(app, '<script src="/main.js"></script>')))).toEqual(ANSWER);
+  expect(await answerOf(browser, await serve(await withPage(app, '<script src="/main.js"></script>')))).toEqual(ANSWER);
 });
 
 test("esbuild builds it, told where the module and the worker are", async () => {
@@ -103,7 +66,7 @@ test("esbuild builds it, told where the module and the worker are", async () => 
   await run(esbuild, ["main.js", "node_modules/runlog/dist/browser/browser/worker.js", "--bundle", "--format=esm", "--outdir=dist", "--entry-names=[name]"], app);
   await cp(join(app, "node_modules/runlog/dist/browser/wasm/runlog_wasm_bg.wasm"), join(app, "dist/runlog.wasm"));
   const options = '<script>globalThis.runlogOptions = { wasm: new URL("/runlog.wasm", location.href).href, worker: new Worker("/worker.js", { type: "module" }) }</script>';
-  expect(await answerOf(await serve(await withPage(app, `${options}<script type="module" src="/main.js"></script>`)))).toEqual(ANSWER);
+  expect(await answerOf(browser, await serve(await withPage(app, `${options}<script type="module" src="/main.js"></script>`)))).toEqual(ANSWER);
 });
 
 test("a page has it without a bundler, by an import map", async () => {
@@ -111,7 +74,28 @@ test("a page has it without a bundler, by an import map", async () => {
   await cp(join(packed.app, "node_modules/runlog/dist/browser"), join(app, "dist/runlog"), { recursive: true });
   await cp(join(packed.app, "main.js"), join(app, "dist/main.js"));
   const map = '<script type="importmap">{"imports":{"runlog":"/runlog/browser/index.js"}}</script>';
-  expect(await answerOf(await serve(await withPage(app, `${map}<script type="module" src="/main.js"></script>`)))).toEqual(ANSWER);
+  expect(await answerOf(browser, await serve(await withPage(app, `${map}<script type="module" src="/main.js"></script>`)))).toEqual(ANSWER);
+});
+
+test("esbuild builds it into one script by `runlog/inline`", async () => {
+  const app = await inlined();
+  expect(await answerOf(browser, await serve(await withPage(app, '<script src="/main.js"></script>')))).toEqual(ANSWER);
+});
+
+test("a page of one file works from a disk, in memory, and says why", async () => {
+  const app = await inlined("memory.js");
+  const script = await readFile(join(app, "dist/memory.js"), "utf8");
+  const folder = await withPage(app, `<meta charset="utf-8"><script>${script.replaceAll("</script", "<\\/script")}</script>`);
+  const answer = { status: "completed", kind: "memory", code: "io", reason: expect.stringContaining("no file system") };
+  expect(await answerOf(browser, `file://${folder}/index.html`)).toEqual(answer);
+});
+
+test("a page that isn't secure works in memory, and says why", async () => {
+  const app = await inlined("memory.js");
+  const url = await serve(await withPage(app, '<meta charset="utf-8"><script src="/memory.js"></script>'));
+  const answer = { status: "completed", kind: "memory", code: "io", reason: expect.stringContaining("https or localhost") };
+  expect(await answerOf(browser, url.replace("localhost", "insecure.test"))).toEqual(answer);
+  expect(await answerOf(browser, url)).toEqual({ status: "completed", kind: "origin" });
 });
 
 /** An application of its own with these packages, and ours. */
@@ -128,4 +112,16 @@ async function installed(name: string, packages: string[]): Promise<string> {
 async function withPage(app: string, head: string): Promise<string> {
   await writeFile(join(app, "dist/index.html"), `<!doctype html>\n${head}\n`);
   return join(app, "dist");
+}
+
+/** What esbuild makes of a page's script with `runlog/inline`: one classic script. */
+async function inlined(script = "main.js"): Promise<string> {
+  const app = await installed(`inline-${Math.random()}`, ["esbuild@0.25"]);
+  const text = await readFile(join(here, "app", script), "utf8");
+  // A classic script has no `await` of its own.
+  const begin = text.search(/^const /m);
+  await writeFile(join(app, script), `${text.slice(0, begin).replace('"runlog"', '"runlog/inline"')}void (async () => {\n${text.slice(begin)}})();\n`);
+  const esbuild = join(app, "node_modules/esbuild/bin/esbuild");
+  await run(esbuild, [script, "--bundle", "--format=iife", "--outdir=dist", "--log-override:empty-import-meta=silent"], app);
+  return app;
 }

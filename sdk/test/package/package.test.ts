@@ -32,6 +32,7 @@ test("the package holds what it should and no more", async () => {
   const names = listed.trim().split("\n");
   expect(names).toContain("package/dist/esm/index.js");
   expect(names).toContain("package/dist/cjs/index.d.ts");
+  for (const entry of ["index", "inline", "workerd", "worker"]) expect(names).toContain(`package/dist/browser/browser/${entry}.js`);
   expect(names).toContain("package/README.md");
   expect(names).toContain("package/LICENSE-MIT");
   const said = await run("tar", ["-xzOf", tarball, "package/package.json"], app);
@@ -45,9 +46,13 @@ test("publint and arethetypeswrong have nothing to say", async () => {
   const { messages } = await publint({ pkgDir: sdk, strict: true });
   expect(messages).toEqual([]);
   const attw = join(dirname(require.resolve("@arethetypeswrong/cli/package.json")), "dist/index.js");
+  const problems = (...options: string[]) => run(process.execPath, [attw, tarball, ...options], app);
   // They have no types, or are for bundlers alone.
   const untyped = ["./fixture.schema.json", "./worker", "./runlog.wasm"];
-  expect(await run(process.execPath, [attw, tarball, "--exclude-entrypoints", ...untyped], app)).toContain("No problems found");
+  const ofPages = ["./browser", "./inline"];
+  expect(await problems("--exclude-entrypoints", ...untyped, ...ofPages)).toContain("No problems found");
+  // There is no CommonJS in pages.
+  expect(await problems("--entrypoints", ...ofPages, "--ignore-rules", "cjs-resolves-to-esm")).toContain("No problems found");
 });
 
 test.each(["nodenext", "bundler", "commonjs"])("its types are right for module %s", async (kind) => {

@@ -365,9 +365,18 @@ impl CheckpointFacts {
             if first > end || first == 0 {
                 return Err(format!("a range from {first} to {end}"));
             }
-            let ordinals = (range.first_ordinal..)
-                .take(usize::try_from(end - first).expect("at most count_max"));
-            let ordinals: Vec<_> = ordinals.map(|ordinal| (range.stream, ordinal)).collect();
+            let ordinals = u64::from(range.first_ordinal)..;
+            let ordinals = ordinals.take(usize::try_from(end - first).expect("at most count_max"));
+            let ordinals: Option<Vec<_>> = ordinals
+                .map(|ordinal| Some((range.stream, u32::try_from(ordinal).ok()?)))
+                .collect();
+            let ordinals = ordinals.ok_or_else(|| {
+                format!(
+                    "a range of ordinals from {} on, of {}",
+                    range.first_ordinal,
+                    end - first
+                )
+            })?;
             reversed.extend(ordinals.into_iter().rev());
             end = first;
             if range.below == 0 {

@@ -142,7 +142,7 @@ impl Header {
             );
         }
         // A record's index has 32 bits.
-        if base_position == 0 || base_position.checked_add(1 << 32).is_none() {
+        if base_position == 0 || base_position > (1 << 53) - (1 << 32) {
             return wrong(32, format!("no segment begins at position {base_position}"));
         }
         if base_time_ms >= 1 << 63 {

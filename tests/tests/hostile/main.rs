@@ -171,6 +171,27 @@ fn try_seeds(left: Left, cases: u64) {
     );
 }
 
+/// Seeds of closed stores that went wrong once: numbers at the end of what they can hold, and positions that leap.
+const WENT_WRONG: [u64; 8] = [
+    1_795_375_205_847_610_592,
+    1_795_375_205_847_613_056,
+    1_795_375_205_847_615_060,
+    1_795_375_205_847_616_692,
+    1_795_375_205_847_621_760,
+    1_795_375_205_847_623_658,
+    1_795_375_205_847_624_330,
+    1_795_375_205_847_624_468,
+];
+
+#[test]
+fn hostile_files_that_went_wrong_once_do_no_more() {
+    let template = Template::new(victim(Left::Closed).files);
+    for seed in WENT_WRONG {
+        eprintln!("seed {seed}");
+        use_all(&template.hostile(seed));
+    }
+}
+
 #[test]
 fn hostile_files_of_a_closed_store_never_panic_hang_or_fill_memory() {
     try_seeds(Left::Closed, 3000);

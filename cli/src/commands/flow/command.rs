@@ -1,16 +1,13 @@
 //! `runlog flow send`, `reply`, `resume` and `command`: commands that wait for a flow.
 
-use runlog::{
-    RawJson, RunId,
-    blocking::{FlowRun, Store},
-    flows::RuntimeCommand,
-};
+use runlog::{RawJson, RunId, flows::RuntimeCommand};
 use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
     find,
+    flow_commands::record,
     output::Out,
     store,
 };
@@ -85,11 +82,7 @@ pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Res
 fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
     let flow = find::flow_id(&store, flow)?;
-    check(&store, flow)?;
-    FlowRun::attach(&store, flow)?
-        .command(command)
-        .map_err(Failure::of_argument)?;
-    let waiting = FlowRun::waiting(&store, flow)?;
+    let waiting = record(&store, flow, command)?;
     store.close()?;
     if out.is_json() {
         out.value(&Waiting {
@@ -103,20 +96,4 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
         ))?;
     }
     Ok(Exit::Ok)
-}
-
-/// Refuses a flow whose own status says that it is over: nobody would take the command. What its run says of it is told by
-/// the flow itself.
-fn check(store: &Store, id: RunId) -> Result<()> {
-    let Some(flow) = store.flows().get(id)? else {
-        return Err(find::no_flow(&id.to_string()));
-    };
-    if flow.is_over && flow.run_status.is_none() {
-        let message = format!(
-            "the flow {id} is over ({}), and takes no command any more",
-            flow.status
-        );
-        return Err(Failure::new(Exit::Conflict, "wrong_status", message));
-    }
-    Ok(())
 }

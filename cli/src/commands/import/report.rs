@@ -1,4 +1,4 @@
-//! [`Report`]: what became of one file, and how it is told.
+//! [`Report`]: the result of importing one file, and how it is printed.
 
 use runlog::transcripts::{Issue, Severity};
 use serde::Serialize;

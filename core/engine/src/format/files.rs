@@ -2,7 +2,7 @@
 //! in other processes follow.
 
 use super::{Features, Field, Fields, VERSION, WRITER_VERSION, checked, fixed, newer};
-use crate::{Error, ErrorKind, Result, SegmentId, checksum};
+use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 use bytes::BufMut;
 
 /// The name of the identity file: what makes a folder a store.
@@ -139,9 +139,16 @@ impl End {
         })?;
         checked(bytes, &END_MAGIC, &name)?;
         let mut fields = Fields::new(&bytes[16..]);
-        let end = fields.get();
+        let end: Self = fields.get();
         if fields.take::<44>() != [0; 44] {
             return Err(newer(&name, "something in its reserved bytes"));
+        }
+        if !limits::is_next_position(end.next_position) {
+            let message = format!(
+                "{name}: the log can't go on with position {}",
+                end.next_position
+            );
+            return Err(Error::new(ErrorKind::Damaged, message));
         }
         Ok(end)
     }

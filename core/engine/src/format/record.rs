@@ -19,7 +19,7 @@ impl Flags {
     pub(crate) const BATCH_FIRST: Self = Self(1);
     /// The last record of an atomic batch.
     pub(crate) const BATCH_LAST: Self = Self(2);
-    /// The first record of a step of the batch.
+    /// The first record of an op of the batch.
     pub(crate) const OP_FIRST: Self = Self(4);
     /// The body begins with an idempotency key.
     pub(crate) const KEY: Self = Self(8);

@@ -145,7 +145,7 @@ impl Header {
             ));
         }
         features.check_readable(name)?;
-        if base_position == 0
+        if !(1..=limits::BASE_POSITION_MAX).contains(&base_position)
             || next_stream == 0
             || predecessor_end > limits::SEGMENT_BYTES_MAX
             || base_time_ms > limits::TIME_MS_MAX

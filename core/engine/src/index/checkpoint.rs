@@ -169,7 +169,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
         return None;
     }
     let (body, length) = decode_body(body)?;
-    if length != bytes.len() - HEADER_BYTES {
+    if length != bytes.len() - HEADER_BYTES || !limits::is_next_position(body.end.next_position) {
         return None;
     }
     let mut ranges: Vec<Arc<Lineage>> = Vec::with_capacity(body.ranges.len());

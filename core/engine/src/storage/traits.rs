@@ -69,7 +69,7 @@ pub trait Storage: Send + Sync + 'static {
     fn folder_path(&self) -> Option<&std::path::Path> {
         None
     }
-    /// An id of the time since the machine was started, where there is one: unsynced bytes written under
+    /// The boot id of the machine, where there is one: unsynced bytes written under
     /// another id may be gone.
     fn boot_id(&self) -> Option<[u8; 16]>;
 }

@@ -142,7 +142,7 @@ impl Store {
         }]))
     }
 
-    /// Does the ops of a batch, all or none; returns once they are as durable as was asked.
+    /// Commits a batch atomically; returns once it is as durable as was asked.
     ///
     /// # Errors
     /// Nothing was written:
@@ -154,7 +154,7 @@ impl Store {
     ///   from.
     /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
-    /// Of several streams that are not as the batch expects, the error names the one that the first such op is about; but a deleted
+    /// When several streams are not as the batch expects, the error names that of the first such op; but a deleted
     /// stream in which the key counts comes before all others ([`Batch::key`]).
     ///
     /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
@@ -164,11 +164,11 @@ impl Store {
         self.shared().commit(batch)
     }
 
-    /// Puts a batch in line and returns at once. The [`Commit`] can be waited for by a thread or awaited; it
+    /// Queues a batch and returns at once. The [`Commit`] can be waited for by a thread or awaited; it
     /// is acknowledged once it is as durable as was asked. Dropping it changes nothing: the batch is written
     /// all the same.
     ///
-    /// It blocks while 8 MiB are in line, and for the moment it takes to begin a new segment.
+    /// It blocks while 8 MiB are queued, and while a new segment is begun.
     ///
     /// # Errors
     /// As [`Store::commit`], but for [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), which the
@@ -436,7 +436,7 @@ impl Store {
         stat::stat(self.shared())
     }
 
-    /// Writes and flushes what is in line, saves a checkpoint so that the next open is fast, gives back unused space, and lets
+    /// Writes and flushes what is queued, saves a checkpoint so that the next open is fast, gives back unused space, and lets
     /// another process write. Other handles of the store are closed by it too: a batch that is staged from now on is refused,
     /// and every [`Commit`] has its result when this returns. Threads that close at the same time all return when it is closed,
     /// but for those that it wakes itself. Closing twice does nothing.

@@ -112,20 +112,20 @@ impl LogReader {
                     scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
                     failed = Some((
                         segment.damaged(before, format!("found position {found}")),
-                        found > self.next,
+                        (found > self.next).then_some(found),
                     ));
                 }
                 Ok(None) if self.next < place.end_position => {
-                    failed = Some((segment.damaged(before, "records end here"), false));
+                    failed = Some((segment.damaged(before, "records end here"), None));
                 }
                 Ok(None) => break,
-                Err(error) => failed = Some((error, false)),
+                Err(error) => failed = Some((error, None)),
             }
         }
         self.step = (self.step * 2).min(BATCH_RECORDS_MAX);
-        let failed = failed.map(|(error, is_next_whole)| match is_damage(&error) {
+        let failed = failed.map(|(error, found)| match is_damage(&error) {
             true => self
-                .pass(&place, &mut scan, &error, is_next_whole)
+                .pass(&place, &mut scan, &error, found)
                 .unwrap_or_else(|error| error),
             false => unreadable(self.next, &error),
         });
@@ -141,24 +141,23 @@ impl LogReader {
         Ok(())
     }
 
-    /// Goes behind what is damaged, and gives the error that tells of it.
+    /// Skips what is damaged, up to the record `found` where that stands next, and returns the error for all of it.
     fn pass(
         &mut self,
         place: &Place,
         scan: &mut Scan<'_>,
         error: &Error,
-        is_next_whole: bool,
+        found: Option<u64>,
     ) -> Result<Error> {
         let lost = self.next;
-        let header = if is_next_whole {
-            scan.peek()?
-        } else {
-            scan.pass_damage(index_in(&place.segment, lost).saturating_add(1))?
+        let next = match found {
+            Some(found) => found,
+            None => scan
+                .pass_damage(index_in(&place.segment, lost).saturating_add(1))?
+                .map_or(place.end_position, |header| {
+                    place.segment.header.base_position + u64::from(header.index)
+                }),
         };
-        let base = place.segment.header.base_position;
-        let next = header.map_or(place.end_position, |header| {
-            base.saturating_add(u64::from(header.index))
-        });
         self.next = next.max(lost + 1);
         let what = format!(
             "{}; the next position that can be read is {}",

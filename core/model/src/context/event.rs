@@ -11,6 +11,7 @@ use crate::{
 
 /// One immutable entry of an agent's context.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ContextEvent {
     /// Its id: its place in the whole log, unique and kept for ever.
@@ -171,7 +172,7 @@ impl ContextEvent {
     }
 }
 
-/// What an event says beside its content.
+/// The metadata of an event: run, step, time, and how its tool call went.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

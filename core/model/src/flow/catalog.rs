@@ -116,7 +116,7 @@ impl Default for ListFlows {
 /// Every flow in short, folded from the catalog's events. A flow's place is its rank in the order of creation, and stays
 /// for ever.
 ///
-/// What runs are and who is at work isn't told here: [`list`](Self::list) is given what knows it.
+/// The statuses of runs and who is at work aren't kept here: the caller of [`list`](Self::list) adds them.
 ///
 /// ```
 /// use runlog_model::{Checkpointed, FlowCatalog, FlowCatalogEvent, ListFlows};

@@ -20,19 +20,7 @@ const QUOTED_MAX: usize = 60;
 /// assert_eq!(told, r#"`run`: "junk" is not an id (a UUID)"#);
 /// ```
 pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| {
-        let said = without_place(&error);
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let path = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-            // What it says has to be the same thing.
-            Err(found) if without_place(found.inner()) == said => found.path().to_string(),
-            _ => String::new(),
-        };
-        let path = if path == "." { String::new() } else { path };
-        let given = serde_json::from_str::<Value>(text).ok();
-        let given = given.as_ref().and_then(|whole| value_at(whole, &path));
-        told(&path, given, &said)
-    })
+    serde_json::from_str(text).map_err(|error| explained(text, &error))
 }
 
 /// The same of a value that was read already.
@@ -43,11 +31,85 @@ pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     read_json(&value.to_string())
 }
 
+/// What an error says, told of the field that it is about. Not generic: it would be compiled for every type that is read.
+fn explained(text: &str, error: &serde_json::Error) -> String {
+    let said = without_place(error);
+    let path = path_at(&text[..offset_of(text, error, &said)]);
+    match serde_json::from_str::<Value>(text) {
+        Ok(whole) => told(&path, value_at(&whole, &path), &said),
+        Err(error) => format!("it is not JSON: {error}"),
+    }
+}
+
 /// What an error says, without the line and the column at its end.
 fn without_place(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     said.strip_suffix(&place).unwrap_or(&said).to_owned()
+}
+
+/// How many bytes were read when an error was found: behind a value that is of another type, or before one that is an array
+/// or an object; behind an object in which something is missing.
+fn offset_of(text: &str, error: &serde_json::Error, said: &str) -> usize {
+    let lines_before = error.line().saturating_sub(1);
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(lines_before)
+        .map(str::len)
+        .sum();
+    // Of a value that can't be what is expected at all, the first byte was looked at.
+    let looked_ahead = usize::from(said.starts_with("expected value"));
+    let offset = (before + error.column()).saturating_sub(looked_ahead);
+    let is_boundary = |offset: &usize| text.is_char_boundary(*offset);
+    (0..=offset.min(text.len()))
+        .rev()
+        .find(is_boundary)
+        .unwrap_or(0)
+}
+
+/// The path, such as `requests[1].timeout`, of the value that JSON ends in or behind.
+fn path_at(read: &str) -> String {
+    /// An object or an array that isn't over yet.
+    enum Open<'t> {
+        Object { key: Option<&'t str> },
+        Array { index: usize },
+    }
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut text = "";
+    let mut places = read.char_indices();
+    while let Some((start, char)) = places.next() {
+        match (char, open.last_mut()) {
+            ('{', _) => open.push(Open::Object { key: None }),
+            ('[', _) => open.push(Open::Array { index: 0 }),
+            ('}' | ']', _) => drop(open.pop()),
+            (':', Some(Open::Object { key })) => *key = Some(text),
+            (',', Some(Open::Object { key })) => *key = None,
+            (',', Some(Open::Array { index })) => *index += 1,
+            ('"', _) => {
+                while let Some((end, char)) = places.next() {
+                    match char {
+                        '\\' => drop(places.next()),
+                        '"' => {
+                            text = &read[start + 1..end];
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut path = String::new();
+    for place in open {
+        match place {
+            Open::Object { key: None } => {}
+            Open::Object { key: Some(key) } if path.is_empty() => path.push_str(key),
+            Open::Object { key: Some(key) } => path.extend([".", key]),
+            Open::Array { index } => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
 }
 
 /// The value at a path such as `requests[1].timeout`.
@@ -116,7 +178,7 @@ fn told(path: &str, given: Option<&Value>, said: &str) -> String {
     at(format!("{given}: {said}"))
 }
 
-/// A name of the language that this is written in, in words of its users.
+/// A type's name in Rust or serde, in words for callers.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),
@@ -211,6 +273,14 @@ mod tests {
                 r#"`requests[0].wait`: "30s" is not a number"#,
             ),
             (r#"{"requests":{}}"#, "`requests`: {} is not an array"),
+            (
+                "{\"é\\\"\\\\\": [0, {}],\n \"requests\": [ {\"name\": \"[\"}, {\"name\":\n 7} ] }",
+                "`é\"\\` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`",
+            ),
+            (
+                "{\"limit\": 3,\n \"requests\": [ {\"name\": \"[{\\\"\"}, {\"wait\": 0, \"name\":\n 7} ] }",
+                "`requests[1].name`: 7 is not a text",
+            ),
             (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
             (
                 r#"{"mode":"ro"}"#,
@@ -220,7 +290,10 @@ mod tests {
                 r#"{"mode":["write"]}"#,
                 r#"`mode`: ["write"] is not of the kind that is expected here"#,
             ),
-            ("[", "EOF while parsing a list"),
+            (
+                "[",
+                "it is not JSON: EOF while parsing a list at line 1 column 1",
+            ),
         ] {
             assert_eq!(read_json::<Asked>(text).unwrap_err(), says, "{text}");
         }

@@ -21,7 +21,7 @@ use serde::Deserialize;
 /// The link from a run to the next older one of the same list.
 type Older = fn(&Entry) -> u32;
 
-/// No such place: what a link of the last one of a list says.
+/// No place: the end of a linked list.
 const NONE: u32 = u32::MAX;
 
 /// Which runs to list, and how many. A filter that is `None` lets every run pass.
@@ -70,7 +70,7 @@ pub struct PlacedRun {
 
 /// Every run in short, folded from the catalog's events.
 ///
-/// What it owns: a run's place is its rank in the order of creation, and stays for ever; its parent and the run
+/// Invariant: a run's place is its rank in the order of creation, and stays for ever; its parent and the run
 /// it goes on from came before it.
 ///
 /// ```

@@ -11,6 +11,7 @@ use crate::{
 
 /// One message of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunMessage {
     /// Its id: its place in the whole log.
     pub id: u64,
@@ -56,6 +57,7 @@ impl RunMessage {
 
 /// One invocation of a tool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// Its id: the place of its event in the whole log.
     pub id: u64,

@@ -21,7 +21,7 @@ use listed::{Created, Field, Listed};
 
 /// Sessions and instances, folded from the catalog's events.
 ///
-/// What it owns: every instance belongs to a session that is there, and a name belongs to one session that
+/// Invariant: every instance belongs to a session that is there, and a name belongs to one session that
 /// isn't deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {

@@ -1,8 +1,8 @@
 //! [`ActiveRun`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
 //!
-//! What it owns: whoever writes in the name of the run holds a pass of its gate, and whoever spawns in its name one of
-//! its nursery. Whoever ends the run closes both first, parents before their children, so that nothing is under way
-//! when the end is written, and no child is made that the end doesn't know of.
+//! Invariant: whoever writes for the run holds a read lock of its `gate`, and whoever spawns for it one of
+//! its `nursery`. Whoever ends the run write-locks both first, parents before their children, so that nothing is under way
+//! when the end is written, and no child is created that the end misses.
 
 use std::{
     collections::BTreeMap,
@@ -33,13 +33,13 @@ pub(super) struct ActiveRun {
     pub(super) is_external: bool,
     /// Tells it and all below it to stop.
     pub(super) token: CancellationToken,
-    /// Tells that its steps are spent: the run is paused, whatever its executor makes of it.
+    /// Cancelled when its step budget is spent: the run is paused, whatever its executor does.
     pub(super) spent: CancellationToken,
-    /// Tells that its executor is over, or was never begun.
+    /// Cancelled when its executor has ended, or will never start.
     pub(super) over: CancellationToken,
-    /// Tells that its executor has had its time to stop.
+    /// Cancelled when its executor's grace period is over.
     pub(super) abandoned: CancellationToken,
-    /// Tells that its end is written, or can't be.
+    /// Cancelled when its end is written, or can't be.
     pub(super) ended: CancellationToken,
     pub(super) space: SharedSpace,
     pub(super) inbox: Inbox,
@@ -48,7 +48,7 @@ pub(super) struct ActiveRun {
     nursery: Arc<RwLock<()>>,
     children: Mutex<BTreeMap<RunId, Arc<ActiveRun>>>,
     slot: Mutex<Slot>,
-    /// Held by the one that waits for the run's turn to work again.
+    /// Held by the one task that waits for the run's permit to work again.
     returning: tokio::sync::Mutex<()>,
     failure: Mutex<Option<Error>>,
     /// Whether it is about to be paused, and with it what is below it.
@@ -57,26 +57,26 @@ pub(super) struct ActiveRun {
     ender: Mutex<Ender>,
 }
 
-/// Who writes the end of a run: decided once, so that what is told of a run that is about to end is what it becomes.
+/// Who writes the end of a run: decided once, so that a status reported early is the one that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Ender {
     /// Nobody yet: it is at work.
     #[default]
     Undecided,
-    /// It does itself, as its agent said.
+    /// The run itself, by its agent's outcome.
     Itself,
-    /// Whoever stops it: with the run that spawned it, mostly.
+    /// Whoever stops it, mostly together with its parent.
     Another,
 }
 
-/// The leave to work, given back while it waits for its sub-agents.
+/// The permit to work, given back while the run waits for its sub-agents.
 #[derive(Default)]
 struct Slot {
     permit: Option<OwnedSemaphorePermit>,
     waits: u32,
-    /// Whether it had leave before it began to wait.
+    /// Whether it held a permit before it began to wait.
     lent: bool,
-    /// Whether its work is over, so that leave which comes now is of no use.
+    /// Whether its work is over, so that a permit that comes now isn't needed.
     is_over: bool,
 }
 
@@ -145,23 +145,23 @@ impl ActiveRun {
         self.recorder.id()
     }
 
-    /// Leave to write in the run's name. An agent may keep it by never going on, so that the run's end waits for it
+    /// A read lock of the gate. An agent that hangs may keep it for ever, so that the run's end waits for it
     /// for a while only; what it then writes is refused.
     pub(super) async fn write_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().await
     }
 
-    /// Leave to make children. Only tasks that go on by themselves have it: the run's end waits for it.
+    /// A read lock of the nursery. Only tasks of the orchestrator's own hold it: the run's end waits for it.
     pub(super) async fn spawn_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.nursery.read().await
     }
 
-    /// Keeps everybody from writing in the run's name until what it gives is dropped.
+    /// Blocks writes for the run until the guard is dropped.
     pub(super) async fn block_writes(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
     }
 
-    /// Keeps everybody from making children until what it gives is dropped.
+    /// Blocks new children until the guard is dropped.
     pub(super) async fn block_spawns(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.nursery).write_owned().await
     }
@@ -183,7 +183,7 @@ impl ActiveRun {
         slot.permit = Some(permit).filter(|_| !slot.is_over);
     }
 
-    /// Lets another agent work while this one waits, until what it gives is [over](Waiting::over).
+    /// Gives the permit to another agent while this one waits, until the returned value is [over](Waiting::over).
     pub(super) fn wait_for_others(self: &Arc<Self>) -> Waiting {
         let mut slot = locked(&self.slot);
         slot.waits += 1;
@@ -199,8 +199,8 @@ impl ActiveRun {
         slot.waits == 0 && slot.lent
     }
 
-    /// Goes on working with the leave that it had given back; without it, where it has begun to wait for others again:
-    /// these may need the leave that it would keep, and it comes back when they are done.
+    /// Takes a permit again; drops it where the run has begun to wait for others again:
+    /// those may need it, and the run gets another when they are done.
     fn work_again(&self, permit: OwnedSemaphorePermit) {
         let mut slot = locked(&self.slot);
         if slot.waits > 0 {
@@ -210,7 +210,7 @@ impl ActiveRun {
         slot.permit = Some(permit).filter(|_| !slot.is_over);
     }
 
-    /// Gives the leave to work back for good.
+    /// Gives the permit to work back for good.
     pub(super) fn stop_working(&self) {
         let mut slot = locked(&self.slot);
         slot.is_over = true;
@@ -279,13 +279,13 @@ impl ActiveRun {
     }
 }
 
-/// That a run waits for others, and lets another agent work meanwhile.
+/// While it exists, the run waits for others, and its permit is free for another agent.
 pub(super) struct Waiting {
     live: Arc<ActiveRun>,
 }
 
 impl Waiting {
-    /// Goes on working, once there is room, or the run is to stop. A run that waits for others beside has no turn.
+    /// Waits for a permit to work again, or until the run is to stop. A run that still waits for others gets none.
     pub(super) async fn over(self, slots: &Arc<Semaphore>) {
         let live = Arc::clone(&self.live);
         drop(self);
@@ -307,7 +307,7 @@ impl Drop for Waiting {
     }
 }
 
-/// None of these locks is held across a wait.
+/// None of these locks is held across an `await`.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a live run was left broken by a panic")
 }

@@ -1,4 +1,4 @@
-//! [`Call`]: a spawn of several requests, while it is decided and written.
+//! [`Call`]: a spawn of several requests, while it is planned and written.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use runlog_model::{EncodedEvent, RunId, SpawnRecord, SpawnedAgent};
 use super::{SpawnRequest, SpawnResult, active_run::ActiveRun, inner::AgentWork};
 use crate::{Error, Result};
 
-/// What one request of a call came to.
+/// The outcome of one request of a call.
 pub(super) enum Place {
     /// It was refused.
     Refused(SpawnResult),
@@ -15,17 +15,17 @@ pub(super) enum Place {
     Spawned(Arc<ActiveRun>),
 }
 
-/// Work to begin: a run, what does it, and how long it may take.
+/// A task to start: the run, its executor and its timeout.
 pub(super) type Work = (Arc<ActiveRun>, Arc<dyn AgentWork>, Option<Duration>);
 
-/// A call of a run, while it is decided and written.
+/// A spawn call of a run, while it is planned and written.
 pub(super) struct Call<'a> {
     pub(super) parent: &'a Arc<ActiveRun>,
     pub(super) id: String,
     pub(super) requests: &'a [SpawnRequest],
     /// Whether the call itself is in the parent's context.
     pub(super) is_recorded: bool,
-    /// What the next record tells beside.
+    /// The outcomes that no record in the parent's stream has yet.
     pub(super) untold: Vec<SpawnedAgent>,
     pub(super) places: Vec<Option<Place>>,
     pub(super) works: Vec<Work>,

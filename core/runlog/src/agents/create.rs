@@ -1,4 +1,4 @@
-//! [`NewChild`]: a sub-agent to make, with all that is written of it; many of them are one batch.
+//! [`NewChild`]: a sub-agent to create, with all its records; many of them go into one batch.
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What the records of one child take beside its messages, about.
+/// About how many bytes the records of one child take, without its messages.
 const OWN_BYTES: usize = 2 << 10;
 
 /// A sub-agent to make: its instance, its run, and the messages that it begins with.
@@ -31,7 +31,7 @@ pub(super) struct NewChild {
 }
 
 impl NewChild {
-    /// A child of a run, of its own definition, which is to do what is asked.
+    /// A child of a run for one request, by the definition of its agent.
     pub(super) fn new(
         backend: &dyn Backend,
         parent: &Run,
@@ -90,7 +90,7 @@ impl NewChild {
         })
     }
 
-    /// What its records take, about.
+    /// About how many bytes its records take.
     pub(super) fn bytes(&self) -> usize {
         let messages: usize = self
             .messages
@@ -101,13 +101,13 @@ impl NewChild {
     }
 }
 
-/// What an agent is told first.
+/// The first messages of an agent: its system prompt and its task.
 pub(super) fn first_messages(definition: &AgentDefinition, task: &str) -> Vec<NewMessage> {
     let prompt = definition.system_prompt.as_deref().map(NewMessage::system);
     prompt.into_iter().chain([NewMessage::user(task)]).collect()
 }
 
-/// The steps of a batch that makes children.
+/// The ops that create children.
 pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
     let instances = children
         .iter()

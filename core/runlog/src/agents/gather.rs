@@ -1,4 +1,4 @@
-//! What sub-agents came to, as the result of the call in the context of the run that spawned them.
+//! The results of sub-agents, recorded as the result of the tool call in their parent's context.
 
 use runlog_log::Durability;
 use runlog_model::{EncodedEvent, NewMessage, RawJson};
@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl Inner {
-    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused, so that its
-    /// agent's last words don't stand between the call and its result, and its model learns which runs there are. Not when it
-    /// is cancelled: what would be said of those below is true only once they are cancelled with it.
+    /// Records the results of a call's sub-agents when their parent is about to be paused, so that its
+    /// agent's last message doesn't come between the call and its result, and its model learns the runs' ids. Not when it
+    /// is cancelled: the statuses of the children are known only once they are cancelled with it.
     pub(super) async fn record_pausing(
         &self,
         parent: &ActiveRun,
@@ -28,7 +28,7 @@ impl Inner {
                 Place::Spawned(live) => live.result_of_pausing().await,
             });
         }
-        // The end of the run is written behind it and waited for, and this with that: a tree is stopped with one flush.
+        // Not flushed by itself: the run's end follows and is flushed, so that a tree is stopped with one flush.
         self.record_results(parent, call_id, &results, began_ms, Some(Durability::Os))
             .await
     }
@@ -92,7 +92,7 @@ impl Inner {
                 }
                 Ok(())
             }
-            // It was stopped meanwhile; what became of the sub-agents stands in their own runs.
+            // The parent was stopped meanwhile; the results are in the sub-agents' own runs.
             Err(error) if error.kind() == ErrorKind::WrongStatus => Ok(()),
             Err(error) => Err(error),
         }

@@ -53,7 +53,7 @@ impl Inbox {
     /// Takes the first one, once there is one.
     pub(super) async fn next(&self) -> RuntimeCommand {
         loop {
-            // Told of what comes from now on, so that nothing is missed in between.
+            // Created before the look, so that no command is missed in between.
             let arrived = self.arrived.notified();
             if let Some(command) = self.take() {
                 if !self.commands().is_empty() {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Error, ErrorKind, Result, Store};
 
-/// An executor, as those see it who begin its work: they know nothing of what an executor is handed.
+/// An executor as `Inner` sees it: `Inner` doesn't know the type that an executor is handed.
 pub(super) trait AgentWork: MaybeSend + MaybeSync + 'static {
     /// Begins the work of a run.
     fn work(&self, inner: Arc<Inner>, live: Arc<ActiveRun>) -> Execution;
@@ -29,13 +29,13 @@ pub(super) trait AgentWork: MaybeSend + MaybeSync + 'static {
 pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) options: OrchestratorOptions,
-    /// The leave to work, for so many agents at a time.
+    /// Permits to work, one for each agent that may work at the same time.
     pub(super) slots: Arc<Semaphore>,
     runtime: Box<dyn Runtime>,
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
-    /// Held by whoever goes on with what a crash cut off.
+    /// Held while runs that a crash cut off are resumed.
     pub(super) reviving: tokio::sync::Mutex<()>,
     /// What a test has broken.
     #[cfg(feature = "broken-orchestrator")]
@@ -48,7 +48,7 @@ pub(super) struct Executors {
     pub(super) of_others: Option<Arc<dyn AgentWork>>,
 }
 
-/// A run in the tree, for as long as something is asked of it.
+/// A run that is kept in the tree while a call uses it.
 pub(super) struct Entered {
     inner: Arc<Inner>,
     live: Arc<ActiveRun>,
@@ -109,7 +109,7 @@ impl Inner {
         self.runtime.spawn(task);
     }
 
-    /// Does something to its end, whatever becomes of the caller.
+    /// Runs a future to its end in a task of its own, even if the caller is dropped.
     pub(super) async fn to_the_end<T: MaybeSend + 'static>(
         &self,
         work: impl Future<Output = T> + MaybeSend + 'static,
@@ -233,10 +233,10 @@ impl Inner {
         })
     }
 
-    /// Takes a run out that somebody else works on, once the caller is the last to care.
+    /// Removes a run that somebody else works on from the tree, once only the caller refers to it.
     pub(super) fn leave(&self, live: &Arc<ActiveRun>) {
         let mut runs = self.live_runs();
-        // The list's and the caller's; others get theirs from the list.
+        // Two references, the list's and the caller's; all others are taken from the list.
         if live.is_external && Arc::strong_count(live) <= 2 {
             runs.remove(&live.id());
         }

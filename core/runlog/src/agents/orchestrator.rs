@@ -1,4 +1,4 @@
-//! [`Orchestrator`]: the handle that everything is asked of.
+//! [`Orchestrator`]: the public handle of the orchestration.
 
 use super::{
     Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnRequest, SpawnResult,
@@ -156,8 +156,8 @@ impl Orchestrator {
     /// Spawns sub-agents of a run that is running, all at once, and waits for all of them; what became of each comes
     /// in the order of the requests. A request that is refused doesn't disturb the others.
     ///
-    /// What the run spawned, and the results, are recorded in its context as a tool call that it made. When what
-    /// this returns is dropped, the sub-agents are cancelled.
+    /// What the run spawned, and the results, are recorded in its context as a tool call that it made. When
+    /// the returned future is dropped, the sub-agents are cancelled.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) while tool calls of the context await their results, those of another

@@ -1,4 +1,4 @@
-//! Spawning sub-agents: each request decided, all of them written, their work begun, and their results gathered.
+//! Spawning sub-agents: plan each request, write all of them, start their tasks, gather their results.
 
 use super::{
     SpawnRequest, SpawnResult,
@@ -32,16 +32,16 @@ const BYTES_PER_BATCH: usize = 4 << 20;
 /// The longest task: 16 MiB.
 const TASK_BYTES_MAX: usize = 16 << 20;
 
-/// What those who spawn and those who wait for it tell each other.
+/// Signals between the task that spawns and the caller that waits for it.
 #[derive(Clone)]
 struct Signals {
-    /// Nobody waits for the results any more.
+    /// Set when the caller no longer waits for the results.
     unwanted: CancellationToken,
-    /// All is written and begun.
+    /// Set when all children are written and their tasks are started.
     begun: CancellationToken,
 }
 
-/// A call that is written, and whose work is to begin.
+/// A spawn that is written, and whose tasks are to be started.
 struct Written {
     call_id: String,
     places: Vec<Option<Place>>,
@@ -80,7 +80,7 @@ impl Inner {
             begun: CancellationToken::new(),
         };
         let told = signals.clone();
-        // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
+        // In a task of its own: a caller that goes away leaves no child unstarted and no result unrecorded.
         let results = self.to_the_end(async move {
             let results = Arc::clone(&inner)
                 .spawn_and_gather(&of, call_id, requests, told)
@@ -90,7 +90,7 @@ impl Inner {
         });
         let stop = async {
             parent.token.cancelled().await;
-            // From then on, it is told by itself, and records the call's result before the agent goes on.
+            // Once begun, `spawn_and_gather` sees the cancellation itself, and returns once all is recorded.
             if signals.begun.is_cancelled() {
                 std::future::pending::<()>().await;
             }
@@ -112,7 +112,7 @@ impl Inner {
         signals: Signals,
     ) -> Result<Vec<SpawnResult>> {
         let began_ms = self.now_ms();
-        // Before any agent works for a result that couldn't be recorded.
+        // Checked first, so that no agent works for a result that couldn't be recorded.
         if let Some(id) = &call_id {
             parent.recorder.check_unanswered(id).await?;
         }
@@ -139,7 +139,7 @@ impl Inner {
         .await
         {
             Either::Left(Some(())) => {}
-            // Whoever stops the parent stops them too.
+            // Whoever stops the parent stops the children too.
             _ if parent.token.is_cancelled() => {
                 if parent.is_pausing() {
                     self.record_pausing(parent, &call_id, &places, began_ms)
@@ -147,7 +147,7 @@ impl Inner {
                 }
                 return Err(stopped(parent.id()));
             }
-            // Nobody waits for them any more.
+            // The caller went away: cancel the children.
             _ => {
                 self.end(
                     children
@@ -163,7 +163,7 @@ impl Inner {
         results
     }
 
-    /// Decides what becomes of each request, and writes all of it.
+    /// Plans each request, and writes all of them.
     async fn write(
         self: &Arc<Self>,
         parent: &Arc<ActiveRun>,
@@ -191,7 +191,7 @@ impl Inner {
                 works: call.works,
             }),
             Err(error) => {
-                // What was written is not begun. Its end may not be writable either: it is paused by the next opening.
+                // Children already written are not started. If their end can't be written, the next opening pauses them.
                 let made: Vec<_> = call
                     .works
                     .into_iter()
@@ -274,7 +274,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Decides one request.
+    /// Plans one request. Unless fatal, an error refuses this request alone.
     async fn plan(&self, parent: &Run, index: usize, request: &SpawnRequest) -> Result<Planned> {
         if let Some(why) = &request.unreadable {
             return Err(Error::invalid(why.clone()));
@@ -329,7 +329,7 @@ impl Inner {
         })
     }
 
-    /// Refuses early, and so on record, most of what resuming would refuse.
+    /// Refuses most of what resuming would refuse, early enough for the refusal to be recorded.
     async fn check_resumable(
         &self,
         parent: &Run,
@@ -352,7 +352,7 @@ impl Inner {
         crate::runs::check_resumable(&run, self.options.max_total_steps)
     }
 
-    /// Makes new sub-agents, and tells of what was refused before them, as one batch.
+    /// Creates new sub-agents, and records the requests refused so far, as one batch.
     async fn write_new(self: &Arc<Self>, call: &mut Call<'_>, planned: Vec<Planned>) -> Result<()> {
         let (mut children, mut rest) = (
             Vec::with_capacity(planned.len()),
@@ -381,7 +381,7 @@ impl Inner {
             .map(RawMessage::from)
             .collect();
         let _arriving = self.starting(children.iter().map(|child| child.run.id).collect());
-        // From before they are there, so that a recovery at the same time doesn't take them for orphans.
+        // Before the runs are in the log, so that a concurrent recovery doesn't take them for orphans.
         let runs = self.store.runs();
         let recorders = children
             .iter()
@@ -433,7 +433,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Resumes a run as a sub-agent, which is one batch. What refuses it is told to the caller alone.
+    /// Resumes a run as a sub-agent, as one batch. A refusal is returned to the caller, and not recorded.
     async fn write_resumed(self: &Arc<Self>, call: &mut Call<'_>, planned: Planned) -> Result<()> {
         let Planned {
             index,
@@ -509,7 +509,7 @@ impl Inner {
     }
 }
 
-/// Whether an error is about more than the one request.
+/// Whether an error fails the whole call, not just the one request.
 fn is_fatal(error: &Error) -> bool {
     use ErrorKind::{Closed, Damaged, Io, OutcomeUnknown, Poisoned, ReadOnly, StorageFull};
     matches!(
@@ -518,7 +518,7 @@ fn is_fatal(error: &Error) -> bool {
     )
 }
 
-/// Code that spawns makes the tool call itself, which stands in the context like a model's.
+/// Explains the error of a tool call that was recorded for code that spawns, not made by a model.
 fn of_own_call(error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidInput {
         return error;

@@ -1,7 +1,7 @@
 //! [`StartingRuns`]: runs that are being written and aren't among those under way yet.
 //!
-//! Once a run is in the log, anybody can ask something of it. Whoever does waits until it has arrived, so that there is
-//! one [`ActiveRun`] of it, with all that is below it.
+//! Once a run is in the log, other calls can find it. They wait until it is in the tree, so that there is
+//! only one [`ActiveRun`] of it, with all that is below it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::active_run::ActiveRun;
 use crate::agents::inner::Inner;
 
-/// That runs are being written. To be held from before they are in the log until they are under way.
+/// Marks runs as starting, from before they are in the log until they are under way, when it is dropped.
 pub(super) struct StartingRuns {
     inner: Arc<Inner>,
     runs: Vec<RunId>,

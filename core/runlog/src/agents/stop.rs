@@ -213,14 +213,14 @@ impl Inner {
         gates: &mut Vec<OwnedRwLockWriteGuard<()>>,
     ) -> Vec<Arc<ActiveRun>> {
         let (mut tree, mut known) = (Vec::new(), HashSet::new());
-        // All that end trees at the same time go in one order, so that none waits for another that waits for it.
+        // All that end trees lock in the same order, so that they can't deadlock.
         let place = |live: Arc<ActiveRun>| ((live.depth, live.id()), live);
         let mut next: BTreeMap<_, _> = roots.into_iter().map(place).collect();
         while let Some((_, live)) = next.pop_first() {
             if !known.insert(live.id()) {
                 continue;
             }
-            // One that came in between is told too, and has had its while.
+            // A run that joined meanwhile is abandoned too: the tree's grace period is over.
             live.abandoned.cancel();
             gates.push(live.block_spawns().await);
             gates.extend(self.within_grace(live.block_writes()).await);

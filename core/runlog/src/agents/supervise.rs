@@ -416,7 +416,7 @@ impl ResumeAll {
                 return Ok(self.resume_one(run.id, Some(below)).await);
             }
             let result = self.over(parent, run).await?;
-            // What it told the others stays told.
+            // The parent's space keeps what the run had shared.
             self.inner.left_by(run.id).await?.take_over(&parent.space)?;
             Ok(result)
         });

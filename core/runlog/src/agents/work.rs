@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{Error, ErrorKind, agents::inner::Inner};
 
 impl Inner {
-    /// Begins the work of a run, once it is its turn.
+    /// Starts the task of a run, which first waits for a permit.
     pub(super) fn begin(
         self: &Arc<Self>,
         live: Arc<ActiveRun>,
@@ -35,7 +35,7 @@ impl Inner {
             live.stop_working();
             live.over.cancel();
             if let Some(ending) = ending {
-                // A failure is kept with the run, for whoever asks what became of it.
+                // A failure is kept in the run, and returned to whoever asks for its result.
                 let _ = inner.end(vec![(Arc::clone(&live), ending)]).await;
             } else {
                 // Whoever stopped it writes its end.
@@ -45,7 +45,7 @@ impl Inner {
         });
     }
 
-    /// How the run ends; `None` when it was stopped by somebody else, who sees to that.
+    /// Runs the executor; returns how the run ends, `None` when whoever stopped it writes its end.
     async fn work(
         self: &Arc<Self>,
         live: &Arc<ActiveRun>,
@@ -89,7 +89,7 @@ impl Inner {
         )
         .await;
         let ending = match ended {
-            // Somebody stops it at this moment.
+            // Another task is stopping it right now.
             Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
             Either::Left(outcome) => Some(match outcome {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
@@ -111,13 +111,13 @@ impl Inner {
                 by_itself.then(|| Ending::Paused(reason.to_owned()))
             }
         };
-        // Dropping what is left of it is the last that it does.
+        // Dropping an unfinished executor runs the last of its code, which may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(execution)));
         ending
     }
 }
 
-/// That a run's work isn't over. Dropped too early, as happens when the runtime goes away, it tells those who wait.
+/// Fails the run if its task is dropped before it is over, as when the runtime goes away, so that nobody waits for ever.
 struct FailOnDrop {
     inner: Arc<Inner>,
     live: Option<Arc<ActiveRun>>,

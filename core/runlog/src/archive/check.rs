@@ -336,7 +336,7 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// What is to be told in words before the fold refuses it.
+/// Refuses with a readable error what the fold would refuse with a technical one.
 fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
     if let ListEvent::Session(CatalogEvent::SessionCreated(session)) = event
         && let Some(name) = &session.name

@@ -188,7 +188,7 @@ impl Merge {
             at = Sequence(before);
         }
         if is_empty {
-            // It has no time of its own, so it comes after what has.
+            // An empty stream has no position, so it comes last.
             self.heap
                 .push(Reverse(((u64::MAX, 0, Step::Fork), index, 0)));
         }
@@ -375,7 +375,7 @@ fn shared(
     if !chosen.contains(&parent) {
         return Ok(None);
     }
-    // What a stream has at a place, and hasn't lost by a truncation since, comes after what it had there before.
+    // Shared records come first: once the positions of the two streams differ, they differ from there on.
     let at = halve(stream.inherited, |sequence| {
         let (own, other) = (
             record_at(store, stream.id, sequence)?,

@@ -111,9 +111,9 @@ struct Writer<'a> {
     bytes: usize,
     /// When all that is pending was recorded.
     time_ms: u64,
-    /// After this time nothing is recorded.
+    /// The present: no record can be later.
     now_ms: u64,
-    /// Before this time nothing can be recorded.
+    /// The earliest time that a new record can have: that of the log's last record.
     log_ms: u64,
     /// Whether that is known: an empty log tells it by its first record.
     is_told: bool,
@@ -215,7 +215,7 @@ impl Writer<'_> {
             .get(&line.stream)
             .is_some_and(|state| state.is_context);
         if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
-            // The record can't be of its time; what it says can.
+            // The record can't get its original time, so the event's metadata keeps it.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
         }
         if !is_beside {

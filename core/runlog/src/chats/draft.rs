@@ -81,7 +81,7 @@ pub struct RequestDraft {
     /// The ids that the caller gave, which the chat may have already.
     given_ids: Vec<String>,
     steps: Vec<Step>,
-    /// What all of it takes as it is now, at most.
+    /// An upper bound of the bytes that all of it takes now.
     bytes: usize,
 }
 
@@ -398,7 +398,7 @@ impl RequestDraft {
         messages.chain(steps).collect()
     }
 
-    /// A step that keeps the error of a request that failed while none was under way: it would be told nowhere else.
+    /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
     fn untold(&self, end: &RequestEnd, now: Timestamp) -> Option<Step> {
         let RequestEnd::Failed(error) = end else {
             return None;

@@ -97,7 +97,8 @@ impl Chats {
             stack_id,
             step_type,
             status,
-            ..
+            limit: _,
+            cursor: _,
         } = options;
         let filter = (session, request_id, stack_id, step_type, status);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;

@@ -409,7 +409,7 @@ impl Chats {
             }
             let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
-            // Whoever takes in what is written meanwhile would have to copy a fold that is held here.
+            // Released before the commit: a task that catches up the fold meanwhile would have to copy it.
             drop(fold);
             match self.store.backend().commit(batch).await {
                 Ok(_) => {

@@ -32,12 +32,12 @@ pub struct Context {
     instance: InstanceId,
 }
 
-/// A message in the provider's own JSON, and what its events say beside their content.
+/// A message in the provider's own JSON, and the metadata of its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawMessage {
     /// The message, kept byte for byte.
     pub json: RawJson,
-    /// What its events say beside their content.
+    /// The metadata of its events.
     pub event: EventOptions,
 }
 
@@ -78,8 +78,8 @@ impl Context {
     /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all
     /// or none of them. Durable when it returns.
     ///
-    /// Whether providers take the context with it isn't checked: a result may answer no call, and a message may stand
-    /// between a call and its result. Appends needn't be awaited one by one, so that where one will stand isn't known
+    /// It isn't checked that providers accept the context with it: a result may answer no call, and a message may come
+    /// between a call and its result. Appends may run concurrently, so that the place of a message isn't known
     /// when it is made. A run's recorder does check; [`dangling_tool_calls`](Self::dangling_tool_calls) tells what is
     /// open.
     ///

@@ -40,7 +40,7 @@ pub struct Contexts {
     store: Store,
 }
 
-/// What an append asks for beside its events.
+/// The options of an append.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -55,11 +55,11 @@ pub struct AppendOptions {
     #[serde(deserialize_with = "durability::deserialize")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
     pub durability: Option<Durability>,
-    /// What the events say beside their content.
+    /// The metadata of the events.
     pub event: EventOptions,
 }
 
-/// What an append became.
+/// The result of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AppendResult {
@@ -170,9 +170,9 @@ impl Contexts {
             .append(instance, std::slice::from_ref(&event), options)
             .await?;
         match self.event(instance, appended.first_sequence).await {
-            // Not another one that has come in its place after a truncation.
+            // Not a later event that reuses the sequence after a truncation.
             Ok(Some(event)) if event.position == appended.position => Ok(event),
-            // It is written, whatever became of it since: a truncation, or a read that failed.
+            // It was written, but is truncated since or can't be read: give it as it was appended.
             _ => {
                 let meta = event.encode_meta()?;
                 let record = Record {
@@ -233,7 +233,7 @@ impl Contexts {
                 "the backend acknowledged an append without saying where it is",
             )
         })?;
-        // A repeated batch may have had another number of events; its first is told by its position alone.
+        // A repeated batch may have had another number of events: then only the position is that of its first event.
         Ok(AppendResult {
             first_sequence: (last_sequence.0 + 1).saturating_sub(events.len() as u64),
             last_sequence: last_sequence.0,
@@ -307,8 +307,8 @@ impl Contexts {
         Ok(None)
     }
 
-    /// Where a follower of a context stands that has been given the events up to a sequence, the last of which has this
-    /// position: what was truncated since is told by [`kept`](Followed::kept), for the sequences behind it are given anew.
+    /// The state of a follower that was given a context's events up to a sequence, the last of which has this
+    /// position: events after [`kept`](Followed::kept) were truncated since, and their sequences are reused.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
@@ -319,7 +319,7 @@ impl Contexts {
         position: u64,
     ) -> Result<Followed> {
         let session = self.store.known_instance(instance).await?.session_id;
-        // Caught up: a reader is told by the catalog alone.
+        // After catching up: a read-only store learns of the deletion from the catalog alone.
         let is_deleted = self
             .store
             .shared
@@ -338,7 +338,7 @@ impl Contexts {
                 is_deleted,
             });
         }
-        // Positions only grow: what stands up to the last one that was given was given.
+        // Positions only grow, so every event up to this position was already given.
         let stream = context_stream(instance);
         let last = self.stream_last(instance).await?.unwrap_or_default();
         let before = self
@@ -577,7 +577,7 @@ pub struct EventPages {
 impl EventPages {
     /// Begins with a page of so many events, for who may need no more.
     #[must_use]
-    pub(crate) fn beginning_with(self, limit: u64) -> Self {
+    pub fn beginning_with(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
 

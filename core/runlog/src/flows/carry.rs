@@ -76,7 +76,7 @@ impl Store {
         }))
     }
 
-    /// Checks that a flow takes something: that it isn't the flow of a run that has paused or ended. To be asked with the
+    /// Checks that a flow can be written to: it isn't that of a run that has paused or ended. Call it with the
     /// run's [gate](crate::kernel::gates::Gate) passed.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Writing what was decided from what was read, and deciding anew when another writer came in between.
+//! Optimistic writes: decide from what was read, write it if nothing changed since, and decide again after a conflict.
 //!
 //! A decision is written with the last sequence that it was made on. Of several writers of a stream one wins, and each of the
 //! others reads again and tries again. Left to chance, they would all try each time, and one that reads more slowly than the
@@ -18,10 +18,10 @@ use runlog_log::{Backend, Error, ErrorKind, Position, Result, StreamId};
 /// a flush, so this bounds the writers of other handles and processes at one time.
 const ATTEMPTS_MAX: u32 = 1_000;
 
-/// Of those who wait, so many that came last watch whether the log grows: if each did, each write would wake them all twice.
+/// This many of the latest waiters watch whether the log grows: if all did, each write would wake them all twice.
 const WATCHING_MAX: u64 = 16;
 
-/// The turns at the streams that are written to, which all handles of a store have together.
+/// The queues of writers, by stream; all handles of a store share them.
 #[derive(Default)]
 pub(crate) struct Queues {
     streams: Mutex<HashMap<StreamId, Weak<Queue>>>,
@@ -53,7 +53,7 @@ struct Holder {
     since: Position,
 }
 
-/// The attempts to write a decision where nobody waits for a turn.
+/// Counts the failed attempts of a writer that doesn't queue.
 #[derive(Default)]
 pub(crate) struct Retries {
     failed: u32,
@@ -108,7 +108,7 @@ impl Queues {
         if let Some(queue) = streams.get(&stream).and_then(Weak::upgrade) {
             return queue;
         }
-        // Those of streams that nobody writes to go before the map would grow.
+        // Queues that nobody uses are removed before the map would grow.
         if streams.len() == streams.capacity() {
             streams.retain(|_, queue| queue.strong_count() > 0);
         }
@@ -178,7 +178,7 @@ impl Attempts<'_> {
                 }
                 holder
             };
-            // An error, of a store that was closed, is told by the attempt.
+            // An error (the store was closed) is reported by the next attempt.
             if self.backend.poll_past(holder.since, context).is_pending() {
                 return Poll::Pending;
             }

@@ -4,7 +4,7 @@ use runlog_log::{ReadOptions, Record, Result, StreamId};
 
 use crate::backend::Backend;
 
-/// Gives each record that `options` ask for; nothing where they begin behind their end.
+/// Passes each record that `options` select to `take`; none when their range is empty.
 ///
 /// # Errors
 /// Those of reading, and those of `take`, which is not called again then.

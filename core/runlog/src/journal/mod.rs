@@ -1,4 +1,4 @@
-//! What is done with a stream whatever it tells of: deciding and writing, folding, and listing in pages.
+//! What works on every stream, whatever its events mean: optimistic writes, projections (folds) and paging.
 
 pub(crate) mod attempts;
 pub(crate) mod cursor;

@@ -14,7 +14,7 @@ use runlog_model::{Checkpoint, Checkpointed};
 use super::follow::read_each;
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
-/// After how many events a fold is written down: what opening has to fold at most, unless that failed.
+/// A checkpoint is written after this many events, so that opening has to fold no more, unless writing failed.
 const CHECKPOINT_EVENTS: u64 = 8_192;
 /// How much one batch of parts holds, unless one part alone is larger: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
@@ -30,7 +30,7 @@ pub(crate) struct Streams {
     pub(crate) event: &'static str,
 }
 
-/// Owns that the fold is never ahead of what is durable.
+/// Invariant: the fold is never ahead of what is durable.
 pub(crate) struct Projection<Fold> {
     backend: Arc<dyn Backend>,
     streams: Streams,
@@ -56,7 +56,7 @@ struct State<Fold> {
     tried_at: u64,
 }
 
-/// That somebody is writing a fold down, until it is dropped.
+/// Marks a fold as being written down, until it is dropped.
 struct Writing<'a, Fold>(&'a Folded<Fold>);
 
 impl<Fold> Drop for Writing<'_, Fold> {
@@ -145,7 +145,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
     }
 
     pub(crate) async fn catch_up(&self) -> Result<()> {
-        // Without a checkpoint below it, damage is the log's.
+        // If the fold didn't start from a checkpoint, the damage is in the log itself.
         let is_distrusted = self.folded.state().is_distrusted;
         match self.apply_new_events().await {
             Err(error)
@@ -188,7 +188,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                 if record.sequence.0 <= last {
                     continue;
                 }
-                // Or it has begun anew.
+                // Another thread may also have discarded the checkpoint and restarted the fold.
                 if first.0 > last + 1 {
                     next = Some(Sequence(last).next());
                     break;
@@ -323,7 +323,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
             .commit(Batch::new(vec![op]).with_durability(Durability::Os))
             .await?;
         let mut state = self.folded.state();
-        // Not if another thread has begun anew since.
+        // Not if another thread has restarted the fold since.
         if sequence.0 <= state.fold.last_sequence() {
             state.fold.checkpointed(sequence.0, checkpoint);
         }

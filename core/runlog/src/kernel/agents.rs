@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use runlog_model::AgentCatalog;
 
-/// Owns the fold, and that it is never ahead of what is durable.
+/// Invariant: the fold is never ahead of what is durable.
 #[derive(Default)]
 pub(crate) struct AgentsFold {
     catalog: Mutex<AgentCatalog>,

@@ -23,7 +23,7 @@ pub(crate) struct ChatCache {
 
 #[derive(Default)]
 pub(crate) struct Folds {
-    /// How many records were redacted when the kept folds were begun: what is redacted since must not be told any more.
+    /// The redaction count when the kept folds were begun: once it has grown, they are dropped.
     redactions: u64,
     /// By chat, with when it was last used.
     kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
@@ -53,7 +53,7 @@ pub(crate) struct Ids {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) last_sequence: u64,
-    /// That of the last event that had saved or changed something.
+    /// The position of the last event that saved or changed something.
     position: u64,
 }
 

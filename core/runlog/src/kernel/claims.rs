@@ -1,6 +1,6 @@
 //! [`Claims`]: which requests somebody is at work on.
 //!
-//! One process writes a store, so that its own memory knows; when it dies, the request can be resumed by the next one.
+//! Kept in memory, since only one process writes a store; when it dies, the next one can resume the request.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ pub(crate) struct Claims {
     taken: Mutex<HashSet<(SessionId, String)>>,
 }
 
-/// That a request is under way, until this is dropped.
+/// Marks a request as under way, until it is dropped.
 pub(crate) struct Claim {
     claims: Arc<Claims>,
     request: (SessionId, String),

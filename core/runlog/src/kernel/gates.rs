@@ -1,7 +1,7 @@
 //! [`Gate`]: keeps what a run's flow writes, and the run's changes of status, apart.
 //!
 //! A recorder expects its run's stream to be as it knows it. A flow can't: it writes to a stream that the recorder writes
-//! all the time, so that one of the two would starve. One process writes a store, so that its own memory can say who may.
+//! all the time, so that one of the two would starve. Only one process writes a store, so a lock in memory is enough.
 
 use std::{
     collections::HashMap,
@@ -64,7 +64,7 @@ impl Gate {
 impl Drop for Gate {
     fn drop(&mut self) {
         let mut of_runs = self.gates.of_runs();
-        // Nobody takes another in between: that needs the list.
+        // No other reference can be taken in between: that needs the list's lock.
         if Arc::strong_count(&self.lock) == 1 {
             of_runs.remove(&self.id);
         }

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
-/// How many sessions an ambiguous id prefix is told with.
+/// The most sessions that the error for an ambiguous id prefix lists.
 const CANDIDATES_MAX: usize = 4;
 
-/// What the ids of the streams begin with that a store keeps its catalogs in.
+/// The prefix of the ids of a store's catalog streams.
 const RESERVED: &[u8] = b"runlog:";
 
 /// Checks that an id is that of no session and no instance, nor one that the store needs itself: an id names a stream,

@@ -131,7 +131,7 @@ pub(crate) struct ContextOrder {
     lock: Arc<RwLock<()>>,
 }
 
-/// That a write to a context is under way. Whoever waits for his turn gets it in the order of asking.
+/// A turn to write to a context. Waiting writers get theirs first come, first served.
 pub(crate) enum Turn<'a> {
     /// Other results of tool calls are written at the same time.
     Shared { _guard: RwLockReadGuard<'a, ()> },

@@ -278,7 +278,7 @@ impl Store {
             .await?
     }
 
-    /// The instance, found without a catch-up where it is known already; refused when its session was deleted.
+    /// As [`known_instance`](Self::known_instance); an error when its session was deleted.
     pub(crate) async fn writable_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         let instance = self.known_instance(id).await?;
         self.shared
@@ -287,7 +287,7 @@ impl Store {
         Ok(instance)
     }
 
-    /// The instance, found without a catch-up where it is known already.
+    /// The instance: from memory if the catalog has it there, else after catching up.
     pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         if let Some(instance) = self
             .shared

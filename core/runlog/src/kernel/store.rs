@@ -59,7 +59,7 @@ pub(crate) struct Folds {
     flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
     claims: Arc<Claims>,
-    /// Held by the archive that is being imported: what one finds out of the store has to stay so until it is written.
+    /// Held during an import: what it has checked in the store must still hold when it writes.
     pub(crate) importing: Arc<std::sync::Mutex<()>>,
     agents: Arc<AgentsFold>,
     /// Where writers that lost to another wait.

@@ -1,4 +1,4 @@
-//! What is written for runs to change, in one batch with others.
+//! The ops that change runs, several of which can share one batch.
 
 use runlog_log::{Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, RunId};
@@ -10,16 +10,16 @@ use crate::kernel::{records::run_stream, runs::RUNS_STREAM};
 pub(crate) struct BatchExtras<'a> {
     /// Records for the run's own stream.
     pub(crate) run_events: &'a [EncodedEvent],
-    /// Whatever else.
+    /// Other ops.
     pub(crate) ops: &'a [Op<'a>],
-    /// The durability that is waited for, where it isn't the store's.
+    /// The durability, where it isn't the store's.
     pub(crate) durability: Option<Durability>,
 }
 
 /// What is to be written for a run to change its status.
 pub(crate) struct PlannedChange {
     pub(crate) id: RunId,
-    /// Where the run's stream stands.
+    /// The last sequence of the run's stream.
     pub(crate) last_sequence: Sequence,
     /// The records of the run's stream.
     pub(crate) own: Vec<EncodedEvent>,
@@ -27,7 +27,7 @@ pub(crate) struct PlannedChange {
     pub(crate) listed: EncodedEvent,
 }
 
-/// The steps of a batch that makes changes: the catalog's records are one append.
+/// The ops of these changes: the catalog's records are one append.
 pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
     let mut ops: Vec<Op<'_>> = changes
         .iter()

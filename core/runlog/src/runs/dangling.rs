@@ -6,7 +6,7 @@ use super::outcome::{AnsweredCall, ToolOutcome};
 use crate::{Error, Result, contexts::RawMessage};
 use serde::Deserialize;
 
-/// What stands as the result of a call that was cut off.
+/// The result text of a call that was cut off.
 const INTERRUPTED: &str =
     "The tool call was interrupted: the run stopped before its result was recorded.";
 

@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result, kernel::runs::Entering};
 
 impl Runs {
     /// Sees to it that no run is at work in a context, and that none is started in it until what this gives is dropped.
-    /// One process writes a store, so that its own memory knows.
+    /// Kept in memory, since only one process writes a store.
     pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
         let taken = |what: String| {
             let instead =

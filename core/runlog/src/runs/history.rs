@@ -94,8 +94,10 @@ impl Runs {
             parent_run_id,
             session_id,
             project,
-            ..
+            limit: _,
+            cursor: _,
         } = options;
+        // All fields are named, so that a new filter can't be left out of what a cursor is checked against.
         let filter = (status, agent_id, parent_run_id, session_id, project);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
@@ -303,8 +305,8 @@ impl Runs {
         Ok(fold.finish().into_iter().find(|call| call.id == call_id))
     }
 
-    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more; about so many are
-    /// expected to be enough. Says where the context goes on after the run, where it came so far.
+    /// Passes the run's events from a sequence of its context on to `take`, until that wants no more; about `expected` are
+    /// enough. Returns the sequence of the first event after the run, if it was reached.
     async fn each_event(
         &self,
         run: &LoadedRun,

@@ -26,7 +26,8 @@ impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
     /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many
-    /// there are. Nothing but a change of status and a resume comes after the last step.
+    /// there are. Nothing but a change of status and a resume comes after the last step: an event of another kind that counts
+    /// and may come before a step has to be read here, too.
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();

@@ -147,14 +147,14 @@ pub struct ResumedRun {
 /// What is written in the same batch as a resume.
 #[derive(Default)]
 pub(crate) struct ResumeExtras<'a> {
-    /// The run that spawns the new one, where that is to be told of it.
+    /// The run that spawns the new one, if its stream gets a record of that.
     pub(crate) parent: Option<ResumedBy<'a>>,
 }
 
 /// The run that spawns one that is resumed.
 pub(crate) struct ResumedBy<'a> {
     pub(crate) recorder: &'a RunRecorder,
-    /// What its stream is told.
+    /// The record for its stream.
     pub(crate) record: &'a EncodedEvent,
     /// The status it may have.
     pub(crate) allowed: &'a [RunStatus],

@@ -199,8 +199,8 @@ impl Runs {
             .map(Some)
     }
 
-    /// What closes the open tool calls of a context that the run's first messages would be cut off from their results
-    /// by, and where the context is expected to end.
+    /// The error results for tool calls of a context that would stay open before the run's first messages,
+    /// and the last sequence that the context is expected to have.
     async fn closing(
         &self,
         new: &NewRun,

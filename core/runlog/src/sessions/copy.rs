@@ -172,7 +172,7 @@ impl Store {
                         .iter()
                         .map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())),
                 )
-                // What is copied has ids of its own, which whoever looks for ids is told by this.
+                // The copy's messages and steps have new ids: this event makes lookups by id index the copy.
                 .chain(chat.iter().map(|_| CatalogEvent::ChatTouched {
                     id: session.id,
                     at_ms: 0,
@@ -423,7 +423,7 @@ impl Store {
             let parent = source
                 .parent_instance_id
                 .map(|parent| new_ids.get(&parent).copied());
-            // An instance whose parent isn't copied would hang in the air.
+            // An instance whose parent isn't copied would refer to nothing.
             if !was_there || parent == Some(None) {
                 continue;
             }

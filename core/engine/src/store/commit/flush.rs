@@ -1,4 +1,4 @@
-//! Flushing what was only written: when somebody asks for it, and when its time is over.
+//! Flushing what was written without a flush: on request, and when its interval is over.
 
 use super::{guard::WriteGuard, shared::Shared};
 use crate::{
@@ -14,7 +14,7 @@ impl Shared {
         self.flush_staged(sync)
     }
 
-    /// The same, while the store is being closed too. What is staged later is not waited for, however much that is.
+    /// As [`flush`](Self::flush), but also while the store is being closed. Batches staged later are not waited for.
     pub(crate) fn flush_staged(&self, sync: bool) -> Result<()> {
         let mut writer = self.writer()?;
         let (segment, goal) = (writer.active.id(), writer.end);
@@ -25,7 +25,7 @@ impl Shared {
             } else {
                 writer.written_end
             };
-            // Batches may have been refused meanwhile. A segment was flushed when it was turned from.
+            // Batches may have been refused meanwhile. A segment was flushed when it was rotated.
             if reached >= goal.min(writer.end) || writer.active.id() != segment {
                 return Ok(());
             }
@@ -42,7 +42,7 @@ impl Shared {
                 let group = open.group.clone();
                 self.lead(writer);
                 if let Some(Err(error)) = group.result() {
-                    // Refused ones concern those who staged them.
+                    // A refused batch is reported to the thread that staged it.
                     self.writer()?.phase.check_failure().map_err(|_| error)?;
                 }
             } else {
@@ -83,7 +83,7 @@ impl Shared {
         flushed
     }
 
-    /// Something is to be flushed at some time: by the flusher thread, or by the next call where there is none.
+    /// Schedules a flush at a deadline: by the flusher thread, or by the next call where there is none.
     pub(crate) fn watch_due(&self) {
         let is_watched = self.options.host.has_threads() && self.background.watch_due();
         if !is_watched {

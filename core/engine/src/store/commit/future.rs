@@ -1,4 +1,4 @@
-//! [`OpenStore`], which closes the store with its last handle, and [`Commit`]: a batch that was put in line.
+//! [`OpenStore`], which closes the store with its last handle, and [`Commit`]: a batch that was queued.
 
 use std::{
     future::Future,
@@ -26,7 +26,7 @@ impl Drop for OpenStore {
     }
 }
 
-/// A batch in line. Wait for it with [`Commit::wait`], or await it.
+/// A queued batch. Wait for it with [`Commit::wait`], or await it.
 #[must_use = "the batch is acknowledged only once this was waited for"]
 pub struct Commit {
     store: Arc<OpenStore>,

@@ -25,7 +25,7 @@ impl<'a> WriteGuard<'a> {
         }
     }
 
-    /// The thread is about to leave the state itself, under the writer's lock.
+    /// Disarms the guard: the thread leaves the state itself, under the writer's lock.
     pub(crate) fn end(mut self) {
         self.has_ended = true;
     }
@@ -58,7 +58,7 @@ impl Shared {
         self.poison(writer, error);
     }
 
-    /// The same for what its thread did not end.
+    /// As [`fail`](Self::fail), without a guard: for a thread that panicked.
     pub(crate) fn poison(&self, mut writer: MutexGuard<'_, Writer>, error: &Error) {
         writer.phase.fail(error);
         let behind = writer.open.take().map(|open| open.group);

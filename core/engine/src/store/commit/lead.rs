@@ -1,4 +1,4 @@
-//! The group commit: who leads a group, how it is written, and what its result is. The page about it is in
+//! The group commit: who leads a group, how it is written, and what its result is. It is explained in
 //! [`phase`](super::phase).
 
 use super::{background::MaintenanceTasks, guard::WriteGuard, shared::Shared};
@@ -24,13 +24,13 @@ pub(crate) const FLUSH_BYTES: usize = 256 << 10;
 /// threads it is better to have the rest gather while the flush is under way.
 const YIELDS_MAX: u32 = 8;
 
-/// It stops earlier after this many yields in a row that brought none.
+/// It stops earlier after this many yields in a row that brought no other thread.
 const FRUITLESS_YIELDS_MAX: u32 = 3;
 
 /// A checkpoint is saved after this many bytes, or eight times its own size: less has to be read after a crash.
 const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
 
-/// What became of a group.
+/// The outcome of writing a group.
 enum Written {
     /// It was written, and flushed if asked for, and ends at this position.
     Published(u64),
@@ -49,7 +49,7 @@ struct Place {
 }
 
 impl Shared {
-    /// Blocks until a group is done that this thread was counted for, or needn't be; leads it when asked to.
+    /// Blocks until a group is done; leads it when asked to. The thread is in `waiters`, or needn't be.
     pub(crate) fn wait(&self, group: &Arc<Group>) -> Result<()> {
         loop {
             match group.wait() {
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    /// Asks the flusher thread; whether there is none, and this thread has to lead.
+    /// Asks the flusher thread to lead; `true` when there is none, so that this thread has to.
     fn has_to_lead(&self, urgency: FlushUrgency, writer: MutexGuard<'_, Writer>) -> bool {
         drop(writer);
         if self.options.host.has_threads() {
@@ -162,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Whether the group behind it is left to this thread.
+    /// Writes one group; `true` when this thread has to lead the next one too.
     ///
     /// The group is taken out of the writer first, so that others can stage in the next one while this one is written without
     /// the lock. Publishing comes before settling: a caller that got its result must find its records.
@@ -249,11 +249,11 @@ impl Shared {
         }
     }
 
-    /// What is due when the active segment has reached an end.
+    /// The background work that is due once the active segment is this long.
     fn tasks(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
         let make_spare =
             end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
-        // Saving one flushes; where appends don't, it is left to the turn of the segment.
+        // Saving a checkpoint flushes; where appends don't, it is left to the next rotation.
         let save_checkpoint =
             writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
         MaintenanceTasks {
@@ -271,7 +271,7 @@ impl Shared {
         )
     }
 
-    /// Gives the lead to one who waits for the open group, or has the flusher thread see to it; whether there is neither, and
+    /// Hands the lead to a thread that waits for the open group, or to the flusher thread; `true` when there is neither, and
     /// this thread has to lead again.
     pub(crate) fn hand_over(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         let Some(open) = &mut writer.open else {
@@ -292,7 +292,7 @@ impl Shared {
         self.has_to_lead(urgency, writer)
     }
 
-    /// There was no room for the group. What gathered behind it builds on it, so that is refused too; then all is as it was
+    /// The device is full. The open group builds on the one that failed, so both are refused; then all is as it was
     /// before both.
     fn refuse(&self, mut writer: MutexGuard<'_, Writer>, guard: WriteGuard<'_>, error: &Error) {
         let behind = writer.take_back(&self.durable()).map(|open| open.group);
@@ -309,7 +309,7 @@ impl Shared {
         waiters.into_iter().flatten().for_each(Waiters::wake);
     }
 
-    /// Has the maintenance thread do tasks; without threads they are left, and cost time later.
+    /// Gives tasks to the maintenance thread; without threads they are skipped, which costs time later.
     pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
         if self.options.host.has_threads() {
             self.background.keep(tasks);

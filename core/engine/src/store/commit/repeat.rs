@@ -22,7 +22,7 @@ use crate::{
     sync::Arc,
 };
 
-/// One step of a batch, as it stands in the log. The creation of a stream is one of its own.
+/// One op of a batch, as the log has it. The creation of a stream counts as an op.
 struct Step {
     kind: Kind,
     stream: u32,
@@ -31,7 +31,7 @@ struct Step {
     last_position: Position,
 }
 
-/// A batch, as it stands in the log.
+/// A batch, as the log has it.
 struct Written {
     segment: SegmentId,
     steps: Vec<Step>,
@@ -47,7 +47,7 @@ pub(crate) struct Keyed<'b> {
     looked: Option<Looked>,
 }
 
-/// How far a key was looked for, in vain.
+/// Where a key was looked for and not found.
 struct Looked {
     /// In all segments before this one.
     active: SegmentId,
@@ -62,7 +62,7 @@ pub(crate) enum Standing {
     New,
     /// Something was published since the key was looked for.
     LookAgain,
-    /// A batch with this key is in line, and has to be published first.
+    /// A batch with this key is staged, and has to be published first.
     Staged,
 }
 
@@ -85,8 +85,8 @@ impl<'b> Keyed<'b> {
 
     /// What is to be done, seen under the writer's lock. It reads nothing.
     ///
-    /// A batch whose stream was deleted is refused for that, whatever its steps would be refused for: if it is a repeat, they
-    /// meet what they did themselves.
+    /// A deleted stream refuses the batch before its ops are checked: in a repeat, the ops
+    /// would meet their own first effect.
     pub(crate) fn standing(&self, writer: &Writer, durable: &Durable) -> Result<Standing> {
         let Some(number) = writer.number(durable, self.stream) else {
             return Ok(Standing::New);
@@ -289,7 +289,7 @@ fn written_at(
     Ok(matches.then_some(written))
 }
 
-/// The result of each step of a batch that was written; `None` if what was written is another batch's.
+/// The result of each op of a batch that was written; `None` if what was written is another batch's.
 fn results(durable: &Durable, batch: &Batch<'_>, written: &[Step]) -> Option<Vec<OpResult>> {
     let mut rest = written.iter().peekable();
     let mut before = Position(written.first()?.result.position.0 - 1);

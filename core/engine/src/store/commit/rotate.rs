@@ -16,8 +16,9 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     format::segment::DATA_START,
+    limits,
     log::segment::Segment,
     store::staging::{open_group::is_full, prepare::Prepared, writer::Writer},
     sync::{Arc, MutexGuard},
@@ -114,6 +115,16 @@ impl Shared {
     fn extend_or_turn(&self, needed: &Needed) -> std::result::Result<Room, Failure> {
         if needed.may_extend && needed.active_bytes <= self.options.segment_bytes_max {
             return self.extend(needed);
+        }
+        if needed.position > limits::BASE_POSITION_MAX {
+            return Err(Failure::Harmless(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the log has come to position {}, and no record may have one above {}: export it into a new store",
+                    needed.position - 1,
+                    limits::POSITION_MAX
+                ),
+            )));
         }
         let header = self.next_header(
             &needed.active,

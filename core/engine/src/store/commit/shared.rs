@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
     /// `None` for a reader.
     pub(crate) watermark: Option<WatermarkFile>,
-    /// The id of the time since the machine was started, all zeros where there is none.
+    /// The boot id of the machine, all zeros where there is none.
     pub(crate) boot: [u8; 16],
     /// The epoch of this writer.
     pub(crate) epoch: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) marked_end: Option<(SegmentId, u64)>,
     /// The process that opened the store.
     pub(crate) process: u32,
-    /// What holds the folder's lock, and its release.
+    /// The folder's lock: dropping it releases it.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// The segment made ahead of need.
     pub(crate) spare: Mutex<Spare>,
@@ -46,13 +46,13 @@ pub(crate) struct Shared {
     /// How large the last checkpoint was.
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) keys: Mutex<KeyCache>,
-    /// Whether something is to be flushed at some time, and no thread sees to it.
+    /// Whether a flush has a deadline that no thread watches.
     pub(crate) is_due_unwatched: AtomicBool,
 }
 
 /// What was saved last.
 pub(crate) struct Saved {
-    /// Where the log stood: segment and offset.
+    /// The end of the log at that time: segment and offset.
     pub(crate) end: Option<(u32, u64)>,
     /// Nothing is saved any more: the store is closed.
     pub(crate) is_over: bool,
@@ -99,7 +99,7 @@ impl Shared {
         self.options.mode == Mode::ReadOnly
     }
 
-    /// That this is the process that opened the store. One forked from it has the same open files and the same lock, and knows
+    /// Checks that this process opened the store. One forked from it has the same open files and the same lock, and knows
     /// nothing of what the other does with them.
     pub(crate) fn check_process(&self) -> Result<()> {
         let own = self.options.host.process_id();

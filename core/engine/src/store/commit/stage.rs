@@ -25,7 +25,7 @@ use crate::{
 /// Staging blocks while at least this many bytes are staged and not written.
 const STAGED_BYTES_MAX: usize = 8 << 20;
 
-/// What staging came to.
+/// The result of staging.
 pub(crate) enum Outcome {
     /// Staged in a group.
     Staged(Arc<Group>, Staged),
@@ -68,7 +68,7 @@ impl Shared {
                 self.clear(writer, blocker, &prepared)?;
                 continue;
             }
-            // The writer's lock before the directory's, here and everywhere: a leader publishes without the first.
+            // Lock order, everywhere: the writer's, then the directory's. A leader publishes with the second alone.
             let durable = self.durable();
             match keyed
                 .as_ref()
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// A batch that writes nothing: what it says is there already is made as durable as it asks.
+    /// The result of a batch that writes nothing new: what is there already is made as durable as the batch asks.
     fn already_done(&self, appended: Appended, durability: Durability) -> Result<Outcome> {
         self.flush(durability == Durability::Sync)?;
         Ok(Outcome::Done(appended))
@@ -199,9 +199,9 @@ pub(crate) enum Waiting {
 }
 
 enum Blocker {
-    /// Another thread makes room.
+    /// Another thread extends or rotates the active segment.
     MakingRoom,
-    /// The active segment has no room, or its times can't reach the present.
+    /// The active segment is full, or too old: its times are 32-bit offsets from its base time.
     Segment,
     /// Too much is staged and not written.
     Backlog,

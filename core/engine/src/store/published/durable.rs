@@ -264,7 +264,7 @@ impl Durable {
         Ok(())
     }
 
-    /// The engine record that an engine record says, or `None` when it can't have been written by this engine.
+    /// The control row of an engine record; `None` when this engine can't have written the record.
     pub(crate) fn control_of(&self, frame: &Frame) -> Option<ControlRow> {
         let header = &frame.header;
         let body = record::Body::decode(header.flags, &frame.body)?;

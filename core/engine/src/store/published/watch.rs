@@ -29,7 +29,7 @@ impl Watch {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Everything up to `position` is published; who waits is yet to be woken.
+    /// Notes that everything up to `position` is published; [`wake`](Self::wake) then wakes those that wait.
     pub(crate) fn note(&self, position: u64) {
         self.position.fetch_max(position, Ordering::SeqCst);
     }

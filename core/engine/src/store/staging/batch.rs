@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, StreamId, limits, store::published::durable::Durable};
 
-/// What an op comes to, or why the batch is not staged.
+/// The result of an op, or why the batch is not staged.
 pub(super) type Result<T> = std::result::Result<T, Stop>;
 
 /// One batch on its way into the open group.
@@ -42,7 +42,7 @@ impl Staging<'_, '_> {
         self.writer.heads[number as usize - 1]
     }
 
-    /// A stream's head, to change it, undoably.
+    /// A stream's head, to be changed; the old one is kept for the undo.
     pub(super) fn change(&mut self, number: u32) -> &mut Head {
         let head = &mut self.writer.heads[number as usize - 1];
         self.writer.changed.push((number, *head));

@@ -1,4 +1,4 @@
-//! [`Due`]: when what was only written is to be flushed at the latest.
+//! [`Due`]: the deadline for flushing what was written.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Due {
         }
     }
 
-    /// The one that is over first.
+    /// The earlier of two deadlines.
     pub(crate) fn earliest(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(if other.at_ms < one.at_ms { other } else { one }),
@@ -26,7 +26,7 @@ impl Due {
         }
     }
 
-    /// How long it is still. If the clock was turned back, it counts as over.
+    /// The time left. If the clock was set back, none.
     pub(crate) fn left(&self, now_ms: u64) -> Duration {
         if now_ms < self.since_ms {
             Duration::ZERO

@@ -1,7 +1,7 @@
 //! The records of a batch, encoded at the end of the open group.
 //!
 //! Each record's header is held back until the next one comes: only then is it known not to be the last of its batch, and the
-//! flags are part of the CRC. The last one of the group stays held until the group is written, for what it says of durability.
+//! flags are part of the CRC. The last one of the group stays held until the group is written, to get its watermark.
 
 use super::{
     batch::Staging,

@@ -26,7 +26,7 @@ impl Staging<'_, '_> {
         }
     }
 
-    /// Checks what the writer of the batch believes of a stream; its last sequence.
+    /// Checks what the batch expects of a stream; returns the stream's last sequence.
     pub(super) fn expect(&mut self, id: &StreamId, number: u32, expected: Expected) -> Result<u32> {
         let last = self.head(number).last_sequence;
         match expected {
@@ -52,7 +52,7 @@ impl Staging<'_, '_> {
             Ok(position) => return Ok(position),
             Err(since) => self.position_of(number, head.last_sequence, since)?,
         };
-        // Also kept if the batch is refused: it is true of what was there before, or taken back with its other changes.
+        // Kept even if the batch is refused: it holds for the state before, or is undone with the batch's other changes.
         self.writer.heads[number as usize - 1].last_position = LastPosition::known(position);
         Ok(position)
     }
@@ -75,7 +75,7 @@ impl Staging<'_, '_> {
             if self.durable.directory.stream(number).is_some() {
                 break;
             }
-            // A fork in line has inherited it: it is what its parent had when the fork was made.
+            // A staged fork has inherited the record: it is the one that the parent had when the fork was made.
             let fork = |entry: &Entry| {
                 let control = entries
                     .controls

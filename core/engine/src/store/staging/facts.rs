@@ -1,4 +1,4 @@
-//! [`Facts`]: what a batch has to know of records that are in the log already.
+//! [`Facts`]: what staging a batch needs to know of records that are in the log already.
 //!
 //! They are read from the device before the writer's lock is taken, so that no other thread waits for that; what turns out to be
 //! missing under the lock is asked for by [`Need`], and the batch is staged again. A fact once read stays true: the
@@ -89,7 +89,7 @@ impl Facts {
         match need {
             Need::Header(position) => {
                 self.read_header(durable, position)?;
-                // Else the batch would ask for it for ever.
+                // Otherwise staging would request it in an endless loop.
                 let is_read = self.headers.contains_key(&position.0);
                 let lost = || {
                     Error::new(

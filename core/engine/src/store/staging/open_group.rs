@@ -25,7 +25,7 @@ pub(crate) struct OpenGroup {
     pub(crate) sync: bool,
     /// How many threads wait for it.
     pub(crate) waiters: u32,
-    /// What was asked of the flusher thread for it.
+    /// How soon the flusher thread was asked to lead it.
     pub(crate) urgency: FlushUrgency,
     /// The header of its last record.
     pub(crate) last: Option<Held>,
@@ -84,9 +84,9 @@ impl OpenGroup {
         &self.bytes[self.lead..]
     }
 
-    /// Has the last record say up to where the segment is durable now, when the group is about to be written. What was staged
-    /// while the group before was being flushed says no more than that one did. After this, only the last group of the log is
-    /// one that nothing behind it proves durable.
+    /// Writes the current watermark into the last record's header, just before the group is written. What was staged
+    /// while the group before was being flushed has only that one's watermark. After this, only the last group of the log is
+    /// one that no later record proves durable.
     pub(crate) fn prove(&mut self, synced_end: u64, salt: u32) {
         let Some(last) = self
             .last
@@ -135,7 +135,7 @@ impl OpenGroup {
 
 /// Why a group was not written.
 pub(crate) enum Unwritten {
-    /// The device is full. Bytes before the group are not concerned.
+    /// The device is full. Bytes before the group are unaffected.
     Full(io::Error),
     /// Something else: it is unknown what is on the device.
     Failed(io::Error),

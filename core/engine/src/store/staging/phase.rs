@@ -1,4 +1,4 @@
-//! [`Phase`]: what the writer is doing, as one explicit state machine; and the group commit that it is for.
+//! [`Phase`]: what the writer is doing, as one explicit state machine; and how group commit works.
 //!
 //! # Group commit
 //!
@@ -20,8 +20,8 @@
 //! yields as long as more threads join, a few times at most.
 //!
 //! A batch that was only put in line (`Store::stage`) has nobody who waits yet. The flusher thread leads such a group a moment
-//! later, or at once when somebody awaits one of its batches. Without threads whoever polls leads, and where no thread can
-//! be started, whoever stages.
+//! later, or at once when somebody awaits one of its batches. Without threads the polling task leads, and where no thread can
+//! be started, the thread that stages.
 //!
 //! # What the writer is doing
 //!
@@ -82,9 +82,9 @@ enum Activity {
     Gathering,
     /// The group is being written.
     Writing(Arc<Group>),
-    /// What was written is being flushed. The group stands for that.
+    /// What was written is being flushed. Those that wait for it wait on this group.
     Flushing(Arc<Group>),
-    /// The active segment is being made longer, or turned from. The group stands for that.
+    /// The active segment is being extended or rotated. Those that wait for it wait on this group.
     MakingRoom(Arc<Group>),
 }
 
@@ -196,12 +196,12 @@ impl Phase {
         self.failure.is_none() && !matches!(self.standing, Standing::Closed)
     }
 
-    /// A write or a flush failed. The first failure is the one that is told.
+    /// A write or a flush failed. The first failure is the one that is reported.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.failure.get_or_insert_with(|| error.clone());
     }
 
-    /// Whether a new batch is taken, and why not.
+    /// An error when new batches are refused.
     pub(crate) fn check(&self) -> Result<()> {
         match self.standing {
             Standing::Open => self.check_failure(),
@@ -211,7 +211,7 @@ impl Phase {
         }
     }
 
-    /// Whether what is in line can still be written, and why not.
+    /// An error when staged batches can't be written any more.
     pub(crate) fn check_failure(&self) -> Result<()> {
         match &self.failure {
             None => Ok(()),

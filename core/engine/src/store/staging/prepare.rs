@@ -74,7 +74,7 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                     prepared.bodies.push(PreparedBody::of(&body));
                     prepared.bytes_max += record::frame_bytes(body.encoded_bytes()) as u64;
                 }
-                // The stream may be new: the record of its creation, that one's control row, and its stream row.
+                // The stream may be new: room for its CREATE record, the control row of that, and its stream row.
                 prepared.bytes_max += record::frame_bytes(16) as u64;
                 let rows = index::CONTROL_ROW_BYTES + index::STREAM_ROW_BYTES + records.len() * 12;
                 prepared.index_bytes_max += rows as u64;

@@ -38,9 +38,9 @@ pub(crate) struct Writer {
     pub(crate) next_position: u64,
     /// The time of the last staged record, or where the active segment has none its base time.
     pub(crate) last_time_ms: u64,
-    /// The epoch that the mark of this writer says, until that is staged: before its first batch.
+    /// The epoch for the mark of this writer, until the mark is staged: before the first batch.
     pub(crate) mark: Option<u32>,
-    /// The same once it is staged, until it is published: what is refused is staged again.
+    /// The epoch of a mark that is staged and not yet published: if it is refused, it is staged again.
     pub(super) staged_mark: Option<u32>,
     pub(crate) heads: Vec<Head>,
     pub(crate) new_ids: HashMap<StreamId, u32>,
@@ -56,15 +56,15 @@ pub(crate) struct Writer {
     /// How many threads wrote at the same time, as the last write saw it.
     pub(crate) threads_seen: u32,
     pub(crate) spare_buffer: Vec<u8>,
-    /// The heads that the batch being staged has changed, as they were. Kept for its memory.
+    /// The old heads that the batch being staged has changed. Kept between batches to reuse its memory.
     pub(crate) changed: Vec<(u32, Head)>,
     /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
     pub(crate) extendable: bool,
     /// Whether the maintenance thread was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
-    /// Where the active segment ended when a checkpoint was last asked for, or where it began if that was before.
+    /// The end of the active segment when a checkpoint was last requested; its start if that was in an earlier segment.
     pub(crate) checkpoint_asked: u64,
-    /// How much was written between then and the beginning of the active segment.
+    /// How many bytes were written in earlier segments since that request.
     pub(crate) unsaved_before: u64,
 }
 
@@ -109,7 +109,7 @@ impl LastPosition {
     }
 }
 
-/// What staging a batch came to.
+/// The result of staging a batch.
 pub(crate) struct Staged {
     /// Whether the batch has no record.
     pub(crate) is_empty: bool,
@@ -154,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// Turns to a new active segment.
+    /// Switches to a new active segment.
     pub(crate) fn switch_to(&mut self, active: Arc<Segment>, capacity: u64) {
         let start = crate::format::segment::DATA_START;
         self.unsaved_before += self.end.saturating_sub(self.checkpoint_asked);
@@ -219,7 +219,7 @@ impl Writer {
             .is_some_and(|head| head.deleted)
     }
 
-    /// The open group is about to be written: what is settled only then.
+    /// Sets what is known only when the open group is about to be written: whether to flush it, and its watermark.
     pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
         let due = Due::earliest(open.due, self.due);
         open.sync |=
@@ -249,7 +249,7 @@ impl Writer {
         self.due = None;
     }
 
-    /// Takes back all that is staged, as if it never was: what was published is all there is. Gives the group that gathered.
+    /// Rolls back to the published state. Returns the open group.
     pub(crate) fn take_back(&mut self, durable: &Durable) -> Option<OpenGroup> {
         assert_eq!(
             self.written_end, durable.end,

@@ -13,7 +13,7 @@ use crate::SessionStatus;
 /// Sessions by the sequence of their creation.
 pub(super) type Created = BTreeSet<u64>;
 
-/// Owns that every session that isn't deleted is in each of these under what it is now.
+/// Invariant: every session that isn't deleted is in each of these under its current values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listed {
     all: Created,

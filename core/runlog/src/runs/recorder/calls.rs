@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{Result, kernel::records::context_stream, runs::outcome::AnsweredCall};
 
-/// Calls and results that are about to be written. Dropped before they were, they are forgotten: whether they were
-/// written after all, the context knows.
+/// Calls and results that are about to be written. If dropped before that, they are forgotten: the context says whether
+/// they were written after all.
 pub(super) struct Taken<'a> {
     recorder: &'a RunRecorder,
     ids: Vec<String>,
     events: u64,
-    /// Whether it is told to the recorder what is open once they are written.
+    /// Whether the recorder learns which calls are open once they are written.
     is_open_told: bool,
 }
 
@@ -38,7 +38,7 @@ impl RunRecorder {
             .map(|known| known.call.clone());
         match known {
             Some(call) => Ok(call),
-            // What is wrong with it may be that the run has ended, which matters more.
+            // If the run has ended, that error matters more.
             None => self.check_running().await.and(Err(unknown(id))),
         }
     }

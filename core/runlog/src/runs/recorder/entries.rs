@@ -42,11 +42,11 @@ pub struct RunEntry {
 struct Plan {
     /// The events of each entry with their metadata, and the step that they belong to.
     entries: Vec<(Vec<NewContextEvent>, Vec<Vec<u8>>, u32)>,
-    /// The steps that the run's stream isn't told of yet.
+    /// The step events that the run's stream doesn't have yet.
     steps: Vec<EncodedEvent>,
-    /// Where the run's stream stands.
+    /// The last sequence of the run's stream.
     last: Sequence,
-    /// Why nothing new may be written; a repeat is told all the same what the first one was.
+    /// Why nothing new may be written; a repeat still returns the first result.
     refused: Option<Error>,
 }
 
@@ -89,7 +89,7 @@ impl RunRecorder {
                     records: context_records(events, metas),
                 })
                 .collect();
-            // Also without a record: it sees to it that the run hasn't ended.
+            // Even without a record: its expectation fails when the run has ended.
             ops.push(Op::Append {
                 stream: run_stream(self.id()),
                 expected: Expected::Last(plan.last),

@@ -202,7 +202,7 @@ impl RunRecorder {
             .await
     }
 
-    /// Records messages, and something else in the same batch. Without a message, what is said of it is that
+    /// Records messages, and extras in the same batch. Without a message, the id and the sequences returned are those
     /// of the run's stream.
     pub(crate) async fn record_with(
         &self,
@@ -247,7 +247,7 @@ impl RunRecorder {
                     records: context_records(&events, &metas),
                 });
             }
-            // Also without a record: it sees to it that the run hasn't ended.
+            // Even without a record: its expectation fails when the run has ended.
             ops.push(Op::Append {
                 stream: run_stream(self.id()),
                 expected: Expected::Last(last),
@@ -307,7 +307,7 @@ impl RunRecorder {
         events: &[NewContextEvent],
         step_number: u32,
     ) -> Result<Recorded> {
-        // A repeated batch doesn't tell of steps that wrote nothing, such as that of a run whose step was told.
+        // A repeated batch has no result for ops that wrote nothing, such as that of the run's stream without a new step.
         let (Some(context), run) = (
             appended.ops.first(),
             appended.ops.get(usize::from(!events.is_empty())),
@@ -355,7 +355,7 @@ impl RunRecorder {
         Ok(())
     }
 
-    /// Takes in what the run's stream has got since, and says where it ends.
+    /// Folds the new events of the run's stream, and returns its last sequence.
     pub(crate) async fn refresh(&self) -> Result<Sequence> {
         let (mut fold, after) = {
             let state = self.state();

@@ -1,4 +1,4 @@
-//! Repeats: a batch whose idempotency key is known is told what it became the first time, whatever became of the run.
+//! Repeats: a batch with a known idempotency key returns the first result, even if the run has ended since.
 
 use runlog_log::Sequence;
 use runlog_model::ContextEvent;
@@ -7,7 +7,7 @@ use super::state::{Recorded, RunRecorder, State};
 use crate::{Error, Result, kernel::records::context_stream};
 
 impl RunRecorder {
-    /// What a repeat is told: the step is that of the first time.
+    /// The result of a repeat, with the step of the first time.
     pub(super) async fn as_it_was(&self, recorded: Recorded) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         let contexts = self.inner.runs.store.contexts();
@@ -42,8 +42,8 @@ impl RunRecorder {
     }
 }
 
-/// Where a batch expects the run's stream to end. What is refused may be a repeat, which is told what the first one was,
-/// if its key is known: it is asked with an expectation that nothing fulfils.
+/// The last sequence that a batch expects of the run's stream. A refused batch may be a repeat, which gets the first result
+/// if its key is known: it is tried with an expectation that never holds.
 pub(super) fn expected_of(
     state: &State,
     checked: Result<()>,

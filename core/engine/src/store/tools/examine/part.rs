@@ -4,7 +4,6 @@ use super::{
     compare,
     examiner::{Examiner, Part},
     slots::{Slot, State},
-    sources,
     tail::Tail,
     walker::{Task, Walked},
 };
@@ -157,7 +156,7 @@ impl Examiner<'_> {
         if let Some(saved) = self.walker.checkpoint.take() {
             self.saved = Some(saved);
         }
-        if let Some(next) = next_position.filter(|next| *next <= sources::POSITION_MAX) {
+        if let Some(next) = next_position.filter(|next| *next <= limits::BASE_POSITION_MAX) {
             self.walker.durable.next_position = self.walker.durable.next_position.max(next);
         }
         if is_active {

@@ -5,12 +5,13 @@ use super::{
     examiner::{Examiner, Part, Wrong},
     names::Names,
     slots::{self, Slot, Slots, State},
-    sources::{self, Sources, named_salts},
+    sources::{Sources, named_salts},
     walker::Walker,
 };
 use crate::{
     Error, Result, SegmentId,
     format::{files, segment::COPIES},
+    limits,
     log::segment::Segment,
     storage::Storage,
     store::{open::load::Loaded, segments::chain::checked_block},
@@ -105,7 +106,7 @@ pub(crate) fn examine(
     }
     let known = examiner
         .given
-        .max(slots.stray_position.min(sources::POSITION_MAX));
+        .max(slots.stray_position.min(limits::BASE_POSITION_MAX));
     // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
     let mut last = examiner.parts.last_mut();
     let has_hole = last

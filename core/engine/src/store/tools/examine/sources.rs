@@ -86,7 +86,7 @@ impl Sources {
         [published, closed, saved]
             .into_iter()
             .flatten()
-            .filter(|next| *next <= POSITION_MAX)
+            .filter(|next| *next <= limits::BASE_POSITION_MAX)
             .max()
             .unwrap_or(1)
     }
@@ -123,9 +123,6 @@ fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
 }
 
 const READS_MAX: u32 = 100;
-
-/// No log reaches positions beyond this: what says so is wrong.
-pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     let Some(file) = small::open(storage, files::CHECKPOINT)? else {

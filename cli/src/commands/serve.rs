@@ -1,0 +1,178 @@
+//! `runlog serve`: the store over HTTP, for the viewer and for programs.
+
+use std::{
+    fs,
+    io::Write,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use tokio::net::TcpListener;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::{Out, note, to_stderr},
+    serve::{Served, Server, Tokens, given, random},
+    signals::signalled,
+    store,
+};
+
+const AFTER_HELP: &str = "\
+It answers on this machine alone unless --listen says otherwise; http://ADDRESS/openapi.json describes what. Without a \
+token everybody on the machine who can connect reads. With one, requests need `Authorization: Bearer TOKEN`; anywhere \
+but on a loopback address one is required, and a proxy that encrypts should stand before it.
+
+Tokens are read from files, or from the environment: RUNLOG_READ_TOKEN, RUNLOG_WRITE_TOKEN. The one for writing reads \
+too. They have at least 16 characters; `openssl rand -hex 32` makes one.
+
+It reads beside the process that writes the store, and follows it. With --write, or a token for writing, it is the \
+writer itself, and no other process can be.
+
+It prints its address once it can be connected to, with --json as {\"url\"}, and ends on Ctrl-C and SIGTERM.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The folder of the store, instead of --store
+    #[arg(value_name = "STORE")]
+    folder: Option<PathBuf>,
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, default_value = "127.0.0.1:7710", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Let requests write too; makes a token for it, and prints it on stderr, where none is given
+    #[arg(long)]
+    write: bool,
+    /// The file with the token for reading
+    #[arg(long, value_name = "FILE")]
+    read_token_file: Option<PathBuf>,
+    /// The file with the token for writing
+    #[arg(long, value_name = "FILE")]
+    write_token_file: Option<PathBuf>,
+    /// A name by which the server may be reached, besides addresses and localhost; can be given again
+    #[arg(long = "allow-host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Open the viewer in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
+    let mut global = global.clone();
+    if let Some(folder) = &args.folder {
+        global.store.clone_from(folder);
+    }
+    let read = given(args.read_token_file.as_deref(), "RUNLOG_READ_TOKEN")?;
+    let mut write = given(args.write_token_file.as_deref(), "RUNLOG_WRITE_TOKEN")?;
+    if read.is_some() && read == write {
+        return Err(Failure::usage(
+            "the tokens for reading and for writing are the same; give two different ones",
+        ));
+    }
+    let is_made = args.write && write.is_none();
+    if is_made {
+        write = Some(random()?);
+    }
+    let is_near = args.listen.ip().to_canonical().is_loopback();
+    if !is_near && (is_made || (read.is_none() && write.is_none())) {
+        return Err(Failure::usage(format!(
+            "{} can be reached by other machines, so a token is needed: set RUNLOG_READ_TOKEN or RUNLOG_WRITE_TOKEN, or name a file with --read-token-file or --write-token-file",
+            args.listen
+        )));
+    }
+    if let Some(token) = write.as_ref().filter(|_| is_made) {
+        to_stderr(&format!("the token for writing: {token}"));
+    }
+    if !is_near {
+        note(
+            global.json,
+            "tokens and events travel unencrypted; let a proxy that encrypts stand before it",
+        );
+    }
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Requests that read at one time; the others wait.
+        .max_blocking_threads(32)
+        .build()
+        .map_err(|error| Failure::io(&error, "can't start"))?;
+    let store = if write.is_some() {
+        store::open(&global)?
+    } else {
+        store::open_read_only(&global)?
+    };
+    let served = Served {
+        store: store.to_async(),
+        folder: global.store.clone(),
+        tokens: Tokens::new(read, write),
+        hosts: args.hosts.clone(),
+    };
+    let exit = tokio.block_on(serve(&global, &args, served, out));
+    // What nobody waits for any more isn't waited for here either.
+    tokio.shutdown_background();
+    store.close()?;
+    exit
+}
+
+async fn serve(global: &Global, args: &Args, served: Served, out: &mut Out) -> Result<Exit> {
+    let cant_listen = |error| Failure::io(&error, format!("can't listen at {}", args.listen));
+    let listener = TcpListener::bind(args.listen).await.map_err(cant_listen)?;
+    let address = listener.local_addr().map_err(cant_listen)?;
+    // From here on a signal ends it in order.
+    let ended = signalled();
+    let server = Server::new(listener, address.port(), served);
+    let url = format!("http://{}/", near(address));
+    if out.is_json() {
+        out.value(&serde_json::json!({"url": url}))?;
+    } else {
+        out.line(&url)?;
+    }
+    out.flush()?;
+    if args.open {
+        open(global, &url, server.tokens())?;
+    }
+    server.run(ended).await;
+    Ok(Exit::Ok)
+}
+
+/// The address by which this machine reaches it.
+fn near(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Opens the viewer in the browser. Where tokens are needed, by a page in a file of its own that leads there: what a
+/// program is started with can be seen by everybody on the machine.
+fn open(global: &Global, url: &str, tokens: &Tokens) -> Result<()> {
+    let opened = if tokens.are_needed() {
+        let link = format!("{url}open?code={}", tokens.new_link()?);
+        note(global.json, format!("opens once, and soon: {link}"));
+        let page = format!(
+            "<!doctype html><meta charset=utf-8><title>Runlog</title><meta http-equiv=refresh content=\"0;url={link}\">\n"
+        );
+        let mut file = tempfile::Builder::new()
+            .prefix("runlog-")
+            .suffix(".html")
+            .tempfile()
+            .map_err(|error| Failure::io(&error, "can't make a page for the browser"))?;
+        file.write_all(page.as_bytes())
+            .map_err(|error| Failure::io(&error, "can't write a page for the browser"))?;
+        let path = file.into_temp_path();
+        let opened = open::that_detached(&path);
+        // The browser reads it some time later; the link in it is good for less than that.
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_secs(60));
+            let _ = fs::remove_file(&path);
+        });
+        opened
+    } else {
+        open::that_detached(url)
+    };
+    if let Err(error) = opened {
+        note(global.json, format!("no browser could be started: {error}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The definitions of agents.
+
+use runlog::{
+    AgentDefinition, Page, Store,
+    agents::{AgentSummary, ListAgents},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::serve::{
+    endpoint::{Endpoint, NoPath, get},
+    problem::{Answer, Problem},
+};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get(
+            "/v1/agents",
+            "Lists the definitions of a project's agents by name, in pages; without a project, those of none.",
+            list,
+        )
+        .asking("limit=10"),
+        get(
+            "/v1/agents/{name}",
+            "Gives the definition of an agent.",
+            agent,
+        ),
+        get(
+            "/v1/available-agents",
+            "Lists what an agent of a project is told of the agents there are, without their prompts.",
+            available,
+        ),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct OfAgent {
+    /// The agent's name.
+    name: String,
+}
+
+/// Of which project.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InProject {
+    /// The project; agents of none when left out.
+    project: Option<String>,
+}
+
+async fn list(store: Store, _: NoPath, options: ListAgents) -> Answer<Page<AgentDefinition>> {
+    Ok(store.agents().list(&options).await?)
+}
+
+async fn agent(store: Store, of: OfAgent, asked: InProject) -> Answer<AgentDefinition> {
+    let agent = store
+        .agents()
+        .get(asked.project.as_deref(), &of.name)
+        .await?;
+    agent.ok_or_else(|| Problem::not_found(format!("no agent {:?} in this project", of.name)))
+}
+
+async fn available(store: Store, _: NoPath, asked: InProject) -> Answer<Vec<AgentSummary>> {
+    let project = asked.project.as_deref();
+    Ok(store.agents().list_available_agents(project).await?)
+}

@@ -1,0 +1,75 @@
+//! Chats: sessions as their users see them.
+
+use runlog::{
+    Page, Store,
+    chats::{Chat, ChatFilter, ChatList, ChatMessage, ListSteps, MessageFilter, Step},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::pages::bounded;
+use crate::serve::{
+    endpoint::{Endpoint, NoPath, NoQuery, get},
+    problem::{Answer, Problem},
+    query::PAGE_ITEMS_MAX,
+};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/v1/chats", "Lists chats, in pages.", list).asking("status=active&page_size=10"),
+        get("/v1/chats/{chat_id}", "Gives a chat.", chat),
+        get(
+            "/v1/chats/{chat_id}/messages",
+            "Lists the messages of a chat, the oldest first: at most 1,000, and from `offset` on.",
+            messages,
+        )
+        .asking("limit=10"),
+        get(
+            "/v1/chats/{chat_id}/steps",
+            "Lists the steps of a chat in the order in which they were saved, in pages.",
+            steps,
+        )
+        .asking("limit=10"),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct OfChat {
+    /// The chat.
+    chat_id: String,
+}
+
+async fn list(store: Store, _: NoPath, filter: ChatFilter) -> Answer<ChatList> {
+    Ok(store.chats().list_chats(&filter).await?)
+}
+
+async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {
+    let chat = store.chats().get_chat(&of.chat_id).await?;
+    chat.ok_or_else(|| Problem::not_found(format!("no chat {:?}", of.chat_id)))
+}
+
+async fn messages(store: Store, of: OfChat, mut filter: MessageFilter) -> Answer<Vec<ChatMessage>> {
+    if filter.limit == 0 {
+        filter.limit = PAGE_ITEMS_MAX;
+    }
+    Ok(store.chats().get_messages(&of.chat_id, &filter).await?)
+}
+
+async fn steps(store: Store, of: OfChat, options: ListSteps) -> Answer<Page<Step>> {
+    let chats = store.chats();
+    let list = async |limit, cursor| {
+        let options = ListSteps {
+            limit,
+            cursor,
+            ..options.clone()
+        };
+        chats.list_steps(&of.chat_id, &options).await
+    };
+    // What is large of a step is what it took, gave and shared.
+    let bytes = |step: &Step| {
+        let parts = [&step.input, &step.output, &step.space_snapshot];
+        let parts = parts.into_iter().flatten();
+        parts.map(|part| part.as_bytes().len()).sum()
+    };
+    bounded(options.limit, options.cursor.clone(), list, bytes).await
+}

@@ -1,0 +1,32 @@
+//! The endpoints, by what they are about.
+
+mod agents;
+mod chats;
+mod flows;
+mod history;
+mod pages;
+mod runs;
+mod sessions;
+mod store;
+mod writes;
+
+pub(super) use flows::{FlowEvent, OfFlow};
+
+use super::endpoint::Endpoint;
+
+/// Every endpoint.
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    [
+        history::endpoints(),
+        runs::endpoints(),
+        sessions::endpoints(),
+        chats::endpoints(),
+        flows::endpoints(),
+        agents::endpoints(),
+        store::endpoints(),
+        writes::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,117 @@
+//! Sessions, their agent instances, and the contexts of these.
+
+use runlog::{
+    AgentInstance, InstanceId, Page, Session, SessionId, Store, contexts::ContextEvent,
+    sessions::ListSessions,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::pages::PAGE_BYTES_MAX;
+use crate::serve::{
+    endpoint::{Endpoint, NoPath, NoQuery, get},
+    problem::{Answer, Problem},
+};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get(
+            "/v1/sessions",
+            "Lists sessions, newest first, in pages.",
+            list,
+        )
+        .asking("status=active&limit=10"),
+        get("/v1/sessions/{session_id}", "Gives a session.", session),
+        get(
+            "/v1/sessions/{session_id}/instances",
+            "Lists the agent instances of a session, in the order they were made.",
+            instances,
+        ),
+        get(
+            "/v1/instances/{instance_id}",
+            "Gives an agent instance.",
+            instance,
+        ),
+        get(
+            "/v1/instances/{instance_id}/events",
+            "Lists the events of an instance's context in order, in pages; `next` is the `first` of the page that follows.",
+            events,
+        )
+        .asking("first=1&limit=10"),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct OfSession {
+    /// The session.
+    pub(super) session_id: SessionId,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct OfInstance {
+    /// The agent instance.
+    pub(super) instance_id: InstanceId,
+}
+
+/// Which events of a context to list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ListEvents {
+    /// The sequence of the first one; 0 and 1 are the first there is.
+    first: u64,
+    /// At most so many.
+    limit: usize,
+}
+
+impl Default for ListEvents {
+    fn default() -> Self {
+        Self {
+            first: 1,
+            limit: 50,
+        }
+    }
+}
+
+async fn list(store: Store, _: NoPath, options: ListSessions) -> Answer<Page<Session>> {
+    Ok(store.list_sessions(&options).await?)
+}
+
+async fn session(store: Store, of: OfSession, _: NoQuery) -> Answer<Session> {
+    let session = store.get_session(of.session_id).await?;
+    session.ok_or_else(|| Problem::not_found(format!("no session {}", of.session_id)))
+}
+
+async fn instances(store: Store, of: OfSession, _: NoQuery) -> Answer<Vec<AgentInstance>> {
+    Ok(store.instances(of.session_id).await?)
+}
+
+async fn instance(store: Store, of: OfInstance, _: NoQuery) -> Answer<AgentInstance> {
+    let instance = store.get_instance(of.instance_id).await?;
+    instance.ok_or_else(|| Problem::not_found(format!("no agent instance {}", of.instance_id)))
+}
+
+async fn events(
+    store: Store,
+    of: OfInstance,
+    options: ListEvents,
+) -> Answer<Page<ContextEvent, u64>> {
+    let ListEvents { first, limit } = options;
+    if limit == 0 {
+        let detail = "a page of 0 events lists nothing; give a `limit` of 1 or more";
+        return Err(Problem::invalid(detail));
+    }
+    let pages = store.contexts().events(of.instance_id, first).await?;
+    let mut pages = pages.beginning_with(limit as u64 + 1);
+    let (mut items, mut bytes): (Vec<ContextEvent>, usize) = (Vec::new(), 0);
+    while let Some(page) = pages.next_page().await? {
+        for event in page {
+            if items.len() == limit || bytes > PAGE_BYTES_MAX {
+                let next = Some(event.sequence_number);
+                return Ok(Page { items, next });
+            }
+            bytes += event.content.as_bytes().len();
+            items.push(event);
+        }
+    }
+    Ok(Page { items, next: None })
+}

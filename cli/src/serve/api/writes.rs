@@ -1,0 +1,166 @@
+//! What is written: sessions, instances, events of contexts, and commands for flows.
+
+use axum::http::StatusCode;
+use runlog::{
+    AgentInstance, NewInstance, NewSession, RawJson, RunId, Session, Store,
+    contexts::{AppendOptions, AppendResult, ContextEvent, ContextEventKind, RawMessage},
+    flows::RuntimeCommand,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    flows::OfFlow,
+    sessions::{OfInstance, OfSession},
+};
+use crate::{
+    flow_commands,
+    serve::{
+        endpoint::{Endpoint, NoPath, post},
+        names::Given,
+        problem::{Answer, Problem},
+    },
+};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        post(
+            "/v1/sessions",
+            "Makes a session. Durable when it is answered, as all that is written.",
+            StatusCode::CREATED,
+            create_session,
+        )
+        .saying(json!({"title": "Fix the parser", "metadata": {"from": "a form"}})),
+        post(
+            "/v1/sessions/{session_id}/instances",
+            "Makes an agent instance in a session, with an empty context.",
+            StatusCode::CREATED,
+            create_instance,
+        )
+        .saying(json!({"agent_name": "coder"})),
+        post(
+            "/v1/instances/{instance_id}/messages",
+            "Appends messages to a context, all or none of them, in the provider's own JSON, which is kept byte for byte. \
+             With the `idempotency_key` of an earlier request nothing is appended again.",
+            StatusCode::CREATED,
+            append_messages,
+        )
+        .saying(json!({
+            "messages": [{"role": "user", "content": "The parser drops the last line."}, {"role": "assistant", "content": "I'll look."}],
+            "options": {"event": {"step_number": 1}}
+        })),
+        post(
+            "/v1/instances/{instance_id}/events",
+            "Appends one event to a context.",
+            StatusCode::CREATED,
+            append_event,
+        )
+        .saying(json!({"event_type": "user_message", "content": {"content": "And the first?"}})),
+        post(
+            "/v1/flows/{run_id}/commands",
+            "Records a command for a flow, which waits until the program that runs the flow resumes it: `resume`, or \
+             `send` and `reply`, which need the `runId` of the node's run that they are for.",
+            StatusCode::ACCEPTED,
+            command,
+        )
+        .saying(json!({"type": "resume", "message": "Go on with the tests."})),
+    ]
+}
+
+/// An agent instance to make.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InstanceToMake {
+    /// The agent's name.
+    agent_name: String,
+    /// The instance that spawned it.
+    parent_instance_id: Option<runlog::InstanceId>,
+    /// Its id, where the caller has one already; else a fresh one.
+    id: Option<runlog::InstanceId>,
+}
+
+/// Messages to append.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Messages {
+    /// The messages, each as it was sent to the model or came from it.
+    #[schemars(length(min = 1))]
+    messages: Vec<RawJson>,
+    /// What is asked for beside them.
+    #[serde(default)]
+    options: Given<AppendOptions>,
+}
+
+/// An event to append.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EventToAppend {
+    /// What it is.
+    event_type: ContextEventKind,
+    /// Its content: a JSON object, kept byte for byte.
+    content: RawJson,
+    /// The call that a tool result answers, where its content doesn't say.
+    tool_call_id: Option<String>,
+    /// What is asked for beside it.
+    #[serde(default)]
+    options: Given<AppendOptions>,
+}
+
+/// The commands of a flow that nobody has taken yet.
+#[derive(Serialize, JsonSchema)]
+struct Waiting {
+    /// The flow.
+    run_id: RunId,
+    /// The commands that wait, in the order in which they came.
+    waiting: Vec<RuntimeCommand>,
+}
+
+async fn create_session(store: Store, _: NoPath, new: Given<NewSession>) -> Answer<Session> {
+    Ok(store.create_session(new.0).await?)
+}
+
+async fn create_instance(
+    store: Store,
+    of: OfSession,
+    new: InstanceToMake,
+) -> Answer<AgentInstance> {
+    let new = NewInstance {
+        parent_instance_id: new.parent_instance_id,
+        id: new.id,
+        ..NewInstance::new(of.session_id, new.agent_name)
+    };
+    Ok(store.create_instance_with(new).await?)
+}
+
+async fn append_messages(store: Store, of: OfInstance, body: Messages) -> Answer<AppendResult> {
+    if body.messages.is_empty() {
+        return Err(Problem::invalid("`messages` is empty; give one at least"));
+    }
+    let options = body.options.0;
+    let messages = body.messages.into_iter().map(|json| RawMessage {
+        json,
+        event: options.event.clone(),
+    });
+    let context = store.context(of.instance_id).await?;
+    Ok(context.append_raw_messages(messages, &options).await?)
+}
+
+async fn append_event(store: Store, of: OfInstance, body: EventToAppend) -> Answer<ContextEvent> {
+    let call = body.tool_call_id.as_deref();
+    let (contexts, options) = (store.contexts(), body.options.0);
+    let appended = contexts.append_event_with(
+        of.instance_id,
+        body.event_type,
+        body.content,
+        call,
+        &options,
+    );
+    Ok(appended.await?)
+}
+
+async fn command(store: Store, of: OfFlow, command: RawJson) -> Answer<Waiting> {
+    let waiting = flow_commands::record(&store.to_blocking(), of.run_id, &command)?;
+    let run_id = of.run_id;
+    Ok(Waiting { run_id, waiting })
+}

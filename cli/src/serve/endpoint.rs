@@ -1,0 +1,322 @@
+//! [`Endpoint`]: one address of the API with the types of what it takes and gives, from which it is both answered and
+//! described.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{FromRequestParts, Path, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{MethodFilter, MethodRouter, on},
+};
+use runlog::Store;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{
+    app::App,
+    background::in_background,
+    guard::check_rights,
+    names,
+    problem::{Answer, Problem},
+    query::Query,
+    tokens::Rights,
+};
+
+/// The most bytes of a request's body.
+pub(super) const BODY_BYTES_MAX: usize = 32 << 20;
+/// How long a request's body may take.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long an answer may take to be made.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// One address of the API.
+pub(super) struct Endpoint {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    /// What it does, for those who call it.
+    pub(super) about: &'static str,
+    pub(super) rights: Rights,
+    pub(super) path_schema: Value,
+    pub(super) query_schema: Value,
+    /// The headers that it looks at, and what they mean.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    pub(super) body_schema: Option<Value>,
+    pub(super) answer: Told,
+    /// A query and a body that it answers.
+    pub(super) example: Example,
+    pub(super) route: MethodRouter<App>,
+}
+
+/// What an endpoint answers with.
+pub(super) struct Told {
+    pub(super) status: StatusCode,
+    pub(super) content_type: &'static str,
+    /// What it is, for those who call it.
+    pub(super) about: &'static str,
+    pub(super) schema: fn(&mut SchemaGenerator) -> Value,
+}
+
+/// A request that is answered.
+#[derive(Default)]
+pub(super) struct Example {
+    pub(super) query: &'static str,
+    pub(super) body: Option<Value>,
+}
+
+/// Of endpoints that take no query.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
+/// Of endpoints whose addresses have no parts that differ.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NoPath {}
+
+/// The schema of a type.
+pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().into()
+}
+
+/// An endpoint that reads: `answer` gets the store, the parts of the address, and what its query asks for.
+pub(super) fn get<P, Q, A, F, Fut>(path: &'static str, about: &'static str, answer: F) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<A>>,
+{
+    let query = Query::of::<Q>();
+    let query_schema = query.schema_over_http();
+    let handler = move |State(app): State<App>, request: Request| async move {
+        let (mut parts, _) = request.into_parts();
+        check_rights(&app, &parts.headers, Rights::Read)?;
+        let path = path_of::<P>(&mut parts, &app).await?;
+        let asked: Q = query.read(parts.uri.query())?;
+        let answering = made(StatusCode::OK, move || {
+            answer(app.store().clone(), path, asked)
+        });
+        tokio::time::timeout(ANSWER_TIME_MAX, answering)
+            .await
+            .unwrap_or_else(|_| Err(took_too_long()))
+    };
+    Endpoint {
+        method: Method::GET,
+        path,
+        about,
+        rights: Rights::Read,
+        path_schema: names::schema_of::<P>(),
+        query_schema,
+        headers: &[],
+        body_schema: None,
+        answer: Told::json::<A>(StatusCode::OK),
+        example: Example::default(),
+        route: on(MethodFilter::GET, handler),
+    }
+}
+
+/// An endpoint that writes: `answer` gets the store, the parts of the address, and the body.
+pub(super) fn post<P, B, A, F, Fut>(
+    path: &'static str,
+    about: &'static str,
+    status: StatusCode,
+    answer: F,
+) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Store, P, B) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<A>>,
+{
+    let handler = move |State(app): State<App>, request: Request| async move {
+        let (mut parts, body) = request.into_parts();
+        check_rights(&app, &parts.headers, Rights::Write)?;
+        let path = path_of::<P>(&mut parts, &app).await?;
+        Query::of::<NoQuery>().read::<NoQuery>(parts.uri.query())?;
+        let body = body_of(&parts, body).await?;
+        // Serde would take the values of an object in order, too.
+        if body
+            .trim_ascii_start()
+            .first()
+            .is_some_and(|first| *first != b'{')
+        {
+            return Err(Problem::invalid("the body has to be a JSON object"));
+        }
+        let body: B = serde_json::from_slice(&body)
+            .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+        made(status, move || answer(app.store().clone(), path, body)).await
+    };
+    Endpoint {
+        method: Method::POST,
+        path,
+        about,
+        rights: Rights::Write,
+        path_schema: names::schema_of::<P>(),
+        query_schema: Query::of::<NoQuery>().schema_over_http(),
+        headers: &[],
+        body_schema: Some(of_object(names::schema_of::<B>())),
+        answer: Told::json::<A>(status),
+        example: Example::default(),
+        route: on(MethodFilter::POST, handler),
+    }
+}
+
+impl Told {
+    pub(super) fn json<A: JsonSchema>(status: StatusCode) -> Self {
+        Self {
+            status,
+            content_type: "application/json",
+            about: status.canonical_reason().unwrap_or_default(),
+            schema: schema_of::<A>,
+        }
+    }
+}
+
+impl Endpoint {
+    /// With a query that is answered.
+    pub(super) fn asking(mut self, query: &'static str) -> Self {
+        self.example.query = query;
+        self
+    }
+
+    /// With headers that it looks at, and what they mean.
+    pub(super) fn looking_at(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// With a body that is answered.
+    pub(super) fn saying(mut self, body: Value) -> Self {
+        self.example.body = Some(body);
+        self
+    }
+}
+
+/// The schema of a body, which is an object, also where it is the user's own JSON.
+fn of_object(mut schema: Value) -> Value {
+    if let Value::Object(schema) = &mut schema {
+        schema.entry("type").or_insert_with(|| "object".into());
+    }
+    schema
+}
+
+/// The parts of the address that differ.
+pub(super) async fn path_of<P: DeserializeOwned + Send>(parts: &mut Parts, app: &App) -> Answer<P> {
+    let path = Path::<P>::from_request_parts(parts, app).await;
+    path.map(|Path(path)| path)
+        .map_err(|refused| Problem::invalid(refused.body_text()))
+}
+
+async fn body_of(parts: &Parts, body: Body) -> Answer<Bytes> {
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|own| own.to_str().ok()).unwrap_or("");
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !media_type.eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body has to be JSON, and the header `Content-Type` to say `application/json`",
+        ));
+    }
+    let too_large = || {
+        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes; send less at a time");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    };
+    let length = parts.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|own| own.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    let read = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
+    match read {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
+        Ok(Err(error)) => Err(Problem::invalid(format!("the body broke off: {error}"))),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            format!("the body took more than {} s", BODY_TIME_MAX.as_secs()),
+        )),
+    }
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// The answer, made where waiting for a disk holds up nobody else.
+async fn made<A, Fut>(
+    status: StatusCode,
+    answer: impl FnOnce() -> Fut + Send + 'static,
+) -> Answer<Response>
+where
+    A: Serialize,
+    Fut: Future<Output = Answer<A>>,
+{
+    in_background(move || json(status, &pollster::block_on(answer())?)).await
+}
+
+/// An answer of JSON.
+pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Response> {
+    let json = serde_json::to_vec(answer)
+        .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))?;
+    let json_type = [(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    )];
+    Ok((status, json_type, json).into_response())
+}
+
+fn took_too_long() -> Problem {
+    let seconds = ANSWER_TIME_MAX.as_secs();
+    let detail = format!("it took more than {seconds} s; ask for less at a time");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", detail)
+}
+
+/// An endpoint that answers with more than JSON: `answer` gets the headers too, and makes the whole answer.
+pub(super) fn stream<P, Q, F, Fut>(
+    path: &'static str,
+    about: &'static str,
+    told: Told,
+    answer: F,
+) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(App, HeaderMap, P, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<Response>> + Send,
+{
+    let query = Query::of::<Q>();
+    let query_schema = query.schema_over_http();
+    let handler = move |State(app): State<App>, request: Request| async move {
+        let (mut parts, _) = request.into_parts();
+        check_rights(&app, &parts.headers, Rights::Read)?;
+        let path = path_of::<P>(&mut parts, &app).await?;
+        let asked: Q = query.read(parts.uri.query())?;
+        answer(app, parts.headers, path, asked).await
+    };
+    Endpoint {
+        method: Method::GET,
+        path,
+        about,
+        rights: Rights::Read,
+        path_schema: names::schema_of::<P>(),
+        query_schema,
+        headers: &[],
+        body_schema: None,
+        answer: told,
+        example: Example::default(),
+        route: on(MethodFilter::GET, handler),
+    }
+}

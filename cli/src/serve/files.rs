@@ -1,0 +1,312 @@
+//! The files of the store as they are, for readers that open a store by ranges of its files.
+//!
+//! A name is compared with those that the folder has and a store's files can have; no path is ever made of what a request
+//! says.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    ops::RangeInclusive,
+    path::Path,
+    time::UNIX_EPOCH,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use http_range_header::parse_range_header;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    app::App,
+    background::in_background,
+    endpoint::{Endpoint, NoPath, NoQuery, Told, json, stream},
+    problem::{Answer, Problem},
+};
+
+/// How many bytes are read and sent at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// What ends the name of a file with records.
+const SEGMENT: &str = ".seg";
+/// The other files of which a reader makes use.
+const BESIDE: [&str; 4] = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK"];
+
+/// The files of the store.
+#[derive(Serialize, JsonSchema)]
+struct Files {
+    files: Vec<StoreFile>,
+}
+
+/// One file of the store.
+#[derive(Serialize, JsonSchema)]
+struct StoreFile {
+    /// Its name.
+    name: String,
+    /// Its length in bytes. That of the newest segment grows, or is made ahead of need.
+    size: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct OfFile {
+    /// The file, as the list names it.
+    name: String,
+}
+
+/// The addresses of the files.
+pub(super) fn endpoints() -> [Endpoint; 2] {
+    let told = Told {
+        status: StatusCode::OK,
+        content_type: "application/octet-stream",
+        about: "The file, or with 206 the range of it that the header `Range` asks for.",
+        schema: |_| serde_json::json!({"type": "string", "format": "binary"}),
+    };
+    [
+        stream::<NoPath, NoQuery, _, _>(
+            "/v1/store/files",
+            "Lists the files of the store that a reader needs, with their sizes.",
+            Told::json::<Files>(StatusCode::OK),
+            list,
+        ),
+        stream::<OfFile, NoQuery, _, _>(
+            "/v1/store/files/{name}",
+            "Gives a file of the store, or one range of it: `Range`, `If-Range` and `If-None-Match` are understood. The \
+             newest segment, `END`, `CHECKPOINT` and `WATERMARK` change; what a segment has of whole records stays.",
+            told,
+            file,
+        )
+        .looking_at(&[
+            ("Range", "One range of bytes, such as `bytes=0-1023`; several are answered with the whole file."),
+            ("If-Range", "The `ETag` that the file has to have for the range to be given; else it is given whole."),
+            ("If-None-Match", "The `ETag` that the client has the file of."),
+        ]),
+    ]
+}
+
+async fn list(app: App, _: HeaderMap, _: NoPath, _: NoQuery) -> Answer<Response> {
+    let listing = move || listed(app.folder()).map_err(|error| failed(&error));
+    let files = in_background(listing).await?;
+    json(StatusCode::OK, &Files { files })
+}
+
+/// Whether a reader of a store makes use of a file of this name.
+fn is_of_a_store(name: &str) -> bool {
+    let is_number =
+        |digits: &str| digits.len() >= 8 && digits.bytes().all(|it| it.is_ascii_digit());
+    BESIDE.contains(&name) || name.strip_suffix(SEGMENT).is_some_and(is_number)
+}
+
+/// The files that the folder has; no links, which may lead elsewhere.
+fn listed(folder: &Path) -> io::Result<Vec<StoreFile>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
+            continue;
+        };
+        // Of the entry itself, not of what a link leads to.
+        let about = match entry.metadata() {
+            Ok(about) => about,
+            // Compaction has removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if about.is_file() && is_of_a_store(&name) {
+            let size = about.len();
+            files.push(StoreFile { name, size });
+        }
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(files)
+}
+
+fn failed(error: &io::Error) -> Problem {
+    Problem::internal(format!("the folder of the store: {error}"))
+}
+
+/// A file that is open, and what its headers say.
+struct Opened {
+    file: File,
+    size: u64,
+    /// Changes when the file does, as far as the file system's clock tells it.
+    tag: String,
+}
+
+fn open(folder: &Path, wanted: &str) -> Answer<Opened> {
+    let files = listed(folder).map_err(|error| failed(&error))?;
+    let Some(found) = files.into_iter().find(|file| file.name == wanted) else {
+        let detail =
+            format!("the store has no file {wanted:?}; /v1/store/files lists those it has");
+        return Err(Problem::not_found(detail));
+    };
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // It may have been replaced by a link since it was listed.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let opened = options.open(folder.join(&found.name));
+    let file = opened.map_err(|error| failed(&error))?;
+    let about = file.metadata().map_err(|error| failed(&error))?;
+    if !about.is_file() {
+        return Err(Problem::not_found(format!("{wanted:?} is no file")));
+    }
+    let changed = about.modified().ok();
+    let changed = changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let changed = changed.map_or(0, |at| at.as_nanos());
+    Ok(Opened {
+        size: about.len(),
+        tag: format!("\"{:x}-{changed:x}-{:x}\"", about.len(), number(&about)),
+        file,
+    })
+}
+
+/// A number that tells a file from another of its name.
+fn number(about: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::MetadataExt::ino(about)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
+        0
+    }
+}
+
+async fn file(app: App, headers: HeaderMap, of: OfFile, _: NoQuery) -> Answer<Response> {
+    let opened = in_background(move || open(app.folder(), &of.name)).await?;
+    let tag =
+        HeaderValue::from_str(&opened.tag).map_err(|error| Problem::internal(error.to_string()))?;
+    if has_tag(&headers, header::IF_NONE_MATCH, &opened.tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    let (status, range) = match range(&headers, &opened)? {
+        Some(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
+        None => (StatusCode::OK, None),
+    };
+    let (first, length) = match &range {
+        Some(range) => (*range.start(), range.end() - range.start() + 1),
+        None => (0, opened.size),
+    };
+    let mut answer = Response::new(body(opened.file, first, length));
+    *answer.status_mut() = status;
+    let own = answer.headers_mut();
+    own.insert(header::ETAG, tag);
+    own.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    own.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    own.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    if let Some(range) = range {
+        let of_all = format!("bytes {}-{}/{}", range.start(), range.end(), opened.size);
+        if let Ok(of_all) = HeaderValue::from_str(&of_all) {
+            own.insert(header::CONTENT_RANGE, of_all);
+        }
+    }
+    Ok(answer)
+}
+
+/// The range that is asked for; `None` for all, which is also given where several ranges are asked for, or where the file
+/// isn't any more what the client has some of.
+fn range(headers: &HeaderMap, opened: &Opened) -> Answer<Option<RangeInclusive<u64>>> {
+    let Some(asked) = headers.get(header::RANGE) else {
+        return Ok(None);
+    };
+    if headers.contains_key(header::IF_RANGE) && !has_tag(headers, header::IF_RANGE, &opened.tag) {
+        return Ok(None);
+    }
+    let asked = asked.to_str().unwrap_or_default();
+    let Ok(parsed) = parse_range_header(asked) else {
+        // As if it weren't there: a server need not understand it.
+        return Ok(None);
+    };
+    match parsed.validate(opened.size).as_deref() {
+        Ok([one]) => Ok(Some(one.clone())),
+        Ok(_) => Ok(None),
+        Err(_) => Err(Problem::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "range_not_satisfiable",
+            format!(
+                "the file has {} bytes, none of them in {asked:?}",
+                opened.size
+            ),
+        )),
+    }
+}
+
+fn has_tag(headers: &HeaderMap, name: header::HeaderName, tag: &str) -> bool {
+    let given = headers.get(name).and_then(|value| value.to_str().ok());
+    given.is_some_and(|given| {
+        given
+            .split(',')
+            .any(|one| one.trim() == tag || one.trim() == "*")
+    })
+}
+
+/// What is still to be read of a file.
+struct Rest {
+    file: File,
+    length: u64,
+}
+
+/// Some of a file, read as it is taken.
+fn body(file: File, first: u64, length: u64) -> Body {
+    let rest = Some((Rest { file, length }, Some(first)));
+    let pieces = futures_util::stream::unfold(rest, async |rest| {
+        let (rest, seek) = rest.filter(|(rest, _)| rest.length > 0)?;
+        let read = tokio::task::spawn_blocking(move || rest.next(seek)).await;
+        Some(match read {
+            Ok(Ok((piece, rest))) => (Ok(piece), Some((rest, None))),
+            Ok(Err(error)) => (Err(error), None),
+            Err(error) => (Err(io::Error::other(error)), None),
+        })
+    });
+    Body::from_stream(pieces)
+}
+
+impl Rest {
+    /// The next piece. A file that has become shorter ends the answer in the middle, so that nobody takes it for whole.
+    fn next(mut self, seek: Option<u64>) -> io::Result<(Bytes, Self)> {
+        if let Some(first) = seek {
+            self.file.seek(SeekFrom::Start(first))?;
+        }
+        let length = self.length.min(PIECE_BYTES);
+        let mut piece = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.file.read_exact(&mut piece)?;
+        self.length -= length;
+        Ok((piece.into(), self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_a_store_are_given() {
+        for name in ["RUNLOG", "00000001.seg", "123456789.seg", "WATERMARK"] {
+            assert!(is_of_a_store(name), "{name}");
+        }
+        for name in [
+            "LOCK",
+            ".seg",
+            "1.seg",
+            "00000001.seg.tmp",
+            "cut-00000001-0.bin",
+            "../RUNLOG",
+            "runlog",
+            "0000000x.seg",
+            "",
+        ] {
+            assert!(!is_of_a_store(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `runlog serve`: a store over HTTP.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `listen` | connections, with their bounds of number, size and time |
+//! | `guard`, `tokens` | for which host and page a request is, and what its caller may do |
+//! | `endpoint`, `query`, `names` | one address with the types it takes and gives, and how these are read |
+//! | `api` | the endpoints |
+//! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
+//! | `files` | the files of the store as they are |
+//! | `openapi` | the description of the API, made of the endpoints |
+//! | `viewer` | the viewer, where the build has it |
+//! | `problem` | why a request was refused |
+
+mod api;
+mod app;
+mod background;
+mod endpoint;
+mod files;
+mod guard;
+mod listen;
+mod names;
+mod openapi;
+mod playback;
+mod problem;
+mod query;
+mod router;
+mod sse;
+mod tail;
+mod tokens;
+mod viewer;
+
+use std::path::PathBuf;
+
+use runlog::Store;
+use tokio::net::TcpListener;
+
+pub(crate) use tokens::{Tokens, given, random};
+
+use app::App;
+
+/// What is served, and to whom.
+pub(crate) struct Served {
+    pub(crate) store: Store,
+    /// The folder of the store.
+    pub(crate) folder: PathBuf,
+    pub(crate) tokens: Tokens,
+    /// The names by which the server may be reached, besides addresses and `localhost`.
+    pub(crate) hosts: Vec<String>,
+}
+
+/// A server that accepts connections already, and answers them once it [runs](Self::run).
+pub(crate) struct Server {
+    listener: TcpListener,
+    app: App,
+}
+
+impl Server {
+    /// A server of this store behind this listener, whose port it is told.
+    pub(crate) fn new(listener: TcpListener, port: u16, served: Served) -> Self {
+        let Served {
+            store,
+            folder,
+            tokens,
+            hosts,
+        } = served;
+        let app = App::new(store, folder, tokens, hosts, port);
+        Self { listener, app }
+    }
+
+    /// Who may read and who may write.
+    pub(crate) fn tokens(&self) -> &Tokens {
+        self.app.tokens()
+    }
+
+    /// Answers requests until `ended` is ready.
+    pub(crate) async fn run(self, ended: impl Future<Output = ()>) {
+        listen::allow_open_files();
+        let router = router::router(self.app.clone());
+        let (app, stopped) = (self.app.clone(), self.app.stopped().clone());
+        tokio::spawn(async move {
+            app.follower().run(app.store().clone(), stopped).await;
+        });
+        listen::serve(self.listener, router, self.app.stopped(), ended).await;
+    }
+}

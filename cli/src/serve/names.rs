@@ -1,0 +1,239 @@
+//! The names of fields over HTTP: `created_at`, as in answers, files and on the command line.
+//!
+//! What callers give is read by the types of the library, whose fields have JavaScript's names. A type's own JSON schema
+//! tells which keys are names of fields, so that what users put into their JSON is never looked at.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use runlog::contexts::read_json;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
+
+use super::problem::{Answer, Problem};
+
+/// The schema of what callers give, with everything in place, under JavaScript's names.
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12()
+        .for_deserialize()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+    settings.into_generator().into_root_schema_for::<T>().into()
+}
+
+/// The name that a field of JavaScript has over HTTP.
+fn over_http(name: &str) -> String {
+    let mut own = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            own.push('_');
+        }
+        own.push(letter.to_ascii_lowercase());
+    }
+    own
+}
+
+/// The same schema under the names that fields have over HTTP.
+pub(super) fn schema_over_http(mut schema: Value) -> Value {
+    rename(&mut schema);
+    schema
+}
+
+fn rename(schema: &mut Value) {
+    match schema {
+        Value::Object(schema) => {
+            if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+                let fields_over_http = std::mem::take(fields)
+                    .into_iter()
+                    .map(|(name, field)| (over_http(&name), field));
+                *fields = fields_over_http.collect();
+            }
+            if let Some(Value::Array(required)) = schema.get_mut("required") {
+                for name in required {
+                    *name = Value::String(over_http(name.as_str().unwrap_or_default()));
+                }
+            }
+            schema
+                .iter_mut()
+                // What a field is when it is left out is a value, not a schema.
+                .filter(|(keyword, _)| !matches!(keyword.as_str(), "default" | "const" | "enum"))
+                .for_each(|(_, part)| rename(part));
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(rename),
+        _ => {}
+    }
+}
+
+/// Reads what a caller gave under the names of HTTP. What is the user's own JSON is kept byte for byte.
+pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
+    let given = for_library(given, schema)?;
+    read_json(given.get()).map_err(|message| Problem::invalid(named_over_http(&message)))
+}
+
+/// A message of the library's under the names of HTTP: fields, and paths to them, stand in backticks.
+fn named_over_http(message: &str) -> String {
+    let parts = message
+        .split('`')
+        .enumerate()
+        .map(|(place, part)| match place % 2 {
+            1 if part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"[].".contains(&byte)) =>
+            {
+                over_http(part)
+            }
+            _ => part.to_owned(),
+        });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawValue>> {
+    let text = given.get();
+    let unread = |error: serde_json::Error| Problem::invalid(error.to_string());
+    let whole = match text.as_bytes().first() {
+        Some(b'{') => {
+            let Some(fields) = fields_of(schema) else {
+                return Ok(Cow::Borrowed(given));
+            };
+            let given: BTreeMap<Cow<'_, str>, &RawValue> =
+                serde_json::from_str(text).map_err(unread)?;
+            let mut named = BTreeMap::new();
+            for (name, value) in given {
+                let field = fields.iter().find(|(own, _)| over_http(own) == name);
+                let Some((own, field)) = field else {
+                    return Err(unknown(&name, fields));
+                };
+                named.insert(own, for_library(value, field)?);
+            }
+            to_raw_value(&named)
+        }
+        // Serde would take the values of its fields in order.
+        Some(b'[') if fields_of(schema).is_some() => {
+            return Err(Problem::invalid("a list stands where an object has to be"));
+        }
+        Some(b'[') => {
+            let Some(of_items) = schema.get("items") else {
+                return Ok(Cow::Borrowed(given));
+            };
+            let given: Vec<&RawValue> = serde_json::from_str(text).map_err(unread)?;
+            let items = given.into_iter().map(|item| for_library(item, of_items));
+            to_raw_value(&items.collect::<Answer<Vec<_>>>()?)
+        }
+        _ => return Ok(Cow::Borrowed(given)),
+    };
+    whole.map(Cow::Owned).map_err(unread)
+}
+
+/// The fields of an object, also of one that may be left out; `None` for JSON that is the user's own.
+pub(super) fn fields_of(schema: &Value) -> Option<&Map<String, Value>> {
+    let own = schema.get("properties").and_then(Value::as_object);
+    own.or_else(|| {
+        let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
+        choices.as_array()?.iter().find_map(fields_of)
+    })
+}
+
+/// Refuses a name that no field has.
+pub(super) fn unknown(name: &str, fields: &Map<String, Value>) -> Problem {
+    if fields.is_empty() {
+        return Problem::invalid(format!("there is no field `{name}`: none is taken here"));
+    }
+    let names = fields.keys().map(|name| format!("`{}`", over_http(name)));
+    let names = names.collect::<Vec<_>>().join(", ");
+    Problem::invalid(format!(
+        "there is no field `{name}`; those that are taken are {names}"
+    ))
+}
+
+/// What the library's type reads, under the names of HTTP.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given<T>(pub(super) T);
+
+impl<'de, T: DeserializeOwned + JsonSchema> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = Box::<RawValue>::deserialize(deserializer)?;
+        let read = read(&given, &schema_of::<T>());
+        read.map(Self)
+            .map_err(|problem| serde::de::Error::custom(problem.detail()))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Given<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::try_from(schema_over_http(schema_of::<T>())).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runlog::{NewSession, chats::ChatFilter, contexts::AppendOptions};
+    use serde_json::json;
+
+    fn read<T: DeserializeOwned + JsonSchema>(given: &Value) -> Answer<T> {
+        super::read(&to_raw_value(given).unwrap(), &schema_of::<T>())
+    }
+
+    #[test]
+    fn what_is_the_users_is_kept_byte_for_byte() {
+        let given = r#"{"title":"t","metadata":{ "a_b":12345678901234567890123, "a_b_c" : 1.50 }}"#;
+        let given: Given<NewSession> = serde_json::from_str(given).unwrap();
+        let metadata = given.0.metadata.unwrap();
+        assert_eq!(
+            metadata.as_str(),
+            r#"{ "a_b":12345678901234567890123, "a_b_c" : 1.50 }"#
+        );
+    }
+
+    #[test]
+    fn what_is_given_is_read_under_the_names_of_http_at_any_depth() {
+        let given = json!({"expected_last_sequence": 3, "event": {"step_number": 2}, "durability": {"interval_ms": 5}});
+        let read: AppendOptions = read(&given).unwrap();
+        assert_eq!(
+            (read.expected_last_sequence, read.event.step_number),
+            (Some(3), Some(2))
+        );
+        assert_eq!(read.durability, Some(runlog::Durability::Interval(5)));
+    }
+
+    #[test]
+    fn other_names_are_refused_those_of_javascript_too() {
+        assert!(read::<AppendOptions>(&json!([null, null])).is_err());
+        let refused = read::<AppendOptions>(&json!({"expectedLastSequence": 3}));
+        let detail = refused.unwrap_err().detail().to_owned();
+        assert!(detail.contains("`expectedLastSequence`"), "{detail}");
+        assert!(detail.contains("`expected_last_sequence`"), "{detail}");
+    }
+
+    #[test]
+    fn what_is_refused_is_named() {
+        let given = json!({"event": {"step_number": "x"}});
+        let refused = read::<AppendOptions>(&given).unwrap_err();
+        let detail = refused.detail();
+        assert!(
+            detail.starts_with("`event.step_number`: invalid type"),
+            "{detail}"
+        );
+    }
+
+    #[test]
+    fn schemas_have_the_names_of_http() {
+        let schema = schema_over_http(schema_of::<ChatFilter>());
+        let fields = schema["properties"].as_object().unwrap();
+        assert!(fields.contains_key("page_size") && fields.contains_key("user_id"));
+        assert!(!fields.keys().any(|name| name.contains(char::is_uppercase)));
+    }
+}

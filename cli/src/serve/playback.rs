@@ -1,0 +1,146 @@
+//! A flow played back: what it told, told again at its pace. Nothing is run.
+
+use std::{collections::VecDeque, time::Duration};
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use runlog::flows::{Playback, PlaybackOptions};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{
+    api::{FlowEvent, OfFlow},
+    app::App,
+    background::in_background,
+    endpoint::{Endpoint, Told, schema_of, stream},
+    problem::{Answer, Problem},
+    sse,
+};
+
+/// The address of a flow's playback.
+pub(super) fn endpoint() -> Endpoint {
+    let told = Told {
+        status: StatusCode::OK,
+        content_type: "text/event-stream",
+        about: "First `snapshot`, the latest state where there is one; then `event` for each event, whose `id` is its \
+                sequence; at last `end`.",
+        schema: schema_of::<FlowEvent>,
+    };
+    stream::<OfFlow, PlaybackOptions, _, _>(
+        "/v1/flows/{run_id}/playback",
+        "Tells again what a flow told, at the pace at which it was recorded, or faster: `speed` is how many times, 0 for \
+         without delays. No agent is run. The header `Last-Event-ID` goes on after an event.",
+        told,
+        play,
+    )
+    .looking_at(sse::HEADERS)
+    .asking("speed=0&types=node:*")
+}
+
+async fn play(
+    app: App,
+    headers: HeaderMap,
+    of: OfFlow,
+    mut options: PlaybackOptions,
+) -> Answer<Response> {
+    if let Some(last) = sse::last_event_id(&headers)? {
+        options.first = last.saturating_add(1);
+    }
+    let store = app.store().clone();
+    let opening = move || {
+        let playback = pollster::block_on(Playback::new(&store, of.run_id, options))?;
+        Ok(playback)
+    };
+    let playback = in_background(opening).await?;
+    let mut queue = VecDeque::from([sse::BEGINNING]);
+    if let Some(snapshot) = playback.snapshot() {
+        queue.push_back(sse::frame(None, "snapshot", snapshot)?);
+    }
+    let played = Played {
+        app,
+        playback: Some(playback),
+        queue,
+        due: Instant::now(),
+        ready: None,
+    };
+    let frames = futures_util::stream::unfold(played, async |mut played| {
+        let frame = played.next().await?;
+        Some((frame, played))
+    });
+    Ok(sse::response(frames))
+}
+
+struct Played {
+    app: App,
+    /// `None` once it is over.
+    playback: Option<Playback>,
+    queue: VecDeque<Bytes>,
+    /// When the next event is due.
+    due: Instant,
+    /// The next event, which waits until it is due.
+    ready: Option<Bytes>,
+}
+
+impl Played {
+    /// The next frame; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.queue.pop_front() {
+                return Some(frame);
+            }
+            if self.app.stopped().is_cancelled() {
+                return None;
+            }
+            if self.ready.is_some() {
+                if self.is_due().await {
+                    return self.ready.take();
+                }
+                continue;
+            }
+            let playback = self.playback.take()?;
+            match in_background(move || read(playback)).await {
+                Ok(Some((delay, frame, playback))) => {
+                    // A day that nobody waits out is as long as any other.
+                    self.due += delay.min(Duration::from_secs(86_400));
+                    self.ready = Some(frame);
+                    self.playback = Some(playback);
+                }
+                Ok(None) => self.say("end", &serde_json::json!({})),
+                Err(problem) => self.say("problem", &problem),
+            }
+        }
+    }
+
+    /// Waits until the next event is due, or something else is to be said.
+    async fn is_due(&mut self) -> bool {
+        let stopped = self.app.stopped().clone();
+        tokio::select! {
+            () = tokio::time::sleep_until(self.due) => true,
+            () = tokio::time::sleep(sse::HEARTBEAT) => {
+                // A comment, which only says that the stream is still there.
+                self.queue.push_back(Bytes::from_static(b":\n\n"));
+                false
+            }
+            () = stopped.cancelled() => false,
+        }
+    }
+
+    fn say(&mut self, event: &str, data: &impl Serialize) {
+        let frame = sse::frame(None, event, data).expect("numbers and texts have a JSON form");
+        self.queue.push_back(frame);
+    }
+}
+
+/// The next event with the time to let pass before it, and what comes after it.
+fn read(mut playback: Playback) -> Answer<Option<(Duration, Bytes, Playback)>> {
+    let next = pollster::block_on(playback.next_event()).map_err(Problem::from)?;
+    let Some((delay, event)) = next else {
+        return Ok(None);
+    };
+    let id = event.sequence;
+    let frame = sse::frame(Some(id), "event", &FlowEvent::from(event))?;
+    Ok(Some((delay, frame, playback)))
+}

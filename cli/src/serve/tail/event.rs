@@ -1,0 +1,249 @@
+//! What a client is told of a record.
+
+use std::collections::HashMap;
+
+use axum::body::Bytes;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use runlog::{
+    AgentInstance, InstanceId, RawJson, RunId, SessionId, Store,
+    contexts::{ContextEvent, ContextEventKind},
+    flows::{FlowEventKind, RuntimeEvent},
+    log::{Record, StreamId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::serve::{problem::Answer, sse};
+
+/// What the ids of the streams begin with in which a store lists what it has.
+const LISTS: &[u8] = b"runlog:";
+/// How many streams are remembered as somebody's.
+const OWNERS_MAX: usize = 10_000;
+
+/// What an event of the tail is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Topic {
+    /// An event of an agent's context.
+    Context,
+    /// What happened to a run.
+    Run,
+    /// An event of a flow.
+    Flow,
+    /// A message or a step of a chat.
+    Chat,
+    /// What the lists of sessions, runs, flows and agents were told.
+    List,
+    /// A record of a stream that is none of these.
+    Stream,
+    /// What the log was asked to do: truncate, fork, …; `kind` is 128 or more.
+    Log,
+}
+
+impl Topic {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Run => "run",
+            Self::Flow => "flow",
+            Self::Chat => "chat",
+            Self::List => "list",
+            Self::Stream => "stream",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// A record, ready to be sent.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) position: u64,
+    pub(super) topic: Topic,
+    pub(super) session: Option<SessionId>,
+    pub(super) instance: Option<InstanceId>,
+    pub(super) run: Option<RunId>,
+    pub(super) frame: Bytes,
+}
+
+/// An event of an agent's context.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::serve) struct ContextLine<'a> {
+    #[serde(flatten)]
+    event: &'a ContextEvent,
+    /// The session of the instance.
+    session_id: SessionId,
+    /// The name of the agent.
+    agent_name: &'a str,
+}
+
+/// Any other record.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::serve) struct RecordLine {
+    /// Its place in the log.
+    position: u64,
+    /// The stream that it is of, or about.
+    #[schemars(with = "String")]
+    stream_id: uuid::Uuid,
+    /// Its place in the stream; of what the log was asked to do, the sequence that it speaks of.
+    sequence_number: u64,
+    /// Its kind byte.
+    kind: u8,
+    /// When it was recorded: milliseconds since 1970-01-01 UTC.
+    recorded_at: u64,
+    /// Whether its content was taken out of the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    redacted: bool,
+    /// The session that it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<SessionId>,
+    /// The run that it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
+    /// Its content, where that is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<RawJson>,
+    /// Its content, where that is something else and the stream is nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+}
+
+/// Whose a stream is.
+#[derive(Clone)]
+enum Owner {
+    Instance(Box<AgentInstance>),
+    Run(RunId, SessionId),
+    Chat(SessionId),
+    Lists,
+    Nobody,
+}
+
+/// Tells whose streams are, and remembers it.
+#[derive(Default)]
+pub(super) struct Owners {
+    known: HashMap<StreamId, Owner>,
+}
+
+impl Owners {
+    async fn of(&mut self, store: &Store, stream: StreamId) -> Answer<Owner> {
+        if let Some(owner) = self.known.get(&stream) {
+            return Ok(owner.clone());
+        }
+        let owner = owner(store, stream).await?;
+        // A stream that is nobody's yet may be somebody's later.
+        if !matches!(owner, Owner::Nobody) {
+            if self.known.len() >= OWNERS_MAX {
+                self.known.clear();
+            }
+            self.known.insert(stream, owner.clone());
+        }
+        Ok(owner)
+    }
+}
+
+async fn owner(store: &Store, stream: StreamId) -> Answer<Owner> {
+    if stream.as_bytes().starts_with(LISTS) {
+        return Ok(Owner::Lists);
+    }
+    if let Some(instance) = store.get_instance(InstanceId(stream.0)).await? {
+        return Ok(Owner::Instance(Box::new(instance)));
+    }
+    if let Some(run) = store.runs().get(RunId(stream.0)).await? {
+        return Ok(Owner::Run(run.id, run.session_id));
+    }
+    let session = store.get_session(SessionId(stream.0)).await?;
+    Ok(session.map_or(Owner::Nobody, |session| Owner::Chat(session.id)))
+}
+
+/// What a client is told of a record.
+pub(super) async fn item(store: &Store, owners: &mut Owners, record: &Record) -> Answer<Item> {
+    let owner = owners.of(store, record.stream).await?;
+    if let Owner::Instance(instance) = &owner
+        && ContextEventKind::from_byte(record.kind.0).is_some()
+    {
+        return of_context(instance, record);
+    }
+    let (session, run) = match &owner {
+        Owner::Instance(instance) => (Some(instance.session_id), None),
+        Owner::Run(run, session) => (Some(*session), Some(*run)),
+        Owner::Chat(session) => (Some(*session), None),
+        Owner::Lists => (None, None),
+        // The flow of no run has a stream of its own.
+        Owner::Nobody => (None, is_flow(record).then_some(RunId(record.stream.0))),
+    };
+    let topic = topic(&owner, record);
+    let payload = payload(record, topic);
+    // What isn't JSON of the store's own is derived, or says nothing without the rest of the log.
+    let bytes = (topic == Topic::Stream && payload.is_none() && !record.payload.is_empty())
+        .then(|| BASE64_STANDARD.encode(&record.payload));
+    let line = RecordLine {
+        position: record.position.0,
+        stream_id: record.stream.0,
+        sequence_number: record.sequence.0,
+        kind: record.kind.0,
+        recorded_at: record.time_ms,
+        redacted: record.redacted,
+        session_id: session,
+        run_id: run,
+        payload,
+        payload_base64: bytes,
+    };
+    Ok(Item {
+        position: record.position.0,
+        topic,
+        session,
+        instance: match &owner {
+            Owner::Instance(instance) => Some(instance.id),
+            _ => None,
+        },
+        run,
+        frame: sse::frame(Some(record.position.0), topic.name(), &line)?,
+    })
+}
+
+fn of_context(instance: &AgentInstance, record: &Record) -> Answer<Item> {
+    let event = ContextEvent::decode(instance.id, record)?;
+    let line = ContextLine {
+        event: &event,
+        session_id: instance.session_id,
+        agent_name: &instance.agent_name,
+    };
+    Ok(Item {
+        position: event.position,
+        topic: Topic::Context,
+        session: Some(instance.session_id),
+        instance: Some(instance.id),
+        run: event.run_id,
+        frame: sse::frame(Some(event.position), Topic::Context.name(), &line)?,
+    })
+}
+
+fn is_flow(record: &Record) -> bool {
+    FlowEventKind::of_byte(record.kind.0).is_some()
+        && RuntimeEvent::decode(&record.meta, &record.payload).is_ok()
+}
+
+fn topic(owner: &Owner, record: &Record) -> Topic {
+    if !record.kind.is_data() {
+        return Topic::Log;
+    }
+    match owner {
+        Owner::Run(..) if is_flow(record) => Topic::Flow,
+        Owner::Run(..) => Topic::Run,
+        Owner::Chat(_) => Topic::Chat,
+        Owner::Lists => Topic::List,
+        Owner::Nobody if is_flow(record) => Topic::Flow,
+        Owner::Instance(_) | Owner::Nobody => Topic::Stream,
+    }
+}
+
+fn payload(record: &Record, topic: Topic) -> Option<RawJson> {
+    if record.payload.is_empty() {
+        return None;
+    }
+    if topic == Topic::Flow {
+        let event = RuntimeEvent::decode(&record.meta, &record.payload);
+        return event.ok().map(|event| event.json);
+    }
+    let text = std::str::from_utf8(&record.payload).ok()?;
+    RawJson::parse(text).ok()
+}

@@ -1,0 +1,139 @@
+//! [`Follower`]: reads the log as it grows, once for all clients.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use runlog::{Store, log::Position};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Item, Owners, item};
+use crate::serve::{
+    background::in_background,
+    problem::{Answer, Problem},
+};
+
+/// How many chunks wait for clients; one that is further behind reads for itself.
+const CHUNKS: usize = 32;
+/// The most records of a chunk. It also has no more than about 1 MiB of payload beyond its first record.
+const CHUNK_RECORDS: u64 = 256;
+/// How long to wait after the log couldn't be read.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Some records that follow each other in the log.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// What clients are told of them.
+    pub(super) items: Vec<Item>,
+}
+
+/// What clients are told.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    Chunk(Arc<Chunk>),
+    /// There are more records, which nobody has read yet.
+    More,
+    /// The log couldn't be read.
+    Broken(Arc<Problem>),
+}
+
+/// Reads the log as it grows, once for all clients.
+pub(in crate::serve) struct Follower {
+    news: broadcast::Sender<News>,
+    /// The last position that clients were told of, or may read themselves.
+    last: AtomicU64,
+}
+
+impl Follower {
+    pub(in crate::serve) fn new() -> Self {
+        Self {
+            news: broadcast::Sender::new(CHUNKS),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// What comes from now on; what comes before is up to [`last`](Self::last), which is asked for after this.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last.load(Ordering::SeqCst)
+    }
+
+    /// Follows the log until the server ends.
+    pub(in crate::serve) async fn run(&self, store: Store, stopped: CancellationToken) {
+        let follow = async {
+            loop {
+                if let Err(problem) = self.follow(&store).await {
+                    // With nobody there, nobody is told.
+                    let _ = self.news.send(News::Broken(Arc::new(problem)));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = follow => {}
+            () = stopped.cancelled() => {}
+        }
+    }
+
+    async fn follow(&self, store: &Store) -> Answer<()> {
+        let mut owners = Owners::default();
+        loop {
+            let seen = self.last();
+            let end = store.backend().wait_past(Position(seen)).await?.0;
+            if self.news.receiver_count() == 0 || seen == 0 {
+                // Who comes later reads what it wants; who has just come is told to.
+                self.publish(end, News::More);
+                continue;
+            }
+            let mut next = seen + 1;
+            while next <= end {
+                let chunk;
+                (chunk, owners) = read(store.clone(), owners, next, end).await?;
+                next = chunk.last + 1;
+                self.publish(chunk.last, News::Chunk(Arc::new(chunk)));
+            }
+        }
+    }
+
+    /// In this order: who is told reads at least up to there.
+    fn publish(&self, last: u64, news: News) {
+        self.last.store(last, Ordering::SeqCst);
+        let _ = self.news.send(news);
+    }
+}
+
+/// Reads the records from a position on, at most up to another, which has to be there.
+pub(super) async fn read(
+    store: Store,
+    mut owners: Owners,
+    first: u64,
+    end: u64,
+) -> Answer<(Chunk, Owners)> {
+    in_background(move || {
+        pollster::block_on(async {
+            let page = store.backend().scan(Position(first), CHUNK_RECORDS).await?;
+            let records = page.records.iter();
+            let mut chunk = Chunk {
+                first,
+                // Without another record, up to the end there is nothing.
+                last: page.next.map_or(end, |next| next.0 - 1).min(end),
+                items: Vec::new(),
+            };
+            for record in records.take_while(|record| record.position.0 <= end) {
+                chunk.items.push(item(&store, &mut owners, record).await?);
+            }
+            Ok((chunk, owners))
+        })
+    })
+    .await
+}

@@ -1,0 +1,11 @@
+//! The live tail: what is appended, as it is appended, without a gap and without a repeat.
+//!
+//! One [follower](follower) reads the log for all clients and encodes each record once; a [client](client) that is behind
+//! reads for itself until it has caught up.
+
+mod client;
+mod event;
+mod follower;
+
+pub(super) use client::endpoint;
+pub(super) use follower::Follower;

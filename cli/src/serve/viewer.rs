@@ -1,0 +1,143 @@
+//! The viewer: its files, where the build has them, and the link that lets a browser in.
+
+#[cfg(feature = "viewer")]
+use axum::body::Body;
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    app::App,
+    problem::{Answer, Problem},
+    query::Query,
+};
+
+/// What the viewer's pages may do: run their own scripts and WebAssembly, and ask this server. Nothing that was recorded is
+/// ever a script, and nothing is sent elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; \
+                      style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'; \
+                      manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What is said where the build has no viewer.
+#[cfg(not(feature = "viewer"))]
+const NO_VIEWER: &str = "<!doctype html>
+<html lang=en>
+<meta charset=utf-8>
+<title>Runlog</title>
+<h1>Runlog</h1>
+<p>This server answers its <a href=/openapi.json>API</a>. It was built without the viewer; in a clone,
+<pre>npm run build -w viewer
+cargo install --path cli --bin runlog --features viewer</pre>
+<p>builds it with the viewer.
+";
+
+/// What leads a browser on that was let in. No answer that leads on by itself: a cookie that other sites never make a
+/// browser send isn't sent with what another page's link leads to.
+const LET_IN: &str = "<!doctype html><meta charset=utf-8><title>Runlog</title><meta http-equiv=refresh content=\"0;url=/\"><a href=/>On to the viewer</a>\n";
+
+#[cfg(feature = "viewer")]
+#[derive(rust_embed::Embed)]
+#[folder = "../viewer/dist"]
+struct Files;
+
+/// The link that lets a browser in.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    /// The code, good once.
+    code: String,
+}
+
+/// Gives a browser that has followed the link the cookie by which it is known from then on.
+pub(super) async fn open(State(app): State<App>, request: Request) -> Answer<Response> {
+    let link: Link = Query::of::<Link>().read(request.uri().query())?;
+    let cookie = app.tokens().follow_link(&link.code)?;
+    let Some(cookie) = cookie else {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "this link was followed before, or is too old; start `runlog serve --open` again",
+        ));
+    };
+    let name = app.cookie_name();
+    let cookie = format!("{name}={cookie}; Path=/; HttpOnly; SameSite=Strict");
+    let cookie = HeaderValue::from_str(&cookie)
+        .map_err(|error| Problem::internal(format!("the cookie is no header: {error}")))?;
+    let mut response = page(LET_IN);
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+fn page(html: &'static str) -> Response {
+    let html_type = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (html_type, html).into_response()
+}
+
+/// A file of the viewer, `None` where there is none of that path.
+#[cfg(feature = "viewer")]
+pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
+    let name = match path {
+        "/" => "index.html",
+        _ => path.strip_prefix('/')?,
+    };
+    let file = Files::get(name)?;
+    let tag = file
+        .metadata
+        .sha256_hash()
+        .map(|byte| format!("{byte:02x}"));
+    let tag = format!("\"{}\"", tag.concat());
+    let kind = match file.metadata.mimetype() {
+        kind if kind.starts_with("text/") => format!("{kind}; charset=utf-8"),
+        kind => kind.to_owned(),
+    };
+    // The names of these have a sum of what is in them.
+    let kept = if name.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let is_known = headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|own| own == tag.as_str());
+    let (status, body) = if is_known {
+        (StatusCode::NOT_MODIFIED, Body::empty())
+    } else {
+        (StatusCode::OK, Body::from(file.data))
+    };
+    let about = [
+        (header::CONTENT_TYPE, kind),
+        (header::ETAG, tag),
+        (header::CACHE_CONTROL, kept.to_owned()),
+    ];
+    Some(of_the_viewer((status, about, body).into_response()))
+}
+
+/// What is said in the viewer's place, where the build has none.
+#[cfg(not(feature = "viewer"))]
+pub(super) fn file(path: &str, _: &HeaderMap) -> Option<Response> {
+    (path == "/").then(|| of_the_viewer(page(NO_VIEWER)))
+}
+
+fn of_the_viewer(mut response: Response) -> Response {
+    let own = response.headers_mut();
+    own.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
+    // Pages of its own, and of no other, which threads of WebAssembly need, too.
+    for (name, value) in [
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-embedder-policy", "require-corp"),
+    ] {
+        own.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    response
+}

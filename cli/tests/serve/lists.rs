@@ -1,0 +1,199 @@
+//! Sessions, contexts, chats, flows and agents.
+
+use runlog::{NewMessage, NewSession, blocking::Store};
+use serde_json::{Value, json};
+
+use crate::{
+    common::Place,
+    recorded::{PROJECT, record},
+    server::Server,
+};
+
+#[test]
+fn runs_are_found_in_every_project() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let server = Server::start(&place, &[]);
+    assert_eq!(
+        server.json("/v1/runs")["items"].as_array().unwrap().len(),
+        3
+    );
+    let run = server.json(&format!("/v1/runs/{}", recorded.other));
+    assert_eq!(
+        (&run["status"], &run["agent_id"]),
+        (&json!("failed"), &json!("finder"))
+    );
+    let messages = server.json(&format!("/v1/runs/{}/messages?limit=1", recorded.done));
+    let id = &messages["items"][0]["id"];
+    let one = server.json(&format!("/v1/runs/{}/messages/{id}", recorded.done));
+    assert_eq!(one["content"]["content"], "Find papers on logs.");
+    let calls = server.json(&format!(
+        "/v1/runs/{}/tool-calls?status=error",
+        recorded.done
+    ));
+    let id = &calls["items"][0]["id"];
+    let call = server.json(&format!("/v1/runs/{}/tool-calls/{id}", recorded.done));
+    assert_eq!(call["duration_ms"], 7);
+}
+
+#[test]
+fn sessions_lead_to_contexts_whose_events_come_in_pages() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let server = Server::start(&place, &[]);
+    let sessions = server.json("/v1/sessions?limit=10");
+    assert!(
+        sessions["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it["id"] == recorded.session.to_string())
+    );
+    let session = server.json(&format!("/v1/sessions/{}", recorded.session));
+    assert_eq!(
+        (&session["title"], &session["project"]),
+        (&json!("Find papers"), &json!(PROJECT))
+    );
+    let instances = server.json(&format!("/v1/sessions/{}/instances", recorded.session));
+    assert_eq!(instances[0]["id"], recorded.instance.to_string());
+    let instance = server.json(&format!("/v1/instances/{}", recorded.instance));
+    assert_eq!(instance["agent_name"], "finder");
+
+    let events = format!("/v1/instances/{}/events", recorded.instance);
+    let whole = server.json(&events);
+    let count = whole["items"].as_array().unwrap().len();
+    assert_eq!(count, 7, "five messages and two calls: {whole}");
+    let (mut found, mut first) = (Vec::new(), json!(1));
+    while !first.is_null() {
+        let page = server.json(&format!("{events}?first={first}&limit=3"));
+        found.extend(page["items"].as_array().unwrap().clone());
+        first = page["next"].clone();
+    }
+    assert_eq!(Value::Array(found), whole["items"]);
+    assert!(
+        server.json(&format!("{events}?first=100"))["items"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    server
+        .get(&format!("{events}?limit=0"))
+        .problem(400, "invalid_input");
+}
+
+#[test]
+fn a_page_of_large_events_ends_before_its_limit_and_goes_on() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let session = store.create_session(NewSession::default()).unwrap();
+    let agent = store.create_instance(session.id, "large", None).unwrap();
+    let context = store.context(agent.id).unwrap();
+    for _ in 0..30 {
+        context
+            .append_message(NewMessage::user(&"x".repeat(1 << 20)))
+            .unwrap();
+    }
+    store.close().unwrap();
+    let server = Server::start(&place, &[]);
+    let (mut sequences, mut pages, mut first) = (Vec::new(), 0, json!(1));
+    while !first.is_null() {
+        let answer = server.get(&format!(
+            "/v1/instances/{}/events?first={first}&limit=1000",
+            agent.id
+        ));
+        assert!(answer.body.len() < 16 << 20, "{} bytes", answer.body.len());
+        let page = answer.json();
+        let items = page["items"].as_array().unwrap().iter();
+        sequences.extend(items.map(|event| event["sequence_number"].as_u64().unwrap()));
+        pages += 1;
+        first = page["next"].clone();
+    }
+    assert_eq!(sequences, (1..=30).collect::<Vec<_>>());
+    assert!(pages > 2, "{pages} pages");
+}
+
+#[test]
+fn chats_have_messages_and_steps() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let server = Server::start(&place, &[]);
+    let chats = server.json("/v1/chats?page_size=5&assistant_id=helper");
+    assert_eq!(
+        chats
+            .pointer("/data/0/chat_id")
+            .or(chats.pointer("/items/0/chat_id"))
+            .unwrap(),
+        &json!(recorded.chat),
+        "{chats}"
+    );
+    let chat = server.json(&format!("/v1/chats/{}", recorded.chat));
+    assert_eq!(chat["assistant_id"], "helper");
+    let messages = server.json(&format!("/v1/chats/{}/messages?role=user", recorded.chat));
+    assert_eq!(messages[0]["props"]["content"], "hello");
+    let none = server.json(&format!("/v1/chats/{}/messages?offset=1", recorded.chat));
+    assert_eq!(none, json!([]));
+    let steps = server.json(&format!("/v1/chats/{}/steps?type=llm", recorded.chat));
+    assert_eq!(steps["items"][0]["input"], json!({"a": 1}));
+    server.get("/v1/chats/nothing").problem(404, "not_found");
+    server
+        .get("/v1/chats/nothing/steps")
+        .problem(404, "not_found");
+}
+
+#[test]
+fn flows_tell_their_state_and_what_happened() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let server = Server::start(&place, &[]);
+    let flows = server.json("/v1/flows");
+    assert_eq!(flows["items"][0]["run_id"], recorded.flow.to_string());
+    let flow = format!("/v1/flows/{}", recorded.flow);
+    assert_eq!(server.json(&flow)["run_id"], recorded.flow.to_string());
+    assert!(server.json(&format!("{flow}/state"))["nodeStatus"].is_object());
+    let events = server.json(&format!("{flow}/events?types=node:*"));
+    let types = events["items"].as_array().unwrap().iter();
+    let types: Vec<_> = types
+        .map(|it| it["event"]["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(types, ["node:started", "node:done"]);
+    let first = server.json(&format!("{flow}/events?limit=1"));
+    let rest = server.json(&format!("{flow}/events?first={}", first["next"]));
+    assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+    server
+        .get("/v1/flows/0198c7e0-0000-7000-8000-000000000001")
+        .problem(404, "not_found");
+}
+
+#[test]
+fn agents_are_those_of_a_project() {
+    let place = Place::new();
+    record(&place);
+    let server = Server::start(&place, &[]);
+    let project = "project=papers+%26+more";
+    let agents = server.json(&format!("/v1/agents?{project}"));
+    assert_eq!(agents["items"][0]["name"], "finder");
+    let agent = server.json(&format!("/v1/agents/finder?{project}"));
+    assert_eq!(agent["system_prompt"], "You find papers.");
+    let available = server.json(&format!("/v1/available-agents?{project}"));
+    assert_eq!(available[0]["name"], "finder");
+    assert_eq!(available[0].get("system_prompt"), None);
+    server.get("/v1/agents/finder").problem(404, "not_found");
+}
+
+#[test]
+fn what_another_process_writes_is_there() {
+    let place = Place::new();
+    record(&place);
+    let server = Server::start(&place, &[]);
+    let count = || {
+        server.json("/v1/sessions")["items"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let before = count();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    store.create_session(NewSession::titled("later")).unwrap();
+    assert_eq!(count(), before + 1);
+    store.close().unwrap();
+}

@@ -1,0 +1,16 @@
+//! `runlog serve`: the real binary, asked over HTTP.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod description;
+mod files;
+mod history;
+mod lists;
+mod recorded;
+mod safety;
+mod server;
+mod tail;
+mod viewer;
+mod writes;

@@ -1,0 +1,288 @@
+//! What is written, and by whom.
+
+use serde_json::{Value, json};
+
+use crate::{
+    common::Place,
+    recorded::{Recorded, record},
+    server::{Answer, Server},
+};
+
+const READ: &str = "a-token-that-reads-0123456789";
+const WRITE: &str = "a-token-that-writes-0123456789";
+
+struct Writing {
+    server: Server,
+    recorded: Recorded,
+    place: Place,
+}
+
+impl Writing {
+    fn start() -> Self {
+        let place = Place::new();
+        let recorded = record(&place);
+        let env = [("RUNLOG_READ_TOKEN", READ), ("RUNLOG_WRITE_TOKEN", WRITE)];
+        let server = Server::start_with(&place, &[], &env);
+        Self {
+            server,
+            recorded,
+            place,
+        }
+    }
+
+    fn post(&self, path: &str, body: &str) -> Answer {
+        let token = format!("Bearer {WRITE}");
+        let headers = [
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+        ];
+        self.server.post(path, &headers, body)
+    }
+
+    #[track_caller]
+    fn made(&self, path: &str, body: &Value) -> Value {
+        let answer = self.post(path, &body.to_string());
+        assert!(matches!(answer.status, 201 | 202), "{}", answer.text());
+        answer.json()
+    }
+
+    fn messages(&self) -> String {
+        format!("/v1/instances/{}/messages", self.recorded.instance)
+    }
+
+    fn last_sequence(&self) -> u64 {
+        let path = format!("/v1/instances/{}/events", self.recorded.instance);
+        let token = format!("Bearer {READ}");
+        let page = self
+            .server
+            .get_with(&path, &[("authorization", &token)])
+            .json();
+        page["items"].as_array().unwrap().last().unwrap()["sequence_number"]
+            .as_u64()
+            .unwrap()
+    }
+}
+
+#[test]
+fn what_is_written_is_there_when_it_is_answered_byte_for_byte() {
+    let mut writing = Writing::start();
+    let session = writing.made(
+        "/v1/sessions",
+        &json!({"title": "by HTTP", "project": "p", "created_at_ms": 7}),
+    );
+    assert_eq!(
+        (&session["title"], &session["created_at_ms"]),
+        (&json!("by HTTP"), &json!(7))
+    );
+    let id = session["id"].as_str().unwrap();
+    let instance = writing.made(
+        &format!("/v1/sessions/{id}/instances"),
+        &json!({"agent_name": "coder"}),
+    );
+    let instance = instance["id"].as_str().unwrap();
+    let odd = r#"{"role":"user", "content":"a","n":12345678901234567890123,"x":1.50}"#;
+    let appended = writing.post(
+        &format!("/v1/instances/{instance}/messages"),
+        &format!("{{\"messages\":[{odd}]}}"),
+    );
+    assert_eq!(appended.json()["last_sequence"], 1);
+    let event = json!({"event_type": "tool_result", "content": {"content": "42"}, "tool_call_id": "c1", "options": {"event": {"tool_duration_ms": 3}}});
+    let event = writing.made(&format!("/v1/instances/{instance}/events"), &event);
+    assert_eq!(
+        (
+            &event["sequence_number"],
+            &event["tool_results"][0]["duration_ms"]
+        ),
+        (&json!(2), &json!(3))
+    );
+    // Killed, so that only what is durable is there.
+    writing.server.child().kill().unwrap();
+    writing.server.child().wait().unwrap();
+    let shown = writing.place.expect(0, &["export", id]).out;
+    assert!(shown.contains(odd), "{shown}");
+}
+
+#[test]
+fn a_batch_is_there_whole_or_not_at_all_and_once() {
+    let writing = Writing::start();
+    let before = writing.last_sequence();
+    let batch = |messages: Value, options: Value| {
+        writing.post(
+            &writing.messages(),
+            &json!({"messages": messages, "options": options}).to_string(),
+        )
+    };
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let detail =
+        batch(json!([user("a"), {"role": "odd"}]), json!({})).problem(400, "invalid_input");
+    assert!(detail.contains("message 2"), "{detail}");
+    assert_eq!(writing.last_sequence(), before);
+    let once = json!({"idempotency_key": "k1", "expected_last_sequence": before});
+    let first = batch(json!([user("a"), user("b")]), once.clone());
+    assert_eq!(
+        (first.status, first.json()["repeated"].clone()),
+        (201, json!(false))
+    );
+    let again = batch(json!([user("a"), user("b")]), once);
+    assert_eq!(again.json()["repeated"], true);
+    assert_eq!(writing.last_sequence(), before + 2);
+    batch(
+        json!([user("c")]),
+        json!({"expected_last_sequence": before}),
+    )
+    .problem(409, "conflict");
+    batch(json!([]), json!({})).problem(400, "invalid_input");
+    let detail =
+        batch(json!([user("c")]), json!({"expectedLastSequence": 1})).problem(400, "invalid_input");
+    assert!(detail.contains("`expected_last_sequence`"), "{detail}");
+}
+
+#[test]
+fn flows_are_left_commands() {
+    let writing = Writing::start();
+    let commands = format!("/v1/flows/{}/commands", writing.recorded.flow);
+    let left = writing.made(&commands, &json!({"type": "resume", "message": "go on"}));
+    assert_eq!(left["waiting"][0]["message"], "go on");
+    let sent = writing.made(
+        &commands,
+        &json!({"type": "send", "runId": "node-1", "message": "hello"}),
+    );
+    assert_eq!(sent["waiting"].as_array().unwrap().len(), 2);
+    let detail = writing
+        .post(&commands, r#"{"type":"reply","message":"x"}"#)
+        .problem(400, "invalid_input");
+    assert!(detail.contains("runId"), "{detail}");
+    writing.post(&commands, "7").problem(400, "invalid_input");
+    let of_none = "/v1/flows/0198c7e0-0000-7000-8000-000000000001/commands";
+    writing
+        .post(of_none, r#"{"type":"resume"}"#)
+        .problem(404, "not_found");
+}
+
+#[test]
+fn nobody_writes_without_the_token_for_it() {
+    let writing = Writing::start();
+    let json_type = ("content-type", "application/json");
+    let body = r#"{"title":"x"}"#;
+    let ask = |headers: &[(&str, &str)]| writing.server.post("/v1/sessions", headers, body);
+    ask(&[json_type]).problem(401, "unauthorized");
+    ask(&[
+        json_type,
+        ("authorization", "Bearer wrong-token-0123456789"),
+    ])
+    .problem(401, "unauthorized");
+    let reads = format!("Bearer {READ}");
+    let detail = ask(&[json_type, ("authorization", &reads)]).problem(403, "forbidden");
+    assert!(detail.contains("only reads"), "{detail}");
+    let writes = format!("Bearer {WRITE}");
+    ask(&[("authorization", &writes)]).problem(415, "unsupported_media_type");
+    ask(&[("content-type", "text/plain"), ("authorization", &writes)])
+        .problem(415, "unsupported_media_type");
+    let of_a_page = [
+        json_type,
+        ("authorization", &writes),
+        ("origin", "http://evil.example"),
+    ];
+    ask(&of_a_page).problem(403, "other_site");
+    assert_eq!(
+        ask(&[
+            ("content-type", "application/json; charset=utf-8"),
+            ("authorization", &writes)
+        ])
+        .status,
+        201
+    );
+}
+
+#[test]
+fn a_server_that_only_reads_says_how_to_write() {
+    let place = Place::new();
+    record(&place);
+    let server = Server::start(&place, &[]);
+    let answer = server.post(
+        "/v1/sessions",
+        &[("content-type", "application/json")],
+        "{}",
+    );
+    let detail = answer.problem(403, "forbidden");
+    assert!(detail.contains("--write"), "{detail}");
+    // The store is free for another writer.
+    place.expect(0, &["import", &crate::common::fixture("claude-code.jsonl")]);
+}
+
+#[test]
+fn bodies_without_measure_or_sense_are_refused() {
+    let writing = Writing::start();
+    let messages = writing.messages();
+    let large = format!(
+        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"{}\"}}]}}",
+        "x".repeat(33 << 20)
+    );
+    let refused = writing.server.raw(&format!(
+        "POST {messages} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {WRITE}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        large.len()
+    ));
+    assert!(refused.starts_with("HTTP/1.1 413"), "{refused}");
+    let mut chunked = format!(
+        "POST {messages} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {WRITE}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    for piece in large.as_bytes().chunks(1 << 20) {
+        chunked += &format!(
+            "{:x}\r\n{}\r\n",
+            piece.len(),
+            std::str::from_utf8(piece).unwrap()
+        );
+    }
+    let refused = writing.server.raw(&chunked);
+    assert!(
+        refused.is_empty() || refused.starts_with("HTTP/1.1 413"),
+        "{refused}"
+    );
+    for (body, wanted) in [
+        ("", "EOF"),
+        ("{", "EOF"),
+        ("[]", "object"),
+        (r#"[[{"role":"user","content":"x"}]]"#, "object"),
+        (r#"{"messages":{}}"#, ""),
+        (r#"{"messages":[],"odd":1}"#, "odd"),
+        (
+            &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+            "object",
+        ),
+        (
+            &format!(
+                "{{\"messages\":{}{}}}",
+                "[".repeat(100_000),
+                "]".repeat(100_000)
+            ),
+            "",
+        ),
+        ("{\"messages\":[\"\\ud800\"]}", ""),
+    ] {
+        let detail = writing.post(&messages, body).problem(400, "invalid_input");
+        assert!(detail.contains(wanted), "{detail}");
+    }
+    let answer = writing.post("/v1/sessions?x=1", "{}");
+    answer.problem(400, "invalid_input");
+    assert_eq!(writing.post("/v1/sessions", "{}").status, 201);
+}
+
+#[test]
+fn a_token_for_writing_is_made_where_none_is_given() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    record(&place);
+    let mut server = Server::start(&place, &["--write"]);
+    let mut told = String::new();
+    BufReader::new(server.stderr())
+        .read_line(&mut told)
+        .unwrap();
+    let token = told.trim().strip_prefix("the token for writing: ").unwrap();
+    assert!(token.len() > 40, "{token}");
+    let headers = [
+        ("content-type", "application/json"),
+        ("authorization", &format!("Bearer {token}")),
+    ];
+    assert_eq!(server.post("/v1/sessions", &headers, "{}").status, 201);
+    server.get("/v1/store").problem(401, "unauthorized");
+}

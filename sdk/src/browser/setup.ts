@@ -1,0 +1,87 @@
+import { Channel } from "../binding.js";
+import { objectOf } from "../checks.js";
+import { RunlogError } from "../error.js";
+import type { ReadFigures } from "./files.js";
+import { type Mount, type WasmSource, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import { spawnWorker } from "./spawn.js";
+
+/** How Runlog is set up in this thread. */
+export interface InitOptions {
+  /** Where the WebAssembly module is, or what it is. Beside the package's own files unless given. */
+  wasm?: WasmSource | undefined;
+  /**
+   * The worker that does the work: one that was made from `runlog/worker`, or `false` to do it in this thread, where files
+   * and the browser's file system are there in workers only. A worker of its own is started unless given; in a worker it is
+   * `false`.
+   */
+  worker?: Worker | false | undefined;
+}
+
+/** What an entry of the package has of its own. @internal */
+export interface Entry {
+  wasm(): WasmSource | Promise<WasmSource>;
+  /** Starts a worker, where there are any. */
+  worker?: () => Worker;
+  /** Whether a worker that is started has to be given the module. */
+  givesModule?: boolean;
+}
+
+/** The core, where it is. @internal */
+export interface Core {
+  channel: Channel;
+  mount(mount: Mount): Promise<string>;
+  unmount(path: string): void;
+  figures(path: string): Promise<ReadFigures | undefined>;
+}
+
+let entry: Entry | undefined;
+let core: Promise<Core> | undefined;
+
+/** Says what the entry has that was loaded. Of two entries the one that needs nothing beside it is used. @internal */
+export function useEntry(one: Entry): void {
+  if (entry?.givesModule !== true) entry = one;
+}
+
+/**
+ * Sets Runlog up in this thread. The first call that opens a store does it by itself; call it before to say where the
+ * module or the worker is, or to load both ahead of need.
+ *
+ * @throws {@link RunlogError} `invalid_input` when it was set up already; `io` when the module can't be loaded.
+ *
+ * @example
+ * ```ts
+ * import { init, open } from "runlog";
+ * import wasm from "runlog/runlog.wasm?url"; // Vite
+ *
+ * await init({ wasm });
+ * const store = await open("agents");
+ * ```
+ */
+export async function init(options: InitOptions = {}): Promise<void> {
+  if (core !== undefined) throw new RunlogError("invalid_input", "Runlog is set up already; call init() once, before anything is opened");
+  await begin(objectOf(options, "how Runlog is set up"));
+}
+
+/** What is under way, or begun. One that failed or has ended may be begun again. @internal */
+export function begin(options: InitOptions = {}): Promise<Core> {
+  core ??= setUp(options, () => (core = undefined)).catch((error: unknown) => {
+    core = undefined;
+    throw error;
+  });
+  return core;
+}
+
+async function setUp(options: InitOptions, onEnded: () => void): Promise<Core> {
+  const started = options.worker ?? (isWorker() ? false : entry?.worker?.());
+  const wasm = options.wasm ?? (started && entry?.givesModule !== true ? undefined : await entry?.wasm());
+  if (!started) {
+    await load(wasm);
+    return { channel: new Channel(localBinding()), mount: mountHere, unmount: unmountHere, figures: async (path) => figuresHere(path) };
+  }
+  const { binding, ...rest } = await spawnWorker(started, wasm, onEnded);
+  return { channel: new Channel(binding), ...rest };
+}
+
+function isWorker(): boolean {
+  return "WorkerGlobalScope" in globalThis;
+}
