@@ -1,4 +1,4 @@
-// Builds the viewer twice: dist/app, a folder that any web server serves, and dist/runlog-viewer.html, one file with everything
+// Builds the viewer twice: dist, a folder that any web server serves, and dist/runlog-viewer.html, one file with everything
 // inside of it that opens by double-click. In that file {{RUNLOG_RECORDING}} stands where a recording goes: base64 of what
 // `runlog export` writes, gzip or not. Left as it is, the file asks for a recording.
 
@@ -28,9 +28,9 @@ const app = filled({
   SCRIPT: '<script src="viewer.js"></script>',
 });
 await rm(here("dist"), { recursive: true, force: true });
-await mkdir(here("dist/app"), { recursive: true });
+await mkdir(here("dist"), { recursive: true });
 const files = { "index.html": app, "viewer.js": page.code, "viewer.css": page.style, "worker.js": worker, "runlog.wasm": module, "example.runlog": example };
-for (const [name, content] of Object.entries(files)) await writeFile(here(`dist/app/${name}`), content);
+for (const [name, content] of Object.entries(files)) await writeFile(here(`dist/${name}`), content);
 
 // `</` can't stand in an inlined script; in JavaScript's strings and templates `<\/` is the same.
 const script = page.code.replaceAll("</", "<\\/");
@@ -48,4 +48,4 @@ const single = filled({
   ].join("\n    "),
 });
 await writeFile(here("dist/runlog-viewer.html"), single);
-console.log(`dist/app: page ${page.code.length}, worker ${worker.length}, module ${module.length} bytes\ndist/runlog-viewer.html: ${single.length} bytes`);
+console.log(`dist: page ${page.code.length}, worker ${worker.length}, module ${module.length} bytes\ndist/runlog-viewer.html: ${single.length} bytes`);

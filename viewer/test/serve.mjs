@@ -7,13 +7,15 @@ import { fileURLToPath } from "node:url";
 
 import { chromium } from "playwright";
 
-const app = fileURLToPath(new URL("../dist/app", import.meta.url));
+const app = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 /** The address of the app, and what stops serving it. */
 export async function serveApp(folder = app) {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? "/", "http://localhost");
+    // There is no server of Runlog's behind it.
+    if (pathname.startsWith("/v1/")) return void response.writeHead(204).end();
     const path = pathname === "/" ? "index.html" : decodeURIComponent(pathname.slice(1));
     readFile(join(folder, path)).then(
       (bytes) => response.setHeader("content-type", TYPES[extname(path)] ?? "application/octet-stream").end(bytes),

@@ -2,6 +2,7 @@ import type { Details, Filter, Moment, OpenedLane, Progress, Pushed, SearchState
 import type { GivenFile } from "../worker/source.js";
 import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { type Remote, startWorker } from "./rpc.js";
+import { follow, servedFiles } from "./served.js";
 
 export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
 export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
@@ -60,6 +61,16 @@ export class App {
   settings = $state<Settings>(storedSettings());
   /** Set while the scrubber is moved, so that the conversation follows it. */
   following = $state(false);
+  /** Whether the store is that of `runlog serve`, which may still be written. */
+  served = $state(false);
+  /** Whether what is new is shown by itself. */
+  live = $state(true);
+  connected = $state(true);
+  /** How many records the log has that aren't shown. */
+  behind = $state(0);
+  #position = 0;
+  #refreshing = false;
+  #unfollow = () => {};
   #momentAsked = 0;
   #frame = 0;
 
@@ -115,6 +126,71 @@ export class App {
     } finally {
       this.opening = undefined;
     }
+  }
+
+  /** Opens the store that is served beside the page, if there is one, and follows it. */
+  async openServed(): Promise<void> {
+    try {
+      const files = await servedFiles();
+      if (files === undefined) return;
+      await this.open("store", files);
+      if (this.store === undefined) return;
+      this.served = true;
+      this.#unfollow = follow(this.store.records, {
+        moved: (position) => this.#moved(position),
+        connected: (isConnected) => (this.connected = isConnected),
+      });
+    } catch (error) {
+      this.problem = messageOf(error);
+    }
+  }
+
+  #moved(position: number): void {
+    this.#position = Math.max(this.#position, position);
+    this.behind = Math.max(0, this.#position - (this.store?.records ?? 0));
+    if (this.live && this.behind > 0) void this.refresh();
+  }
+
+  toggleLive(): void {
+    this.live = !this.live;
+    if (this.live && this.behind > 0) void this.refresh();
+  }
+
+  /** Reads what came since; what is looked at stays where it is. */
+  async refresh(): Promise<void> {
+    const { remote, lane } = this;
+    if (remote === undefined || lane === undefined || this.#refreshing) return;
+    this.#refreshing = true;
+    try {
+      const files = await servedFiles();
+      if (files === undefined) return;
+      const wasAtEnd = this.moment >= lane.moments;
+      this.store = await remote.open("store", files);
+      const next = await remote.openLane(this.lane?.id ?? lane.id);
+      this.lane = next;
+      if (wasAtEnd) this.moment = next.moments;
+      this.stamp += 1;
+      if (this.query !== "") void remote.search(this.query);
+      this.behind = Math.max(0, this.#position - this.store.records);
+    } catch (error) {
+      this.problem = `What is new can't be shown: ${messageOf(error)}`;
+      this.live = false;
+    } finally {
+      // Not more than once a second.
+      setTimeout(() => {
+        this.#refreshing = false;
+        if (this.live && this.behind > 0) void this.refresh();
+      }, 1000);
+    }
+  }
+
+  /** Leaves what is open, for another one. */
+  leave(): void {
+    this.#unfollow();
+    this.served = false;
+    this.behind = 0;
+    this.lane = undefined;
+    history.replaceState(undefined, "", location.pathname + location.search);
   }
 
   /** Opens an agent's lane; with the address, as it says. */

@@ -18,6 +18,7 @@ export const KEYS: [string, string][] = [
   ["t", "to the timeline"],
   ["g", "go to a position"],
   ["1 2 3", "tree, inspector, timeline"],
+  ["l", "live, paused, with a server"],
   ["d", "dark, light, as the system"],
   [".", "copy the link to here"],
   ["esc", "close what is open"],
@@ -93,6 +94,9 @@ export function pressed(app: App, event: KeyboardEvent): boolean {
       break;
     case "3":
       settings.timelineOpen = !settings.timelineOpen;
+      break;
+    case "l":
+      if (app.served) app.toggleLive();
       break;
     case "d":
       nextTheme(app);
