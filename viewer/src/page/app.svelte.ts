@@ -70,6 +70,8 @@ export class App {
   behind = $state(0);
   #position = 0;
   #refreshing = false;
+  /** Whether it was asked for while it was under way. */
+  #wanted = false;
   #unfollow = () => {};
   #momentAsked = 0;
   #frame = 0;
@@ -159,8 +161,13 @@ export class App {
   /** Reads what came since; what is looked at stays where it is. */
   async refresh(): Promise<void> {
     const { remote, lane } = this;
-    if (remote === undefined || lane === undefined || this.#refreshing) return;
+    if (remote === undefined || lane === undefined) return;
+    if (this.#refreshing) {
+      this.#wanted = true;
+      return;
+    }
     this.#refreshing = true;
+    this.#wanted = false;
     try {
       const files = await servedFiles();
       if (files === undefined) return;
@@ -179,7 +186,7 @@ export class App {
       // Not more than once a second.
       setTimeout(() => {
         this.#refreshing = false;
-        if (this.live && this.behind > 0) void this.refresh();
+        if (this.#wanted || (this.live && this.behind > 0)) void this.refresh();
       }, 1000);
     }
   }

@@ -1,0 +1,76 @@
+// The store of a server that gives the viewer too, as `runlog serve` does: its files, and how far its log has come.
+
+import { mkdtemp, readFile, readdir, rm } from "node:fs/promises";
+import { type ServerResponse, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { open } from "runlog";
+import { expect, onTestFinished, test } from "vitest";
+
+import { lines, viewer } from "./page.js";
+
+const app = viewer();
+const dist = fileURLToPath(new URL("../dist", import.meta.url));
+const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
+
+/** Answers what the viewer asks of a server, for the store in a folder. */
+async function served(folder: string) {
+  const streams = new Set<ServerResponse>();
+  const server = createServer(async (request, response) => {
+    const path = new URL(request.url ?? "/", "http://localhost").pathname;
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    if (path === "/v1/store/files") {
+      const names = (await readdir(folder)).filter((file) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg)$/.test(file));
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ files: names.map((file) => ({ name: file, size: 0 })) }));
+    } else if (path === "/v1/tail") {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(": here\n\n");
+      streams.add(response);
+    } else {
+      const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
+      response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream").end(await readFile(file));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const stop = () => {
+    for (const stream of streams) stream.destroy();
+    streams.clear();
+    server.close();
+  };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
+    stop,
+  };
+}
+
+test("a store that is served is there at once; what is new comes below, or waits while it is paused; a lost server is told", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  const server = await served(join(folder, "store"));
+  onTestFinished(async () => {
+    server.stop();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await page.getByText("Begin.").click();
+  await run.recordMessage({ role: "assistant", content: "This is new." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("This is new.")]);
+  expect(await page.locator(".row.selected").innerText()).toContain("Begin.");
+  await page.keyboard.press("l");
+  await run.recordMessage({ role: "assistant", content: "And this waits." });
+  server.tell(await store.lastPosition());
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  expect(await lines(page)).toHaveLength(2);
+  await page.getByRole("button", { name: "1 new" }).click();
+  await expect.poll(() => lines(page)).toHaveLength(3);
+  server.stop();
+  await page.getByText("connection lost").waitFor();
+  await close();
+});
