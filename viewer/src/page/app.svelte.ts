@@ -303,6 +303,14 @@ export class App {
     this.writeAddress();
   }
 
+  /** Moves the scrubber to right after the event that is selected. */
+  async seekSelected(): Promise<void> {
+    if (this.selected === undefined) return;
+    // What is looked at may still be on its way.
+    const details = await this.remote?.details(this.selected);
+    if (details !== undefined && details.rank >= 0) this.seek(details.rank + 1);
+  }
+
   unselect(): void {
     this.selected = undefined;
     this.details = undefined;

@@ -108,8 +108,8 @@ export function pressed(app: App, event: KeyboardEvent): boolean {
       app.help = !app.help;
       break;
     case "Enter":
-      if (app.details === undefined || app.details.rank < 0 || target.tagName === "BUTTON") return false;
-      app.seek(app.details.rank + 1);
+      if (app.selected === undefined || target.tagName === "BUTTON") return false;
+      void app.seekSelected();
       break;
     default:
       return false;
