@@ -91,12 +91,14 @@ fn target_folder() -> PathBuf {
 /// Runs the contracts of calls in Chromium, over the module that [`build`] left.
 pub(crate) fn test(report: &mut Report) {
     let chromium = ensure_chromium();
-    for (name, script) in [
-        ("contracts of calls in Chromium", "test:browser"),
-        ("pages of bundlers in Chromium", "test:bundlers"),
+    report.check("the viewer", viewer);
+    for (name, package, script) in [
+        ("contracts of calls in Chromium", "sdk", "test:browser"),
+        ("pages of bundlers in Chromium", "sdk", "test:bundlers"),
+        ("the viewer in Chromium", "viewer", "test"),
     ] {
         report.count(name, || match &chromium {
-            Ok(chromium) => node::vitest_in_browser(script, chromium),
+            Ok(chromium) => node::vitest_in_browser(package, script, chromium),
             Err(why) => (
                 Counts {
                     failed: 1,
@@ -106,6 +108,14 @@ pub(crate) fn test(report: &mut Report) {
             ),
         });
     }
+}
+
+/// `viewer`: builds the replay viewer into `viewer/dist`, over the npm package with the module that [`build`] left.
+pub(crate) fn viewer() -> Outcome {
+    node::ensure_installed()?;
+    node::program("sdk/scripts/build.mjs", &["--whole"])?;
+    node::program("viewer/scripts/build.mjs", &[])?;
+    Ok("viewer/dist".to_owned())
 }
 
 /// Where Chromium is: what `RUNLOG_CHROMIUM` names, or one that is installed; installed where that takes no password.

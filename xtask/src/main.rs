@@ -38,7 +38,8 @@ usage: cargo xtask <verb>
   lint floors          of these only that imports point down, in no circle, in every crate
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   wasm-module          the WebAssembly module of browsers, built, made small, and put where the npm package has it
-  browser              that, and the npm package's contracts of calls in Chromium
+  viewer               that, and the replay viewer over it, built into viewer/dist
+  browser              that, and the npm package's contracts of calls and the viewer in Chromium
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   generate             the TypeScript in sdk/src/generated, from the types of Rust; `test` finds it stale
@@ -73,6 +74,10 @@ fn main() -> ExitCode {
         ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
         ("wasm-module", []) => browser::build(&mut report),
+        ("viewer", []) => {
+            browser::build(&mut report);
+            report.check("the viewer", browser::viewer);
+        }
         ("browser", []) => test::in_browser(&mut report),
         ("integrations", []) => test::integrations(&mut report),
         ("generate", []) => node::generate(&mut report),
@@ -92,8 +97,8 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         (
-            "test" | "wasm" | "wasm-module" | "browser" | "node" | "integrations" | "generate"
-            | "docs" | "lint",
+            "test" | "wasm" | "wasm-module" | "viewer" | "browser" | "node" | "integrations"
+            | "generate" | "docs" | "lint",
             _,
         ) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));

@@ -178,8 +178,8 @@ fn vitest(script: &str) -> (Counts, String) {
 }
 
 /// Runs a script of tests that need a browser.
-pub(crate) fn vitest_in_browser(script: &str, chromium: &Path) -> (Counts, String) {
-    let mut command = npm(&["run", "--silent", script, "--workspace", "sdk"]);
+pub(crate) fn vitest_in_browser(package: &str, script: &str, chromium: &Path) -> (Counts, String) {
+    let mut command = npm(&["run", "--silent", script, "--workspace", package]);
     command.env("RUNLOG_CHROMIUM", chromium);
     watch_vitest(command)
 }
