@@ -148,7 +148,10 @@ mod tests {
             ("agentId=a", "`agentId`"),
             ("status=paused&status=failed", "`status` is given twice"),
             ("status=odd", "odd"),
-            ("parent_run_id=1", "`parent_run_id`: UUID"),
+            (
+                "parent_run_id=1",
+                "`parent_run_id`: \"1\" is not an id (a UUID)",
+            ),
         ] {
             let refused = read::<ListRuns>(query).unwrap_err();
             assert!(refused.contains(wanted), "{query}: {refused}");
