@@ -67,6 +67,10 @@ impl Host for SystemHost {
     }
 
     fn process_id(&self) -> u32 {
-        std::process::id()
+        #[cfg(target_os = "linux")]
+        let id = crate::process::id();
+        #[cfg(not(target_os = "linux"))]
+        let id = std::process::id();
+        id
     }
 }

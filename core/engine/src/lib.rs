@@ -10,6 +10,8 @@ mod host;
 mod index;
 pub mod limits;
 mod log;
+#[cfg(target_os = "linux")]
+mod process;
 pub mod storage;
 mod store;
 mod sync;
