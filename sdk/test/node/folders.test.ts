@@ -142,7 +142,8 @@ test.runIf(canMount)("a file system that is read-only is told, and read", async 
   const store = await open(path);
   await store.createSession({ title: "kept" });
   await store.close();
-  spawnSync("mount", ["-o", "remount,ro", folder]);
+  // The system refuses it while a file is open for writing, which a process that was started meanwhile may have inherited.
+  await expect.poll(() => spawnSync("mount", ["-o", "remount,ro", folder]).status, { timeout: 20_000 }).toBe(0);
   await failure(open(path), "read_only");
   await failure(open(join(folder, "other")), "read_only");
   const reader = await open(path, { mode: "readOnly" });
