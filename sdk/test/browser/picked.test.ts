@@ -31,6 +31,8 @@ async function dropped<T>(paths: string[], use: (transfer: DataTransfer) => Prom
       use(event.dataTransfer as DataTransfer).then(resolve, reject);
     }),
   );
+  // It may fail while the drop is still under way, before anybody waits for it below.
+  used.catch(() => {});
   await commands.dropFolders("#zone", paths);
   return used.finally(() => zone.remove());
 }
