@@ -98,11 +98,18 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     }
     let server = Server::new(store.to_async(), file.project, Some(orchestrator));
     // Clients that want it to end close its input, and some send a signal soon after: what is at work is paused for either.
+    let gone = server.gone();
+    let signalled = async {
+        signalled().await;
+        // Before the talk is dropped, which ends each call that waits for an answer: one that finds the client still
+        // there would take itself for given up, and cancel what it spawned.
+        gone.cancel();
+    };
     let exit = tokio::select! {
         exit = talk(server.clone()) => exit,
-        () = signalled() => Ok(Exit::Ok),
+        () = signalled => Ok(Exit::Ok),
     };
-    server.gone().cancel();
+    gone.cancel();
     server.close().await?;
     store.close()?;
     exit
