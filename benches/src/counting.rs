@@ -116,6 +116,10 @@ impl File for CountingFile {
         self.inner.allocate(from, to, allocation)
     }
 
+    fn start_writeback(&self, end: u64) {
+        self.inner.start_writeback(end);
+    }
+
     fn will_read(&self, offset: u64, bytes: u64) {
         self.inner.will_read(offset, bytes);
     }

@@ -36,6 +36,8 @@ struct Counts {
     saved: u64,
     flushes: u64,
     opens: u64,
+    /// Up to where a segment was handed to the device.
+    writebacks: Vec<u64>,
 }
 
 /// A storage that counts.
@@ -130,6 +132,13 @@ impl File for CountingFile {
             .expect("no panic under this lock")
             .flushes += 1;
         self.file.sync()
+    }
+    fn start_writeback(&self, end: u64) {
+        self.counts
+            .lock()
+            .expect("no panic under this lock")
+            .writebacks
+            .push(end);
     }
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
@@ -273,6 +282,43 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
         store.stream(stream(1)).unwrap().unwrap().last_sequence.0,
         last / 3
     );
+}
+
+/// The flush that a rotation begins with would otherwise write all of the segment, while appends wait.
+#[test]
+fn what_no_append_flushes_goes_to_the_device_meanwhile() {
+    const PIECE: u64 = 64 << 10;
+    for (durability, is_handed) in [(Durability::Os, true), (Durability::Sync, false)] {
+        let storage = Counting::default();
+        let options = OpenOptions {
+            durability,
+            segment_bytes_max: 64 << 20,
+            ..options()
+        };
+        let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+        let payload = vec![7; usize::try_from(PIECE).unwrap()];
+        storage.take();
+        let mut handed = Vec::new();
+        for mebibytes in 1..=6_u64 {
+            for _ in 0..(1 << 20) / PIECE {
+                store
+                    .append(stream(0), Expected::Any, &[NewRecord::data(&payload)])
+                    .unwrap();
+            }
+            // The maintenance thread does it.
+            while is_handed && handed.last().is_none_or(|end| *end < mebibytes << 20) {
+                let counts = storage.take();
+                assert_eq!(counts.flushes, 0);
+                handed.extend(counts.writebacks);
+                std::thread::yield_now();
+            }
+        }
+        handed.extend(storage.take().writebacks);
+        let expected = if is_handed { 6 } else { 0 };
+        assert_eq!(handed.len(), expected, "{handed:?}");
+        assert!(handed.iter().all(|end| end.is_multiple_of(4096)));
+        store.close().unwrap();
+    }
 }
 
 #[test]

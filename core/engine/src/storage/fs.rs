@@ -32,6 +32,8 @@ mod portable;
 mod sigbus;
 #[cfg(unix)]
 mod unix;
+#[cfg(target_os = "linux")]
+mod writeback;
 
 /// A folder of the file system. Files are made for their owner only (mode 0600, the folder 0700).
 ///

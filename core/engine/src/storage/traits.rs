@@ -100,6 +100,11 @@ pub trait File: Send + Sync + 'static {
         let _ = (from, allocation);
         self.set_len(to)
     }
+    /// What was written before an offset may go to the device now, so that a later flush has less to do. Makes nothing
+    /// durable, and waits for nothing. Advice only.
+    fn start_writeback(&self, end: u64) {
+        let _ = end;
+    }
     /// These bytes will be read soon, in order. Advice only.
     fn will_read(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);

@@ -6,7 +6,7 @@ use super::calls::{read, sync_data, write};
 #[cfg(target_os = "linux")]
 use super::{
     calls::{pwrite_durable, will_read},
-    direct,
+    direct, writeback,
 };
 use crate::storage::{Allocation, File};
 
@@ -130,6 +130,11 @@ impl File for WriteFile {
             self.sync()?;
         }
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn start_writeback(&self, end: u64) {
+        writeback::start(&self.file, end);
     }
 
     #[cfg(target_os = "linux")]

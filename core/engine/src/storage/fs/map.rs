@@ -1,4 +1,4 @@
-//! Maps of sealed segments, on Linux: with `sigbus.rs` and `process.rs` the three modules with `unsafe`.
+//! Maps of sealed segments, on Linux: with `sigbus.rs`, `writeback.rs` and `process.rs` the four modules with `unsafe`.
 //!
 //! Bytes are copied out of a map and never pointed into: the file may change, shrink or become unreadable at any time,
 //! and what was given out must not. No reference to mapped memory is ever made.

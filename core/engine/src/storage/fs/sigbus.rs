@@ -1,4 +1,4 @@
-//! Faults in maps, on Linux: with `map.rs` and `process.rs` the three modules with `unsafe`.
+//! Faults in maps, on Linux: with `map.rs`, `writeback.rs` and `process.rs` the four modules with `unsafe`.
 //!
 //! A page of a mapped file that can't be read, because the device fails or the file was shortened, raises `SIGBUS` in the
 //! thread that touches it, which ends the process unless it is handled. The handler here looks the address up in a fixed

@@ -50,6 +50,7 @@ pub(super) struct FlushRequest {
 /// What the maintainer is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MaintenanceTasks {
+    pub(crate) start_writeback: bool,
     pub(crate) make_spare: bool,
     pub(crate) save_checkpoint: bool,
 }
@@ -121,9 +122,10 @@ impl Background {
 
     /// Has the maintainer do its tasks. Where none can be started, they are left, and cost time later.
     pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
-        self.maintainer.send(|urgency| {
-            urgency.make_spare |= tasks.make_spare;
-            urgency.save_checkpoint |= tasks.save_checkpoint;
+        self.maintainer.send(|asked| {
+            asked.start_writeback |= tasks.start_writeback;
+            asked.make_spare |= tasks.make_spare;
+            asked.save_checkpoint |= tasks.save_checkpoint;
         });
         let threads = &mut *self.threads();
         if threads.maintainer.is_none() {

@@ -3,7 +3,7 @@
 use super::{guard::WriteGuard, shared::Shared};
 use crate::{
     Result,
-    store::staging::writer::Writer,
+    store::staging::{open_group::PAGE_BYTES, writer::Writer},
     sync::{MutexGuard, Ordering},
 };
 
@@ -81,6 +81,18 @@ impl Shared {
             Err(error) => self.fail(writer, guard, error),
         }
         flushed
+    }
+
+    /// Hands what was written and not flushed to the device. Nobody waits for it.
+    pub(crate) fn start_writeback(&self) {
+        let (active, end) = {
+            let durable = self.durable();
+            (durable.active().cloned(), durable.end)
+        };
+        if let Some(active) = active {
+            // The page that the next group goes on in would be written twice.
+            active.file.start_writeback(end / PAGE_BYTES * PAGE_BYTES);
+        }
     }
 
     /// Schedules a flush at a deadline: by the flusher thread, or by the next call where there is none.

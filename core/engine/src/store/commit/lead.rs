@@ -30,6 +30,10 @@ const FRUITLESS_YIELDS_MAX: u32 = 3;
 /// A checkpoint is saved after this many bytes, or eight times its own size: less has to be read after a crash.
 const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
 
+/// Bytes that were written and not flushed are handed to the device after so many: the flush that a rotation begins with,
+/// for which appends wait, then finds little to do. Otherwise the system keeps all of a segment until then.
+const WRITEBACK_EVERY_BYTES: u64 = 1 << 20;
+
 /// The outcome of writing a group.
 enum Written {
     /// It was written, and flushed if asked for, and ends at this position.
@@ -257,6 +261,7 @@ impl Shared {
         let save_checkpoint =
             writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
         MaintenanceTasks {
+            start_writeback: writer.ask_for_writeback(WRITEBACK_EVERY_BYTES),
             make_spare,
             save_checkpoint,
         }

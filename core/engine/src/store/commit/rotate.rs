@@ -105,8 +105,8 @@ impl Shared {
         waiters.wake();
         if save_checkpoint {
             self.keep(MaintenanceTasks {
-                make_spare: false,
                 save_checkpoint,
+                ..MaintenanceTasks::default()
             });
         }
         result

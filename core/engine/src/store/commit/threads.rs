@@ -79,6 +79,9 @@ impl Shared {
             if stop {
                 return;
             }
+            if tasks.start_writeback {
+                self.start_writeback();
+            }
             if tasks.make_spare {
                 self.make_spare();
             }

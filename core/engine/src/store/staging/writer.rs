@@ -66,6 +66,8 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_asked: u64,
     /// How many bytes were written in earlier segments since that request.
     pub(crate) unsaved_before: u64,
+    /// Up to where the active segment was last handed to the device without a flush.
+    pub(crate) writeback_asked: u64,
 }
 
 /// What the writer knows of a stream, staged records included.
@@ -151,6 +153,7 @@ impl Writer {
             spare_asked: false,
             checkpoint_asked: durable.end,
             unsaved_before: 0,
+            writeback_asked: synced_end,
         }
     }
 
@@ -166,6 +169,7 @@ impl Writer {
         self.due = None;
         self.spare_asked = false;
         self.checkpoint_asked = start;
+        self.writeback_asked = start;
         self.index_bytes = index::Counts::default().encoded_bytes();
     }
 
@@ -174,6 +178,16 @@ impl Writer {
         let is_due = self.unsaved_before + end.saturating_sub(self.checkpoint_asked) >= step;
         if is_due {
             (self.unsaved_before, self.checkpoint_asked) = (0, end);
+        }
+        is_due
+    }
+
+    /// Whether so many bytes were written that are neither flushed nor on their way to the device: then they are to be.
+    pub(crate) fn ask_for_writeback(&mut self, step: u64) -> bool {
+        let handed = self.writeback_asked.max(self.synced_end);
+        let is_due = self.written_end.saturating_sub(handed) >= step;
+        if is_due {
+            self.writeback_asked = self.written_end;
         }
         is_due
     }
