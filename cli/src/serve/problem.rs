@@ -66,6 +66,11 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
+    /// Whether what was asked for is there, but can't be read any more.
+    pub(super) fn is_damage(&self) -> bool {
+        self.code == ErrorKind::Damaged.name()
+    }
+
     pub(super) fn detail(&self) -> &str {
         &self.detail
     }

@@ -1,7 +1,9 @@
 //! The live tail, and playing a flow back.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read},
+    os::unix::fs::FileExt,
     sync::mpsc,
     thread,
 };
@@ -359,6 +361,69 @@ fn a_place_that_the_log_does_not_have_is_refused() {
     server
         .get_with("/v1/tail", &[("last-event-id", "x")])
         .problem(400, "invalid_input");
+}
+
+/// Changes a byte of the first place that says this, beneath whoever has the store open.
+fn damage(place: &Place, text: &str) {
+    let segment = place.path("runlog-data").join("00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let found = bytes.windows(text.len());
+    let found = found.enumerate().find(|(_, it)| *it == text.as_bytes());
+    let at = found.unwrap().0;
+    bytes[at] ^= 1;
+    let file = fs::File::options().write(true).open(&segment).unwrap();
+    file.write_all_at(&bytes[at..=at], at as u64).unwrap();
+}
+
+#[test]
+fn a_damaged_record_is_told_in_its_place_and_the_stream_goes_on_behind_it() {
+    let place = Place::new();
+    let (store, _, instance) = written(&place);
+    for number in 0..9 {
+        say(&store, instance, &format!("message {number}"));
+    }
+    let server = Server::start(&place, &[]);
+    let end = last(&server);
+    let whole = Events::of(&server, "/v1/tail?after=0", None).up_to(end);
+    let at = |text: &str| {
+        let is_it = |it: &&Event| it.data["content"]["content"] == text;
+        whole.iter().find(is_it).unwrap().id
+    };
+    let (one, other) = (at("message 3").unwrap(), at("message 4").unwrap());
+    let live = Events::of(&server, "/v1/tail", None);
+    damage(&place, "message 3");
+    damage(&place, "message 4");
+    let read = |path: &str, last| Events::of(&server, path, last).up_to(end);
+    let events = read("/v1/tail?after=0", None);
+    let (lost, rest): (Vec<_>, Vec<_>) = events.into_iter().partition(|it| it.name == "damaged");
+    assert_eq!(lost.len(), 1, "neighbours are told together");
+    let of_lost = |name: &str| lost[0].data[name].as_u64();
+    assert_eq!(
+        (lost[0].id, of_lost("position"), of_lost("last_position")),
+        (Some(other), Some(one), Some(other))
+    );
+    let detail = lost[0].data["detail"].as_str().unwrap();
+    assert!(detail.contains("runlog verify"), "{detail}");
+    let kept = whole
+        .iter()
+        .filter(|it| it.id != Some(one) && it.id != Some(other));
+    let ids = |events: &[&Event]| events.iter().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(
+        ids(&rest.iter().collect::<Vec<_>>()),
+        ids(&kept.collect::<Vec<_>>())
+    );
+    // Whoever asks for something else is told too: whose it was isn't known any more.
+    let of_others = read("/v1/tail?after=0&topics=flow", None);
+    assert_eq!(of_others.len(), 1);
+    assert_eq!(read("/v1/tail?topics=flow", Some(one)).len(), 1);
+    // Nothing of that concerns who is past it.
+    say(&store, instance, "and on");
+    let mut live = live;
+    let event = std::iter::from_fn(|| live.next())
+        .find(|it| it.name != "position")
+        .unwrap();
+    assert_eq!(event.data["content"]["content"], "and on");
+    store.close().unwrap();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
-    event::{ContextLine, Item, Owners, RecordLine, Topic},
+    event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
     follower::{Chunk, News, read},
 };
 use crate::serve::{
@@ -55,6 +55,7 @@ struct PositionLine {
 enum TailEvent<'a> {
     Context(ContextLine<'a>),
     Record(RecordLine),
+    Damaged(DamagedLine<'a>),
     Position(PositionLine),
 }
 
@@ -143,7 +144,9 @@ impl Client {
             self.is_behind = false;
             return;
         }
-        let store = self.app.store().clone();
+        let app = self.app.clone();
+        let _turn = app.follower().turn().await;
+        let store = app.store().clone();
         match read(store, Owners::default(), self.seen + 1, end).await {
             Ok((chunk, _)) => self.take(&chunk),
             Err(problem) => self.fail(&problem),
@@ -199,6 +202,9 @@ impl Client {
 
 impl TailOptions {
     fn admits(&self, item: &Item) -> bool {
+        if item.topic == Topic::Damaged {
+            return true;
+        }
         (self.topics.is_empty() || self.topics.contains(&item.topic))
             && (self.session_id.is_none() || self.session_id == item.session)
             && (self.instance_id.is_none() || self.instance_id == item.instance)

@@ -38,6 +38,8 @@ pub(super) enum Topic {
     Stream,
     /// What the log was asked to do: truncate, fork, …; `kind` is 128 or more.
     Log,
+    /// Records that can't be read. Told whatever else is asked for, since they may have been that.
+    Damaged,
 }
 
 impl Topic {
@@ -50,6 +52,7 @@ impl Topic {
             Self::List => "list",
             Self::Stream => "stream",
             Self::Log => "log",
+            Self::Damaged => "damaged",
         }
     }
 }
@@ -107,6 +110,17 @@ pub(in crate::serve) struct RecordLine {
     payload_base64: Option<String>,
 }
 
+/// Records that can't be read.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::serve) struct DamagedLine<'a> {
+    /// The place of the first of them in the log.
+    position: u64,
+    /// The place of the last of them.
+    last_position: u64,
+    /// What is wrong, and what to do.
+    detail: &'a str,
+}
+
 /// Whose a stream is.
 #[derive(Clone)]
 enum Owner {
@@ -154,8 +168,36 @@ async fn owner(store: &Store, stream: StreamId) -> Answer<Owner> {
     Ok(session.map_or(Owner::Nobody, |session| Owner::Chat(session.id)))
 }
 
+/// What a client is told of records that can't be read: of these positions, both inclusive.
+pub(super) fn damaged(first: u64, last: u64, why: &str) -> Answer<Item> {
+    let detail = format!("{why}; `runlog verify` says what is damaged, and what to do");
+    let line = DamagedLine {
+        position: first,
+        last_position: last,
+        detail: &detail,
+    };
+    Ok(Item {
+        position: last,
+        topic: Topic::Damaged,
+        session: None,
+        instance: None,
+        run: None,
+        frame: sse::frame(Some(last), Topic::Damaged.name(), &line)?,
+    })
+}
+
 /// What a client is told of a record.
 pub(super) async fn item(store: &Store, owners: &mut Owners, record: &Record) -> Answer<Item> {
+    match whole(store, owners, record).await {
+        // What it holds, or what says whose it is, can't be read.
+        Err(problem) if problem.is_damage() => {
+            damaged(record.position.0, record.position.0, problem.detail())
+        }
+        item => item,
+    }
+}
+
+async fn whole(store: &Store, owners: &mut Owners, record: &Record) -> Answer<Item> {
     let owner = owners.of(store, record.stream).await?;
     if let Owner::Instance(instance) = &owner
         && ContextEventKind::from_byte(record.kind.0).is_some()

@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use runlog::{Store, log::Position};
-use tokio::sync::broadcast;
+use runlog::{Error, ErrorKind, Store, log::Position};
+use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use super::event::{Item, Owners, item};
+use super::event::{Item, Owners, damaged, item};
 use crate::serve::{
     background::in_background,
     problem::{Answer, Problem},
@@ -22,6 +22,9 @@ use crate::serve::{
 const CHUNKS: usize = 32;
 /// The most records of a chunk. It also has no more than about 1 MiB of payload beyond its first record.
 const CHUNK_RECORDS: u64 = 256;
+/// How many clients that are behind read at one time. More would leave no thread for other requests, however many clients
+/// come back at once.
+const READERS: usize = 4;
 /// How long to wait after the log couldn't be read.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,7 @@ pub(in crate::serve) struct Follower {
     news: broadcast::Sender<News>,
     /// The last position that clients were told of, or may read themselves.
     last: AtomicU64,
+    turns: Semaphore,
 }
 
 impl Follower {
@@ -56,6 +60,7 @@ impl Follower {
         Self {
             news: broadcast::Sender::new(CHUNKS),
             last: AtomicU64::new(0),
+            turns: Semaphore::new(READERS),
         }
     }
 
@@ -66,6 +71,12 @@ impl Follower {
 
     pub(super) fn last(&self) -> u64 {
         self.last.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it is a client's turn to read for itself; the turn ends when this is dropped.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed, which is the only failure.
+        self.turns.acquire().await.ok()
     }
 
     /// Follows the log until the server ends.
@@ -120,20 +131,45 @@ pub(super) async fn read(
     end: u64,
 ) -> Answer<(Chunk, Owners)> {
     in_background(move || {
-        pollster::block_on(async {
-            let page = store.backend().scan(Position(first), CHUNK_RECORDS).await?;
-            let records = page.records.iter();
-            let mut chunk = Chunk {
-                first,
-                // Without another record, up to the end there is nothing.
-                last: page.next.map_or(end, |next| next.0 - 1).min(end),
-                items: Vec::new(),
-            };
-            for record in records.take_while(|record| record.position.0 <= end) {
-                chunk.items.push(item(&store, &mut owners, record).await?);
-            }
-            Ok((chunk, owners))
-        })
+        let chunk = pollster::block_on(chunk(&store, &mut owners, first, end))?;
+        Ok((chunk, owners))
     })
     .await
+}
+
+async fn chunk(store: &Store, owners: &mut Owners, first: u64, end: u64) -> Answer<Chunk> {
+    let page = match store.backend().scan(Position(first), CHUNK_RECORDS).await {
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            return lost(store, first, end, &error).await;
+        }
+        page => page?,
+    };
+    let mut chunk = Chunk {
+        first,
+        // Without another record, up to the end there is nothing.
+        last: page.next.map_or(end, |next| next.0 - 1).min(end),
+        items: Vec::new(),
+    };
+    let records = page.records.iter();
+    for record in records.take_while(|record| record.position.0 <= end) {
+        chunk.items.push(item(store, owners, record).await?);
+    }
+    Ok(chunk)
+}
+
+/// A chunk of nothing but records that can't be read, which are one event. It ends before the next one that can.
+async fn lost(store: &Store, first: u64, end: u64, error: &Error) -> Answer<Chunk> {
+    let mut last = first;
+    while last < end && last - first + 1 < CHUNK_RECORDS {
+        match store.backend().scan(Position(last + 1), 1).await {
+            Ok(_) => break,
+            Err(error) if error.kind() == ErrorKind::Damaged => last += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Chunk {
+        first,
+        last,
+        items: vec![damaged(first, last, &error.to_string())?],
+    })
 }
