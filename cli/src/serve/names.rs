@@ -7,7 +7,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use runlog::contexts::read_json;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor},
+};
 use serde_json::{
     Map, Value,
     value::{RawValue, to_raw_value},
@@ -100,10 +103,9 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
             let Some(fields) = fields_of(schema) else {
                 return Ok(Cow::Borrowed(given));
             };
-            let given: BTreeMap<Cow<'_, str>, &RawValue> =
-                serde_json::from_str(text).map_err(unread)?;
+            let given: Fields<'_> = serde_json::from_str(text).map_err(unread)?;
             let mut named = BTreeMap::new();
-            for (name, value) in given {
+            for (name, value) in given.0 {
                 let field = fields.iter().find(|(own, _)| over_http(own) == name);
                 let Some((own, field)) = field else {
                     return Err(unknown(&name, fields));
@@ -127,6 +129,37 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
         _ => return Ok(Cow::Borrowed(given)),
     };
     whole.map(Cow::Owned).map_err(unread)
+}
+
+/// What an object gives, in which each name stands once: of two values, each reader would take another one.
+struct Fields<'a>(BTreeMap<String, &'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfFields;
+
+        impl<'de> Visitor<'de> for OfFields {
+            type Value = BTreeMap<String, &'de RawValue>;
+
+            fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                to.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Self::Value, A::Error> {
+                let mut fields = BTreeMap::new();
+                while let Some((name, value)) = given.next_entry::<String, &RawValue>()? {
+                    if fields.contains_key(&name) {
+                        let message = format!("`{name}` is given twice; give it once");
+                        return Err(serde::de::Error::custom(message));
+                    }
+                    fields.insert(name, value);
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(OfFields).map(Self)
+    }
 }
 
 /// The fields of an object, also of one that may be left out; `None` for JSON that is the user's own.

@@ -286,3 +286,48 @@ fn a_token_for_writing_is_made_where_none_is_given() {
     assert_eq!(server.post("/v1/sessions", &headers, "{}").status, 201);
     server.get("/v1/store").problem(401, "unauthorized");
 }
+
+#[test]
+fn a_field_that_is_given_twice_is_refused_at_any_depth() {
+    let writing = Writing::start();
+    let message = r#"{"role":"user","content":"x"}"#;
+    let last = writing.last_sequence();
+    for (path, body) in [
+        (
+            "/v1/sessions".to_owned(),
+            r#"{"title":"a","title":"b"}"#.to_owned(),
+        ),
+        (
+            writing.messages(),
+            format!(
+                r#"{{"messages":[{message}],"options":{{"idempotency_key":"a","idempotency_key":"b"}}}}"#
+            ),
+        ),
+        (
+            writing.messages(),
+            format!(
+                r#"{{"messages":[{message}],"options":{{"event":{{"step_number":1,"step_\u006eumber":2}}}}}}"#
+            ),
+        ),
+        (
+            writing.messages(),
+            format!(r#"{{"messages":[],"messages":[{message}]}}"#),
+        ),
+    ] {
+        let detail = writing.post(&path, &body).problem(400, "invalid_input");
+        assert!(
+            detail.contains("twice") || detail.contains("duplicate"),
+            "{detail}"
+        );
+    }
+    assert_eq!(writing.last_sequence(), last);
+    // What is the user's own is kept as it is.
+    let session = writing.made("/v1/sessions", &json!({"metadata": {"a": 1}}));
+    assert_eq!(session["metadata"]["a"], 1);
+    let answer = writing.post("/v1/sessions", r#"{"metadata":{"a":1,"a":2}}"#);
+    assert!(
+        answer.text().contains(r#"{"a":1,"a":2}"#),
+        "{}",
+        answer.text()
+    );
+}
