@@ -184,7 +184,7 @@ async fn file(app: App, headers: HeaderMap, of: OfFile, _: NoQuery) -> Answer<Re
     let opened = in_background(move || open(app.folder(), &of.name)).await?;
     let tag =
         HeaderValue::from_str(&opened.tag).map_err(|error| Problem::internal(error.to_string()))?;
-    if has_tag(&headers, header::IF_NONE_MATCH, &opened.tag) {
+    if is_known(&headers, &opened.tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     let (status, range) = match range(&headers, &opened)? {
@@ -217,10 +217,12 @@ async fn file(app: App, headers: HeaderMap, of: OfFile, _: NoQuery) -> Answer<Re
 /// The range that is asked for; `None` for all, which is also given where several ranges are asked for, or where the file
 /// isn't any more what the client has some of.
 fn range(headers: &HeaderMap, opened: &Opened) -> Answer<Option<RangeInclusive<u64>>> {
-    let Some(asked) = headers.get(header::RANGE) else {
+    let Some(asked) = only(headers, &header::RANGE) else {
         return Ok(None);
     };
-    if headers.contains_key(header::IF_RANGE) && !has_tag(headers, header::IF_RANGE, &opened.tag) {
+    // Ranges are put together by byte, so nothing but this very tag will do.
+    let is_other = || only(headers, &header::IF_RANGE).is_none_or(|own| own != opened.tag.as_str());
+    if headers.contains_key(header::IF_RANGE) && is_other() {
         return Ok(None);
     }
     let asked = asked.to_str().unwrap_or_default();
@@ -242,13 +244,20 @@ fn range(headers: &HeaderMap, opened: &Opened) -> Answer<Option<RangeInclusive<u
     }
 }
 
-fn has_tag(headers: &HeaderMap, name: header::HeaderName, tag: &str) -> bool {
-    let given = headers.get(name).and_then(|value| value.to_str().ok());
-    given.is_some_and(|given| {
-        given
-            .split(',')
-            .any(|one| one.trim() == tag || one.trim() == "*")
-    })
+/// The value of a header that is given once.
+fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a HeaderValue> {
+    let mut given = headers.get_all(name).into_iter();
+    given.next().filter(|_| given.next().is_none())
+}
+
+/// Whether the client has the file of this tag. It may come back as a weak one: proxies make it that.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let given = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    let mut tags = given
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim);
+    tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
 /// What is still to be read of a file.

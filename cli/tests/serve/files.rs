@@ -150,3 +150,29 @@ fn nothing_but_the_files_of_the_store_is_given() {
         );
     }
 }
+
+#[test]
+fn a_tag_is_compared_as_its_header_asks() {
+    let place = Place::new();
+    record(&place);
+    let server = Server::start(&place, &[]);
+    let tag = server.get(SEGMENT).header("etag").unwrap().to_owned();
+    let weak = format!("W/{tag}");
+    // A proxy that packs an answer makes its tag a weak one, and the client sends that back.
+    for known in [tag.as_str(), "*", &weak, &format!("\"x\", {weak}")] {
+        let answer = server.get_with(SEGMENT, &[("if-none-match", known)]);
+        assert_eq!(answer.status, 304, "{known}");
+    }
+    let part = |headers: &[(&str, &str)]| server.get_with(SEGMENT, headers).status;
+    let range = ("range", "bytes=0-0");
+    assert_eq!(part(&[range, ("if-range", &tag)]), 206);
+    // Of a range nothing but the very same bytes will do, and one tag.
+    for other in [weak.as_str(), "*", &format!("\"x\", {tag}")] {
+        assert_eq!(part(&[range, ("if-range", other)]), 200, "{other}");
+    }
+    assert_eq!(
+        part(&[range, ("range", "bytes=1-1")]),
+        200,
+        "which of both is meant?"
+    );
+}
