@@ -163,8 +163,11 @@ impl Tokens {
 
     /// What a request's headers show that its caller may do; `None` for a token or a cookie that isn't right.
     pub(super) fn shown(&self, headers: &HeaderMap, cookie_name: &str) -> Option<Shown> {
-        if let Some(given) = headers.get(header::AUTHORIZATION) {
-            let token = given.to_str().ok().and_then(bearer)?;
+        let mut given = headers.get_all(header::AUTHORIZATION).into_iter();
+        if let Some(only) = given.next() {
+            // Of several, a proxy might have looked at another one.
+            let only = Some(only).filter(|_| given.next().is_none());
+            let token = only?.to_str().ok().and_then(bearer)?;
             // Both are compared, whichever fits.
             let writes = self.write.as_ref().is_some_and(|own| own.is(token));
             let reads = self.read.as_ref().is_some_and(|own| own.is(token));

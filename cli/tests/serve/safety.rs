@@ -130,6 +130,16 @@ fn with_a_token_nobody_else_is_answered() {
             200
         );
     }
+    let twice = |one: &str, other: &str| {
+        let request = format!(
+            "GET /v1/store HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {one}\r\nAuthorization: Bearer {other}\r\nConnection: close\r\n\r\n"
+        );
+        server.raw(&request)
+    };
+    // A proxy and the server might each look at another one.
+    for answer in [twice(READ, "x"), twice("x", READ)] {
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
     // In an address a token would stand in logs.
     server
         .get(&format!("/v1/store?token={READ}"))
