@@ -92,10 +92,7 @@ where
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
-        let (mut parts, _) = request.into_parts();
-        check_rights(&app, &parts.headers, Rights::Read)?;
-        let path = path_of::<P>(&mut parts, &app).await?;
-        let asked: Q = query.read(parts.uri.query())?;
+        let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let answering = made(StatusCode::OK, move || {
             answer(app.store().clone(), path, asked)
         });
@@ -103,6 +100,24 @@ where
             .await
             .unwrap_or_else(|_| Err(took_too_long()))
     };
+    let route = on(MethodFilter::GET, handler);
+    reads::<P>(
+        path,
+        about,
+        query_schema,
+        Told::json::<A>(StatusCode::OK),
+        route,
+    )
+}
+
+/// What any endpoint that reads is.
+fn reads<P: JsonSchema>(
+    path: &'static str,
+    about: &'static str,
+    query_schema: Value,
+    answer: Told,
+    route: MethodRouter<App>,
+) -> Endpoint {
     Endpoint {
         method: Method::GET,
         path,
@@ -112,9 +127,9 @@ where
         query_schema,
         headers: &[],
         body_schema: None,
-        answer: Told::json::<A>(StatusCode::OK),
+        answer,
         example: Example::default(),
-        route: on(MethodFilter::GET, handler),
+        route,
     }
 }
 
@@ -211,6 +226,28 @@ pub(super) async fn path_of<P: DeserializeOwned + Send>(parts: &mut Parts, app: 
         .map_err(|refused| Problem::invalid(refused.body_text()))
 }
 
+/// A request to read.
+struct Asked<P, Q> {
+    headers: HeaderMap,
+    path: P,
+    asked: Q,
+}
+
+/// What a request asks for whose caller may read.
+async fn asked<P: DeserializeOwned + Send, Q: DeserializeOwned>(
+    request: Request,
+    app: &App,
+    query: &Query,
+) -> Answer<Asked<P, Q>> {
+    let (mut parts, _) = request.into_parts();
+    check_rights(app, &parts.headers, Rights::Read)?;
+    Ok(Asked {
+        path: path_of::<P>(&mut parts, app).await?,
+        asked: query.read(parts.uri.query())?,
+        headers: parts.headers,
+    })
+}
+
 async fn body_of(parts: &Parts, body: Body) -> Answer<Bytes> {
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|own| own.to_str().ok()).unwrap_or("");
@@ -300,23 +337,13 @@ where
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
-        let (mut parts, _) = request.into_parts();
-        check_rights(&app, &parts.headers, Rights::Read)?;
-        let path = path_of::<P>(&mut parts, &app).await?;
-        let asked: Q = query.read(parts.uri.query())?;
-        answer(app, parts.headers, path, asked).await
+        let Asked {
+            headers,
+            path,
+            asked,
+        } = asked::<P, Q>(request, &app, &query).await?;
+        answer(app, headers, path, asked).await
     };
-    Endpoint {
-        method: Method::GET,
-        path,
-        about,
-        rights: Rights::Read,
-        path_schema: names::schema_of::<P>(),
-        query_schema,
-        headers: &[],
-        body_schema: None,
-        answer: told,
-        example: Example::default(),
-        route: on(MethodFilter::GET, handler),
-    }
+    let route = on(MethodFilter::GET, handler);
+    reads::<P>(path, about, query_schema, told, route)
 }

@@ -57,19 +57,12 @@ async fn messages(store: Store, of: OfChat, mut filter: MessageFilter) -> Answer
 
 async fn steps(store: Store, of: OfChat, options: ListSteps) -> Answer<Page<Step>> {
     let chats = store.chats();
-    let list = async |limit, cursor| {
-        let options = ListSteps {
-            limit,
-            cursor,
-            ..options.clone()
-        };
-        chats.list_steps(&of.chat_id, &options).await
-    };
+    let list = async |options: ListSteps| chats.list_steps(&of.chat_id, &options).await;
     // What is large of a step is what it took, gave and shared.
     let bytes = |step: &Step| {
         let parts = [&step.input, &step.output, &step.space_snapshot];
         let parts = parts.into_iter().flatten();
         parts.map(|part| part.as_bytes().len()).sum()
     };
-    bounded(options.limit, options.cursor.clone(), list, bytes).await
+    bounded(&options, list, bytes).await
 }

@@ -1,6 +1,10 @@
 //! Pages whose size is bounded: by their number of items, and by the bytes of these.
 
-use runlog::Page;
+use runlog::{
+    Page,
+    chats::ListSteps,
+    runs::{ListRunMessages, ListToolCalls},
+};
 
 use crate::serve::problem::Answer;
 
@@ -10,22 +14,52 @@ pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 /// How many items are read at a time, each of which may be large.
 const READ_AT_ONCE: usize = 32;
 
-/// A page of at most `limit` items, and about [`PAGE_BYTES_MAX`], from a list that knows no bound of bytes: `list` gives the
-/// page of a limit at a cursor, `bytes` says how large an item is.
-pub(super) async fn bounded<T>(
-    limit: usize,
-    cursor: Option<String>,
-    list: impl AsyncFn(usize, Option<String>) -> runlog::Result<Page<T>>,
+/// What asks for a page of a list.
+pub(super) trait AsksForPage: Sized {
+    /// How many items it asks for.
+    fn limit(&self) -> usize;
+    /// Where that page begins.
+    fn cursor(&self) -> Option<String>;
+    /// The same for another page.
+    fn at(&self, limit: usize, cursor: Option<String>) -> Self;
+}
+
+macro_rules! asks_for_page {
+    ($($options:ty),+) => {$(
+        impl AsksForPage for $options {
+            fn limit(&self) -> usize {
+                self.limit
+            }
+
+            fn cursor(&self) -> Option<String> {
+                self.cursor.clone()
+            }
+
+            fn at(&self, limit: usize, cursor: Option<String>) -> Self {
+                Self { limit, cursor, ..self.clone() }
+            }
+        }
+    )+};
+}
+
+asks_for_page!(ListRunMessages, ListToolCalls, ListSteps);
+
+/// The page that is asked for, which also ends after about [`PAGE_BYTES_MAX`], from a list that knows no bound of bytes:
+/// `list` gives a page of it, `bytes` says how large an item is.
+pub(super) async fn bounded<O: AsksForPage, T>(
+    options: &O,
+    list: impl AsyncFn(O) -> runlog::Result<Page<T>>,
     bytes: impl Fn(&T) -> usize,
 ) -> Answer<Page<T>> {
-    let mut page = list(limit.min(READ_AT_ONCE), cursor).await?;
+    let limit = options.limit();
+    let mut page = list(options.at(limit.min(READ_AT_ONCE), options.cursor())).await?;
     let mut total: usize = page.items.iter().map(&bytes).sum();
     while page.items.len() < limit && total < PAGE_BYTES_MAX {
         let Some(cursor) = page.next.take() else {
             break;
         };
         let rest = (limit - page.items.len()).min(READ_AT_ONCE);
-        let more = list(rest, Some(cursor)).await?;
+        let more = list(options.at(rest, Some(cursor))).await?;
         total = total.saturating_add(more.items.iter().map(&bytes).sum());
         page.items.extend(more.items);
         page.next = more.next;
@@ -51,8 +85,10 @@ mod tests {
         let walk = |limit: usize, size: usize| {
             let (mut found, mut pages, mut cursor) = (Vec::new(), 0, None);
             loop {
-                let list = async |limit, cursor| Ok(numbers(100, limit, cursor).await);
-                let page = pollster::block_on(bounded(limit, cursor, list, |_| size)).unwrap();
+                let list =
+                    async |asked: ListSteps| Ok(numbers(100, asked.limit, asked.cursor).await);
+                let asked = ListSteps::default().at(limit, cursor);
+                let page = pollster::block_on(bounded(&asked, list, |_| size)).unwrap();
                 assert!(!page.items.is_empty() && page.items.len() <= limit);
                 found.extend(page.items);
                 pages += 1;

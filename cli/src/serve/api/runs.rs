@@ -90,16 +90,9 @@ pub(super) async fn some_messages(
     options: ListRunMessages,
 ) -> Answer<Page<RunMessage>> {
     let runs = store.runs();
-    let list = async |limit, cursor| {
-        let options = ListRunMessages {
-            limit,
-            cursor,
-            ..options.clone()
-        };
-        runs.messages(run, &options).await
-    };
+    let list = async |options: ListRunMessages| runs.messages(run, &options).await;
     let bytes = |message: &RunMessage| message.content.as_bytes().len();
-    bounded(options.limit, options.cursor.clone(), list, bytes).await
+    bounded(&options, list, bytes).await
 }
 
 async fn message(store: Store, of: OfMessage, _: NoQuery) -> Answer<RunMessage> {
@@ -123,14 +116,7 @@ pub(super) async fn some_tool_calls(
     options: ListToolCalls,
 ) -> Answer<Page<ToolCall>> {
     let runs = store.runs();
-    let list = async |limit, cursor| {
-        let options = ListToolCalls {
-            limit,
-            cursor,
-            ..options.clone()
-        };
-        runs.tool_calls(run, &options).await
-    };
+    let list = async |options: ListToolCalls| runs.tool_calls(run, &options).await;
     let bytes = |call: &ToolCall| {
         let output = call
             .output
@@ -138,7 +124,7 @@ pub(super) async fn some_tool_calls(
             .map_or(0, |output| output.as_bytes().len());
         call.input.as_bytes().len() + output
     };
-    bounded(options.limit, options.cursor.clone(), list, bytes).await
+    bounded(&options, list, bytes).await
 }
 
 async fn tool_call(store: Store, of: OfToolCall, _: NoQuery) -> Answer<ToolCall> {
