@@ -24,6 +24,8 @@ mod store;
 mod table;
 mod text;
 mod view;
+#[cfg(feature = "viewer")]
+mod viewer_files;
 
 use std::process::ExitCode;
 

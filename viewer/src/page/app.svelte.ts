@@ -108,7 +108,8 @@ export class App {
     document.documentElement.dataset["theme"] = this.settings.theme;
   }
 
-  async open(name: string, files: GivenFile[]): Promise<void> {
+  /** Opens a recording, at the place of the address, else at an agent. */
+  async open(name: string, files: GivenFile[], agent?: string): Promise<void> {
     const { remote } = this;
     if (remote === undefined) return;
     this.problem = undefined;
@@ -122,7 +123,7 @@ export class App {
       this.search = undefined;
       this.query = "";
       this.store = store;
-      await this.goTo(place.lane ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
+      await this.goTo(place.lane ?? agent ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
     } catch (error) {
       this.problem = messageOf(error);
     } finally {
