@@ -81,7 +81,7 @@ fn every_check_holds_in_one_screen() {
             .replace("less", "cat")
             .replace("--speed 2", "--speed 200");
         let output = place.command(&[]).get_current_dir().map(|folder| {
-            std::process::Command::new("sh")
+            Command::new("sh")
                 .args(["-c", &format!("set -e; {command}")])
                 .current_dir(folder)
                 .output()

@@ -3,6 +3,7 @@ import type { GivenFile } from "../worker/source.js";
 import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { type Remote, startWorker } from "./rpc.js";
 import { follow, servedFiles } from "./served.js";
+import { type Theme, showTheme } from "./theme.js";
 
 export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
 export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
@@ -10,7 +11,7 @@ export const SPEEDS = [1, 2, 4, 8, 16, 32, 64];
 const SETTINGS = "runlog-viewer";
 
 interface Settings {
-  theme: "system" | "light" | "dark";
+  theme: Theme;
   tree: number;
   inspector: number;
   timeline: number;
@@ -105,7 +106,7 @@ export class App {
     } catch {
       // As where it is read.
     }
-    document.documentElement.dataset["theme"] = this.settings.theme;
+    showTheme(this.settings.theme);
   }
 
   /** Opens a recording, at the place of the address, else at an agent. */
