@@ -64,6 +64,17 @@ fn module() -> Outcome {
     size(&package.join(MODULE))
 }
 
+/// Builds the module as it is shipped, and measures it in Chromium.
+pub(crate) fn measure(arguments: &[&str]) -> Outcome {
+    let chromium = ensure_chromium()?;
+    module()?;
+    let program = root().join("benches/browser/run.mjs");
+    outcome(run(command("node")
+        .arg(program)
+        .args(arguments)
+        .env("RUNLOG_CHROMIUM", chromium)))
+}
+
 /// The module's size, and what it takes to download; too much is an error.
 fn size(module: &Path) -> Outcome {
     let bytes = fs::metadata(module)
