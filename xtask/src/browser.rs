@@ -102,6 +102,15 @@ fn target_folder() -> PathBuf {
 /// Runs the contracts of calls in Chromium, over the module that [`build`] left.
 pub(crate) fn test(report: &mut Report) {
     let chromium = ensure_chromium();
+    report.check("the independent checker of the format", || {
+        outcome(run(&mut cargo(&[
+            "build",
+            "--package",
+            "runlog-tests",
+            "--bin",
+            "checker",
+        ])))
+    });
     report.check("the viewer", viewer);
     for (name, package, script) in [
         ("contracts of calls in Chromium", "sdk", "test:browser"),
