@@ -65,6 +65,7 @@ async function prepare() {
   for (const [name, open] of Object.entries(kept)) {
     if (prepared[name] !== undefined) continue;
     prepared[name] = `read-${names++}`;
+    self.postMessage({ measuring: `(filling ${name})` });
     const store = await open(prepared[name]);
     for (let first = 0; first < STREAM_EVENTS; first += FILL) {
       for (let stream = 1; stream <= STREAMS; stream++) {
@@ -145,6 +146,7 @@ self.onmessage = async ({ data: { words, ...options } }) => {
   try {
     for (const [name, { unit, measure }] of Object.entries(ROWS)) {
       if (words.length > 0 && !words.some((word) => name.includes(word))) continue;
+      self.postMessage({ measuring: name });
       self.postMessage({ name, unit, figures: await measure(options) });
     }
     self.postMessage({ done: true });
