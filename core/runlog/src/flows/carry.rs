@@ -5,7 +5,7 @@ use runlog_model::{EncodedEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunS
 
 use super::{
     list::listing,
-    run::{load_snapshot, receive_since},
+    state::{load_snapshot, receive_since},
 };
 use crate::{Error, ErrorKind, Result, Store, kernel::records::run_stream};
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
-use super::run::state_at;
+use super::state::state_at;
 use crate::{Error, Result, Store, kernel::records::run_stream};
 use serde::{Deserialize, Deserializer};
 
