@@ -67,21 +67,11 @@ impl Chats {
         } else {
             Guard::Any
         };
+        let created = CatalogEvent::SessionCreated(session.clone());
         self.store
             .shared
             .catalog
-            .change(|catalog| {
-                check_free(catalog, &session)?;
-                let events = vec![CatalogEvent::SessionCreated(session.clone())];
-                Ok((
-                    Change {
-                        events,
-                        guard,
-                        ..Change::default()
-                    },
-                    (),
-                ))
-            })
+            .add(&[created], guard, |catalog| check_free(catalog, &session))
             .await?;
         self.chat_that_is_there(&session.id.to_string()).await
     }

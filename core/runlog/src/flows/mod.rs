@@ -8,13 +8,12 @@ mod list;
 mod playback;
 mod resume;
 mod run;
+mod save;
 mod state;
 mod waiting;
 
 pub use crate::kernel::flows::FLOWS_STREAM;
-pub(crate) use carry::CarriedFlow;
 pub use list::Flows;
-pub(crate) use list::listing;
 pub use playback::{Playback, PlaybackOptions, RecordedEvent, Speed};
 pub use resume::{Resumed, RunningNode};
 pub use run::FlowRun;
@@ -22,4 +21,5 @@ pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,
     ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
+pub(crate) use save::SavedFlow;
 pub(crate) use state::{command_received, load_snapshot, receive_since};

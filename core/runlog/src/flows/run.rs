@@ -5,14 +5,11 @@ use std::{collections::BTreeMap, fmt};
 use runlog_log::{Appended, Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, NodeStatus, RunId, RunSnapshot, RuntimeEvent};
 
-use super::{
-    list::listing,
-    state::{load_snapshot, receive, receive_since, state_at},
-};
+use super::state::{load_snapshot, receive, receive_since, state_at};
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::attempts::Retries,
-    kernel::{flows::LiveGuard, gates::Gate, lookup::check_id, records::run_stream},
+    kernel::{gates::Gate, live::LiveGuard, lookup::check_id, records::run_stream},
 };
 
 /// A flow under way. [`blocking::FlowRun`](crate::blocking::FlowRun) is the same for callers that wait.
@@ -70,7 +67,6 @@ impl FlowRun {
             .catalog
             .read(|catalog| check_id(catalog, run.as_uuid()))
             .await??;
-        let (meta, payload) = state.encode()?;
         let gate = store.runs().index().shared().gate(run);
         let _pass = gate.pass().await;
         let mut retries = Retries::default();
@@ -86,26 +82,17 @@ impl FlowRun {
                 None => (Sequence::ZERO, Expected::Absent),
             };
             store.check_open_flow(run).await?;
-            let listed = store.listed_flow(run, &state.status).await?;
-            let mut ops = vec![
-                // Sees to it that nobody begins the same flow.
-                Op::Append {
-                    stream,
-                    expected,
-                    records: Vec::new(),
-                },
-                Op::Snapshot {
-                    stream,
-                    expected: Expected::Any,
-                    sequence: last,
-                    meta: &meta,
-                    payload: payload.as_bytes(),
-                },
-            ];
-            ops.extend(listed.as_ref().map(listing));
+            let saved = store.saved_flow(run, &state).await?;
+            // Sees to it that nobody begins the same flow.
+            let mut ops = vec![Op::Append {
+                stream,
+                expected,
+                records: Vec::new(),
+            }];
+            ops.extend(saved.ops(last));
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
-                    store.shared.flows.after_commit().await;
+                    saved.after_commit(store).await;
                     return Ok(Self::of(store, run, state, last.0));
                 }
                 // The run's recorder went on.
@@ -115,7 +102,7 @@ impl FlowRun {
     }
 
     pub(super) fn of(store: &Store, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
-        let live = store.shared.flows.shared().live(run);
+        let live = store.shared.flows.shared().live().enter(run);
         let gate = store.runs().index().shared().gate(run);
         Self {
             store: store.clone(),
@@ -244,25 +231,10 @@ impl FlowRun {
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
     /// that of a run that isn't running; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
-        let (meta, payload) = self.state.encode()?;
-        let (meta, payload) = (&meta[..], payload.as_bytes());
-        let sequence = Sequence(self.last_sequence);
-        let (stream, expected) = (run_stream(self.run), Expected::Any);
-        let listed = self.store.listed_flow(self.run, &self.state.status).await?;
-        let mut ops = vec![Op::Snapshot {
-            stream,
-            expected,
-            sequence,
-            meta,
-            payload,
-        }];
-        ops.extend(listed.as_ref().map(listing));
-        // What a flow is resumed from is on the device, whatever the store's setting.
-        self.commit(Batch::new(ops).with_durability(Durability::Sync))
+        let saved = self.store.saved_flow(self.run, &self.state).await?;
+        self.commit(saved.batch(Sequence(self.last_sequence)))
             .await?;
-        if listed.is_some() {
-            self.store.shared.flows.after_commit().await;
-        }
+        saved.after_commit(&self.store).await;
         Ok(())
     }
 

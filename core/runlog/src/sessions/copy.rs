@@ -91,24 +91,15 @@ impl Store {
         instance.check()?;
         check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
+        let created = [
+            CatalogEvent::SessionCreated(session.clone()),
+            CatalogEvent::InstanceCreated(instance.clone()),
+        ];
         self.shared
             .catalog
-            .change(|catalog| {
-                check_free(catalog, &session)?;
-                let events = vec![
-                    CatalogEvent::SessionCreated(session.clone()),
-                    CatalogEvent::InstanceCreated(instance.clone()),
-                ];
-                Ok((
-                    Change {
-                        events,
-                        guard,
-                        ..Change::default()
-                    },
-                    (session.clone(), instance.clone()),
-                ))
-            })
-            .await
+            .add(&created, guard, |catalog| check_free(catalog, &session))
+            .await?;
+        Ok((session, instance))
     }
 
     /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was

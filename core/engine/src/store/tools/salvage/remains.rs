@@ -260,10 +260,7 @@ impl Remains {
             stream_number: header.stream,
             sequence: Sequence(u64::from(header.sequence)),
             kind: header.kind,
-            time_ms: self.header.map(|own| {
-                own.base_time_ms
-                    .saturating_add(u64::from(header.time_delta_ms))
-            }),
+            time_ms: self.header.map(|own| own.time_ms(header.time_delta_ms)),
             epoch,
             key: frame.key().map(Bytes::copy_from_slice).unwrap_or_default(),
             redacted,
