@@ -14,7 +14,7 @@ impl Chats {
     /// Durable when it returns.
     ///
     /// A sequence that is given is at most [`CHAT_SEQUENCE_GIVEN_MAX`](runlog_model::limits::CHAT_SEQUENCE_GIVEN_MAX). Several
-    /// messages may be given the same one: they stand in the order in which they were saved.
+    /// messages may be given the same one: they are in the order in which they were saved.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;

@@ -21,16 +21,16 @@ impl Contexts {
             .await
     }
 
-    /// [`delete_events_after`](Self::delete_events_after), and a step more of the same batch, which is decided anew
+    /// [`delete_events_after`](Self::delete_events_after), and one more op of the same batch, which is decided anew
     /// each time that another writer came in between.
-    pub(crate) async fn delete_events_with<Step>(
+    pub(crate) async fn delete_events_with<Along>(
         &self,
         instance: InstanceId,
         sequence: u64,
-        along: impl Fn() -> Step,
+        along: impl Fn() -> Along,
     ) -> Result<u64>
     where
-        Step: Future<Output = Result<Option<Op<'static>>>>,
+        Along: Future<Output = Result<Option<Op<'static>>>>,
     {
         self.store.writable_instance(instance).await?;
         let stream = context_stream(instance);

@@ -32,7 +32,7 @@ pub struct Contexts {
     pub(super) store: Store,
 }
 
-/// Where a follower of a context stands.
+/// What a follower of a context still has of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Followed {
     /// The last sequence that it has been given and that is still there.

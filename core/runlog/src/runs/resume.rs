@@ -178,7 +178,7 @@ impl Runs {
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
     /// written to the context since, or is at work in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would come between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
         self.resume_with_extras(id, options, &ResumeExtras::default())

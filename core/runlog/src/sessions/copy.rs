@@ -112,7 +112,7 @@ impl Store {
     /// been written before the first event that isn't copied: by the order of the log, not by the clock. An instance
     /// whose context was still empty then is copied if its time of creation says that it was there. Of the chat, it is
     /// what had been saved before the first event that isn't copied, without the requests that began after the last
-    /// one that is; and of what was kept beside the contexts, what stands before that event.
+    /// one that is; and of what was kept beside the contexts, what comes before that event.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no

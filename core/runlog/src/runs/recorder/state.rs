@@ -73,7 +73,7 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recorded {
-    /// The id of the (first) message: its place in the whole log.
+    /// The id of the (first) message: its position in the log.
     pub id: u64,
     /// Its sequence in the instance's context.
     pub sequence_number: u64,
