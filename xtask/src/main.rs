@@ -20,6 +20,7 @@ mod platforms;
 mod report;
 mod sources;
 mod test;
+mod tokens;
 mod tools;
 mod unused;
 
