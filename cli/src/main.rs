@@ -16,6 +16,7 @@ mod json;
 mod lines;
 mod mcp;
 mod output;
+mod pace;
 mod progress;
 mod read;
 mod serve;

@@ -64,6 +64,17 @@ fn module() -> Outcome {
     size(&package.join(MODULE))
 }
 
+/// Builds the module as it is shipped, and measures it in Chromium.
+pub(crate) fn measure(arguments: &[&str]) -> Outcome {
+    let chromium = ensure_chromium()?;
+    module()?;
+    let program = root().join("benches/browser/run.mjs");
+    outcome(run(command("node")
+        .arg(program)
+        .args(arguments)
+        .env("RUNLOG_CHROMIUM", chromium)))
+}
+
 /// The module's size, and what it takes to download; too much is an error.
 fn size(module: &Path) -> Outcome {
     let bytes = fs::metadata(module)
@@ -91,6 +102,15 @@ fn target_folder() -> PathBuf {
 /// Runs the contracts of calls in Chromium, over the module that [`build`] left.
 pub(crate) fn test(report: &mut Report) {
     let chromium = ensure_chromium();
+    report.check("the independent checker of the format", || {
+        outcome(run(&mut cargo(&[
+            "build",
+            "--package",
+            "runlog-tests",
+            "--bin",
+            "checker",
+        ])))
+    });
     report.check("the viewer", viewer);
     for (name, package, script) in [
         ("contracts of calls in Chromium", "sdk", "test:browser"),

@@ -242,158 +242,156 @@ fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> Result<()> {
-    let instances = store.instances(session.id)?;
+    let exported = Exported {
+        store,
+        session,
+        instances: &store.instances(session.id)?,
+    };
     match format {
-        Format::Runlog => runlog(store, session, &instances, write),
-        Format::OpenAi => openai(store, session, &instances, write),
-        Format::ClaudeCode => claude_code(store, session, &instances, write),
-        Format::SweAgent => swe_agent(store, session, &instances, write),
+        Format::Runlog => exported.runlog(write),
+        Format::OpenAi => exported.openai(write),
+        Format::ClaudeCode => exported.claude_code(write),
+        Format::SweAgent => exported.swe_agent(write),
     }
 }
 
-fn runlog(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?;
-    write(&runlog_lines::session_line(
-        session,
-        history::format_of(session),
-        wrapper.as_ref(),
-    ))?;
-    for instance in instances {
-        write(&runlog_lines::instance_line(instance))?;
+/// A session that is exported, in one form or another.
+struct Exported<'a> {
+    store: &'a Store,
+    session: &'a Session,
+    instances: &'a [AgentInstance],
+}
+
+impl Exported<'_> {
+    fn wrapper(&self) -> Result<Option<RawJson>> {
+        history::wrapper(self.store, self.session)
     }
-    let mut entries = 0;
-    for item in history::history(store, session, instances)? {
-        entries += 1;
-        match item? {
-            HistoryItem::Event(event, envelope) => {
-                write(&runlog_lines::event_line(&event, envelope.as_ref()))?
-            }
-            HistoryItem::Other(instance, json) => {
-                write(&runlog_lines::other_line(instance, &json))?
+
+    fn history(&self) -> Result<impl Iterator<Item = Result<HistoryItem>>> {
+        history::history(self.store, self.session, self.instances)
+    }
+
+    fn runlog(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self.wrapper()?;
+        write(&runlog_lines::session_line(
+            self.session,
+            history::format_of(self.session),
+            wrapper.as_ref(),
+        ))?;
+        for instance in self.instances {
+            write(&runlog_lines::instance_line(instance))?;
+        }
+        let mut entries = 0;
+        for item in self.history()? {
+            entries += 1;
+            match item? {
+                HistoryItem::Event(event, envelope) => {
+                    write(&runlog_lines::event_line(&event, envelope.as_ref()))?
+                }
+                HistoryItem::Other(instance, json) => {
+                    write(&runlog_lines::other_line(instance, &json))?
+                }
             }
         }
+        write(&runlog_lines::end_line(self.session.id, entries))
     }
-    write(&runlog_lines::end_line(session.id, entries))
+
+    fn openai(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self.wrapper()?;
+        for (index, instance) in self.instances.iter().enumerate() {
+            let of_instance = std::slice::from_ref(instance);
+            let wrapper = wrapper.as_ref().filter(|_| index == 0);
+            let messages = if wrapper.is_some() && index == 0 {
+                self.run_entries()?
+            } else {
+                let events = history::history(self.store, self.session, of_instance)?;
+                let mut messages = Vec::new();
+                for item in events {
+                    if let HistoryItem::Event(event, _) = item? {
+                        messages.extend(message_of(&event)?);
+                    }
+                }
+                messages
+            };
+            if messages.is_empty() && self.instances.len() > 1 {
+                continue;
+            }
+            let mut line = render::one_line(render::run(wrapper, &messages));
+            line.push(b'\n');
+            write(&line)?;
+            if wrapper.is_some() {
+                // The wrapper's array had the messages of all instances.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
+    fn run_entries(&self) -> Result<Vec<RawJson>> {
+        let mut entries = Vec::new();
+        for item in self.history()? {
+            match item? {
+                HistoryItem::Event(event, _) => entries.extend(message_of(&event)?),
+                HistoryItem::Other(_, json) if !history::is_run_note(&json) => entries.push(json),
+                HistoryItem::Other(..) => {}
+            }
+        }
+        Ok(entries)
+    }
+
+    fn swe_agent(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self
+            .wrapper()?
+            .filter(|_| history::format_of(self.session) == Some(Format::SweAgent));
+        let Some(wrapper) = wrapper else {
+            return Err(Failure::usage(format!(
+                "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
+                self.session.id
+            )));
+        };
+        let mut text = render::run(Some(&wrapper), &self.run_entries()?);
+        text.push(b'\n');
+        write(&text)
+    }
+
+    fn claude_code(&self, write: Sink<'_>) -> Result<()> {
+        let from_claude = history::format_of(self.session) == Some(Format::ClaudeCode);
+        let mut last_of = std::collections::HashMap::new();
+        for item in self.history()? {
+            let mut line = match item? {
+                HistoryItem::Event(event, Some(envelope)) => {
+                    let Some(message) = message_of(&event)? else {
+                        continue;
+                    };
+                    last_of.insert(event.instance_id, uuid_in(&envelope));
+                    render::line(Some(&envelope), &message)
+                }
+                HistoryItem::Event(event, None) => {
+                    let Some(message) = message_of(&event)? else {
+                        continue;
+                    };
+                    let instance = self.instances.iter().find(|it| it.id == event.instance_id);
+                    let parent = last_of.get(&event.instance_id).cloned().flatten();
+                    let envelope = envelope_of(self.session, instance, &event, parent);
+                    last_of.insert(event.instance_id, uuid_in(&envelope));
+                    render::line(Some(&envelope), &message)
+                }
+                HistoryItem::Other(_, json) if from_claude && !history::is_run_note(&json) => {
+                    render::line(None, &json)
+                }
+                HistoryItem::Other(..) => continue,
+            };
+            line.push(b'\n');
+            write(&line)?;
+        }
+        Ok(())
+    }
 }
 
 /// The message that an event is, as it stands in a context.
 fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
     event.message_json().map_err(Failure::from)
-}
-
-fn openai(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?;
-    for (index, instance) in instances.iter().enumerate() {
-        let of_instance = std::slice::from_ref(instance);
-        let wrapper = wrapper.as_ref().filter(|_| index == 0);
-        let messages = if wrapper.is_some() && index == 0 {
-            run_entries(store, session, instances)?
-        } else {
-            let events = history::history(store, session, of_instance)?;
-            let mut messages = Vec::new();
-            for item in events {
-                if let HistoryItem::Event(event, _) = item? {
-                    messages.extend(message_of(&event)?);
-                }
-            }
-            messages
-        };
-        if messages.is_empty() && instances.len() > 1 {
-            continue;
-        }
-        let mut line = render::one_line(render::run(wrapper, &messages));
-        line.push(b'\n');
-        write(&line)?;
-        if wrapper.is_some() {
-            // The wrapper's array had the messages of all instances.
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
-fn run_entries(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-) -> Result<Vec<RawJson>> {
-    let mut entries = Vec::new();
-    for item in history::history(store, session, instances)? {
-        match item? {
-            HistoryItem::Event(event, _) => entries.extend(message_of(&event)?),
-            HistoryItem::Other(_, json) if !history::is_run_note(&json) => entries.push(json),
-            HistoryItem::Other(..) => {}
-        }
-    }
-    Ok(entries)
-}
-
-fn swe_agent(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?
-        .filter(|_| history::format_of(session) == Some(Format::SweAgent));
-    let Some(wrapper) = wrapper else {
-        return Err(Failure::usage(format!(
-            "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
-            session.id
-        )));
-    };
-    let mut text = render::run(Some(&wrapper), &run_entries(store, session, instances)?);
-    text.push(b'\n');
-    write(&text)
-}
-
-fn claude_code(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let from_claude = history::format_of(session) == Some(Format::ClaudeCode);
-    let mut last_of = std::collections::HashMap::new();
-    for item in history::history(store, session, instances)? {
-        let mut line = match item? {
-            HistoryItem::Event(event, Some(envelope)) => {
-                let Some(message) = message_of(&event)? else {
-                    continue;
-                };
-                last_of.insert(event.instance_id, uuid_in(&envelope));
-                render::line(Some(&envelope), &message)
-            }
-            HistoryItem::Event(event, None) => {
-                let Some(message) = message_of(&event)? else {
-                    continue;
-                };
-                let instance = instances.iter().find(|it| it.id == event.instance_id);
-                let parent = last_of.get(&event.instance_id).cloned().flatten();
-                let envelope = envelope_of(session, instance, &event, parent);
-                last_of.insert(event.instance_id, uuid_in(&envelope));
-                render::line(Some(&envelope), &message)
-            }
-            HistoryItem::Other(_, json) if from_claude && !history::is_run_note(&json) => {
-                render::line(None, &json)
-            }
-            HistoryItem::Other(..) => continue,
-        };
-        line.push(b'\n');
-        write(&line)?;
-    }
-    Ok(())
 }
 
 /// The least that a line of a Claude Code session needs around its message.

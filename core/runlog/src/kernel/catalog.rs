@@ -75,6 +75,25 @@ impl CatalogReader {
         self.projection.read(look).await
     }
 
+    /// Writes events, where a check of the catalog as it is then says that they may be.
+    pub(crate) async fn add(
+        &self,
+        events: &[CatalogEvent],
+        guard: Guard,
+        check: impl Fn(&Catalog) -> Result<()>,
+    ) -> Result<()> {
+        self.change(|catalog| {
+            check(catalog)?;
+            let change = Change {
+                events: events.to_vec(),
+                guard,
+                ..Change::default()
+            };
+            Ok((change, ()))
+        })
+        .await
+    }
+
     /// Takes in what was just written to the catalog, and writes it down when it is time.
     pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;

@@ -16,6 +16,16 @@ pub(crate) struct BatchExtras<'a> {
     pub(crate) durability: Option<Durability>,
 }
 
+impl<'a> BatchExtras<'a> {
+    /// Records for the run's own stream, and nothing else.
+    pub(crate) fn events(run_events: &'a [EncodedEvent]) -> Self {
+        Self {
+            run_events,
+            ..Self::default()
+        }
+    }
+}
+
 /// What is to be written for a run to change its status.
 pub(crate) struct PlannedChange {
     pub(crate) id: RunId,

@@ -35,7 +35,7 @@ impl Runs {
             .index()
             .read(|runs| {
                 runs.with_status(RunStatus::Running)
-                    .filter(|id| !shared.is_live(*id))
+                    .filter(|id| !shared.live().has(*id))
                     .collect()
             })
             .await?;
