@@ -71,6 +71,9 @@ test("a store that is served is there at once; what is new comes below, or waits
   await run.recordMessage({ role: "assistant", content: "This is new." });
   server.tell(await store.lastPosition());
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("This is new.")]);
+  // The moment and the timeline have come along.
+  await expect.poll(() => page.locator("#position").inputValue()).toBe(String(await store.lastPosition()));
+  expect(await page.getByRole("button", { name: "whole run" }).count()).toBe(0);
   expect(await page.locator(".row.selected").innerText()).toContain("Begin.");
   await page.keyboard.press("l");
   await run.recordMessage({ role: "assistant", content: "And this waits." });

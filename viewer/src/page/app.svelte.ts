@@ -191,7 +191,10 @@ export class App {
       if (this.lane === undefined) return;
       this.store = store;
       this.lane = next;
-      if (wasAtEnd) this.moment = next.moments;
+      if (wasAtEnd) {
+        this.moment = next.moments;
+        await this.#lookAround();
+      }
       this.stamp += 1;
       if (this.query !== "") void remote.search(this.query);
       this.behind = Math.max(0, this.#position - this.store.records);
