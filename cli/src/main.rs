@@ -25,6 +25,8 @@ mod store;
 mod table;
 mod text;
 mod view;
+#[cfg(feature = "viewer")]
+mod viewer_files;
 
 use std::process::ExitCode;
 

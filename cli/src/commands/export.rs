@@ -1,4 +1,6 @@
-//! `runlog export`: sessions as JSON lines.
+//! `runlog export`: sessions as JSON lines, or as a page that shows them.
+
+mod html;
 
 use std::{
     io::Write,
@@ -7,7 +9,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, RawJson, Session, SessionId,
+    AgentInstance, InstanceId, RawJson, Session, SessionId,
     archive::{self, NewFile, What},
     blocking::Store,
     contexts::{ContextEvent, ContextEventKind},
@@ -43,6 +45,10 @@ what was truncated, and idempotency keys are not kept.
 
 With --output the file gets its name when it is whole, and never takes the place of another; until then it is a hidden \
 file beside it, .runlog-….partial, which an export that was killed leaves behind.
+
+With --html it is a page that any browser opens from disk: the viewer, with the recording inside. Names are those of \
+runs or sessions; the sessions of the runs that theirs spawned are in it too, and it begins with the agent of the first \
+one that is named. It holds at most 256 MiB of recording; `runlog serve --open` shows any store.
 
 Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
@@ -88,7 +94,7 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The sessions
+    /// The sessions; with --html runs too
     #[arg(
         required_unless_present = "all",
         conflicts_with = "all",
@@ -101,6 +107,9 @@ pub(crate) struct Args {
     /// What to write
     #[arg(long, default_value = "runlog", value_parser = format_parser())]
     format: Written,
+    /// Write one HTML file that shows it, and needs nothing else
+    #[arg(long, conflicts_with = "format")]
+    html: bool,
     /// Write to this file, which must not be there yet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -112,15 +121,18 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "--all is of the format runlog; name sessions for another one".to_owned(),
         ));
     }
+    let page = args.html.then(html::Page::of_this_build).transpose()?;
+    if page.is_some() && args.output.is_none() && out.is_terminal() {
+        return Err(Failure::usage(
+            "a page is nothing for a terminal; name a file with --output",
+        ));
+    }
     let store = store::open_read_only(global)?;
-    let sessions: Vec<Session> = args
-        .sessions
-        .iter()
-        .map(|text| find::session(&store, text))
-        .collect::<Result<_>>()?;
+    let subject = subject_of(&store, args)?;
+    let sessions = &subject.sessions;
     let Some(path) = &args.output else {
-        let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;
-        tell_relatives(&sessions, args, &written, out);
+        let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
+        tell_relatives(sessions, args, &written, out);
         return Ok(Exit::Ok);
     };
     let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
@@ -133,10 +145,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         file.write_all(bytes)
             .map_err(|error| unwritten(&error, path))
     };
-    let written = write_all(&store, args, &sessions, &mut write)?;
+    let written = write_all(&store, args, page, &subject, &mut write)?;
     progress.finish();
     file.finish().map_err(|error| unwritten(&error, path))?;
-    tell_relatives(&sessions, args, &written, out);
+    tell_relatives(sessions, args, &written, out);
     let what = text::count(written.len() as u64, "session", "sessions");
     note(
         out.is_json(),
@@ -149,13 +161,38 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// What the command line names.
+struct Subject {
+    sessions: Vec<Session>,
+    /// The agent of the first run that is named, which a page shows first.
+    #[cfg_attr(
+        not(feature = "viewer"),
+        expect(dead_code, reason = "pages are made where the build has the viewer")
+    )]
+    agent: Option<InstanceId>,
+}
+
+fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
+    if args.html && !args.all {
+        return html::subject(store, &args.sessions);
+    }
+    let names = args.sessions.iter();
+    let sessions = names.map(|text| find::session(store, text));
+    Ok(Subject {
+        sessions: sessions.collect::<Result<_>>()?,
+        agent: None,
+    })
+}
+
 /// Writes what was asked for, and says which sessions that are.
 fn write_all(
     store: &Store,
     args: &Args,
-    sessions: &[Session],
+    page: Option<html::Page>,
+    subject: &Subject,
     write: Sink<'_>,
 ) -> Result<Vec<SessionId>> {
+    let sessions = &subject.sessions;
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
     let Written::Transcript(format) = args.format else {
         let what = if args.all {
@@ -163,6 +200,9 @@ fn write_all(
         } else {
             What::Sessions(&ids)
         };
+        if let Some(page) = page {
+            return page.write(store, what, subject, write);
+        }
         return Ok(archive::export(store, what, write)?.sessions);
     };
     for session in sessions {

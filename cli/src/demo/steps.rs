@@ -378,7 +378,12 @@ impl<'a> Steps<'a> {
         ] {
             self.say(&format!("  {runlog} --store {store} {rest}"))?;
         }
-        Ok(())
+        if cfg!(feature = "viewer") {
+            self.say("Or in a browser, until Ctrl-C:")?;
+            self.say(&format!("  {runlog} --store {store} serve --open"))
+        } else {
+            self.say("A build with the viewer (`--features viewer`) shows it in a browser.")
+        }
     }
 
     fn session(&self, store: &Store) -> Result<(Session, AgentInstance)> {
