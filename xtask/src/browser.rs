@@ -9,10 +9,9 @@ use crate::{
     child::{answer, cargo, command, root, run},
     node,
     report::{Counts, Outcome, Report, outcome},
-    tools,
+    tools::{self, WASM},
 };
 
-const TARGET: &str = "wasm32-unknown-unknown";
 /// The profile of Cargo.toml that the module is built with.
 const PROFILE: &str = "wasm";
 /// What wasm-bindgen makes: the module, and the JavaScript that loads it.
@@ -29,19 +28,19 @@ pub(crate) fn build(report: &mut Report) {
 
 fn module() -> Outcome {
     node::ensure_installed()?;
-    tools::ensure_target(TARGET)?;
+    tools::ensure_target(WASM)?;
     let bindgen = tools::ensure_wasm_bindgen("wasm-bindgen")?;
     outcome(run(&mut cargo(&[
         "build",
         "--package",
         "runlog-wasm",
         "--target",
-        TARGET,
+        WASM,
         "--profile",
         PROFILE,
     ])))?;
     let built = target_folder()
-        .join(TARGET)
+        .join(WASM)
         .join(PROFILE)
         .join("runlog_wasm.wasm");
     let package = root().join("sdk/src/wasm");

@@ -17,9 +17,9 @@ impl Chats {
     /// messages may be given the same one: they are in the order in which they were saved.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) for a message id that is taken;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a message id that is taken;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that is refused.
     pub async fn save_messages(
         &self,
         chat_id: &str,
@@ -93,7 +93,7 @@ impl Chats {
     /// The messages of a chat that a filter admits, in the chat's order.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
     pub async fn get_messages(
         &self,
         chat_id: &str,
@@ -113,8 +113,8 @@ impl Chats {
     /// Changes fields of a message. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when no chat has the message, [`Ambiguous`](ErrorKind::Ambiguous) when
-    /// several have, [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that
+    /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the message, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
+    /// several have, [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that
     /// is refused.
     pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
         let session = self.store.chat_with(IdOf::Message, message_id).await?;
@@ -144,7 +144,7 @@ impl Chats {
     /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or one of the messages isn't in it.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or one of the messages isn't in it.
     pub async fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
         let session = self.session_id(chat_id).await?;
         let at = Timestamp(self.store.backend().now_ms());

@@ -139,13 +139,7 @@ impl Chats {
                     at_ms,
                     updates: updates.clone(),
                 };
-                Ok((
-                    Change {
-                        events: vec![updated],
-                        ..Change::default()
-                    },
-                    (),
-                ))
+                Ok((Change::of(vec![updated]), ()))
             })
             .await?;
         self.chat_that_is_there(chat_id).await

@@ -6,7 +6,11 @@ use runlog_model::{CatalogEvent, ChatEvent, ChatFold, EncodedEvent, SessionId, T
 use super::store::Chats;
 use crate::{
     Result, Store,
-    kernel::{catalog::CATALOG_STREAM, lookup::live_session, records::chat_stream},
+    kernel::{
+        catalog::CATALOG_STREAM,
+        lookup::live_session,
+        records::{append, chat_stream},
+    },
 };
 
 impl Chats {
@@ -96,12 +100,7 @@ impl Prepared {
             records: records.collect(),
         }];
         if let Some(touch) = &self.touch {
-            let records = vec![touch.record()];
-            ops.push(Op::Append {
-                stream: CATALOG_STREAM,
-                expected: Expected::Any,
-                records,
-            });
+            ops.push(append(CATALOG_STREAM, vec![touch.record()]));
         }
         ops
     }

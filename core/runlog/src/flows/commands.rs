@@ -10,7 +10,7 @@ impl FlowRun {
     /// when it returns.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
     /// [run](crate::runs::Runs) under way that isn't this flow's: it is recorded all the same, with its payload as it is
     /// and the error, and doesn't wait anywhere.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {

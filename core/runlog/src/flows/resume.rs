@@ -44,8 +44,8 @@ impl FlowRun {
     /// state over to the run that goes on; this then resumes the flow of that one.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
-    /// read, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
+    /// read, [`WrongStatus`](crate::ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
     pub async fn resume(
         store: &Store,
         run: RunId,

@@ -5,7 +5,10 @@ use runlog_model::{EncodedEvent, FlowCatalogEvent, RawJson, RunId, RunSnapshot};
 
 use crate::{
     Result, Store,
-    kernel::{flows::FLOWS_STREAM, records::run_stream},
+    kernel::{
+        flows::FLOWS_STREAM,
+        records::{append, run_stream},
+    },
 };
 
 /// A state of a flow, encoded.
@@ -41,11 +44,11 @@ impl SavedFlow {
             meta: &self.meta,
             payload: self.payload.as_bytes(),
         }];
-        ops.extend(self.listed.as_ref().map(|event| Op::Append {
-            stream: FLOWS_STREAM,
-            expected: Expected::Any,
-            records: vec![event.record()],
-        }));
+        ops.extend(
+            self.listed
+                .as_ref()
+                .map(|event| append(FLOWS_STREAM, vec![event.record()])),
+        );
         ops
     }
 

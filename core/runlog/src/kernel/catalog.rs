@@ -37,6 +37,16 @@ pub(crate) struct Change<'a> {
     pub(crate) guard: Guard,
 }
 
+impl Change<'_> {
+    /// Events alone, of which a name or an id must be free.
+    pub(crate) fn of(events: Vec<CatalogEvent>) -> Self {
+        Self {
+            events,
+            ..Self::default()
+        }
+    }
+}
+
 /// What a change needs of the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Guard {

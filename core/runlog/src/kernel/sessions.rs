@@ -166,13 +166,7 @@ impl Store {
             .catalog
             .change(|catalog| {
                 let mut session = live_session(catalog, id)?.clone();
-                Ok((
-                    Change {
-                        events: vec![event(&mut session)?],
-                        ..Change::default()
-                    },
-                    (),
-                ))
+                Ok((Change::of(vec![event(&mut session)?]), ()))
             })
             .await
     }

@@ -18,7 +18,7 @@ use crate::{
     journal::attempts::Retries,
     kernel::{
         lookup::check_id,
-        records::{context_records, context_stream, run_stream},
+        records::{append, context_records, context_stream, run_stream},
     },
     runs::creation::creation,
 };
@@ -284,11 +284,7 @@ impl Runs {
         ];
         ops.extend(creation(run, &own, &listed));
         ops.extend(flow.into_iter().flat_map(|flow| flow.ops(Sequence::FIRST)));
-        ops.push(Op::Append {
-            stream: context,
-            expected: Expected::Any,
-            records: context_records(told, &told_metas),
-        });
+        ops.push(append(context, context_records(told, &told_metas)));
         if let Some(ResumedBy {
             recorder,
             record: event,

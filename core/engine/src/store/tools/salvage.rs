@@ -20,7 +20,7 @@ pub use found::{Salvage, Salvaged};
 /// What was truncated or deleted is given, too: this is what lies there, not what it means.
 ///
 /// # Errors
-/// [`NotFound`](ErrorKind::NotFound) when there is no folder, and [`Io`](ErrorKind::Io) when it can't be listed. What can't be
+/// [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it can't be listed. What can't be
 /// read of a file is left out, and noted.
 pub fn salvage(
     storage: &dyn Storage,

@@ -27,7 +27,7 @@ impl RunRecorder {
     /// The call that a result answers.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call.
     pub(super) async fn call_of(&self, id: &str) -> Result<AnsweredCall> {
         self.look_for(id).await?;
         let known = self
@@ -46,8 +46,8 @@ impl RunRecorder {
     /// Refuses a call whose result couldn't be recorded.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call,
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it has its result.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when it has its result.
     pub(crate) async fn check_unanswered(&self, id: &str) -> Result<()> {
         self.look_for(id).await?;
         self.state().calls.check(id)
@@ -55,7 +55,7 @@ impl RunRecorder {
 
     /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
     /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results, and
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for another message while calls are open.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another message while calls are open.
     pub(super) async fn take_calls<'e>(
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,

@@ -42,7 +42,7 @@ pub struct Salvaged {
     pub payload: Bytes,
 }
 
-/// What [`salvage`] found, in short.
+/// What a [`salvage`](crate::salvage) found, in short.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Salvage {
     /// How many files were read.
