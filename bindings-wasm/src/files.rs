@@ -201,7 +201,7 @@ impl File for OpenFile {
         let read = self
             .folder
             .with(|files| files.read(self.file, offset as f64, bytes))?;
-        if read as usize == wanted {
+        if read >= wanted as f64 {
             Ok(())
         } else {
             Err(io::ErrorKind::UnexpectedEof.into())
@@ -222,6 +222,10 @@ impl File for OpenFile {
             .with(|files| files.truncate(self.file, bytes as f64))
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "lengths of files are whole numbers below 2^53"
+    )]
     fn len(&self) -> io::Result<u64> {
         self.folder
             .with(|files| files.size(self.file))

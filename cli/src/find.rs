@@ -286,7 +286,7 @@ fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
 }
 
 /// All items of a list, of which `list` gives the page at a cursor and the cursor of the next; an error ends them.
-fn walk<T>(
+pub(crate) fn walk<T>(
     mut list: impl FnMut(Option<String>) -> Result<(Vec<T>, Option<String>)>,
 ) -> impl Iterator<Item = Result<T>> {
     let mut page = Vec::new().into_iter();

@@ -16,6 +16,7 @@ mod json;
 mod lines;
 mod mcp;
 mod output;
+mod pace;
 mod progress;
 mod read;
 mod serve;
@@ -24,6 +25,8 @@ mod store;
 mod table;
 mod text;
 mod view;
+#[cfg(feature = "viewer")]
+mod viewer_files;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,47 @@
 
 mod common;
 
-use common::{Place, said};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    process::Command,
+};
+
+use common::{Ends, Place, said};
+
+/// A program that does nothing, in the place of a browser; gives the PATH in which it is found.
+fn browser(place: &Place) -> String {
+    fs::create_dir_all(place.path("bin")).unwrap();
+    for name in ["xdg-open", "gio", "gnome-open", "kde-open", "wslview"] {
+        let path = place.write(&format!("bin/{name}"), "#!/bin/sh\n");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let own = std::env::var("PATH").unwrap();
+    format!("{}:{own}", place.path("bin").display())
+}
+
+/// Runs a command that serves until it is told to end, and ends it once it has said where.
+fn served(place: &Place, command: &str) -> String {
+    // It may not hold the port that a server of somebody else's has.
+    let command = command.replace("--open", "--open --listen 127.0.0.1:0");
+    let child = Command::new("sh")
+        .args(["-c", &format!("exec {command}")])
+        .current_dir(place.path(""))
+        .env("PATH", browser(place))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ends(child);
+    let mut url = String::new();
+    BufReader::new(child.0.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let id = child.0.id().to_string();
+    Command::new("kill").arg(&id).status().unwrap();
+    assert!(child.0.wait().unwrap().success(), "{command}");
+    url
+}
 
 #[test]
 fn every_check_holds_in_one_screen() {
@@ -24,13 +64,24 @@ fn every_check_holds_in_one_screen() {
         .filter(|line| line.starts_with("  ") && line.contains("--store kept"))
         .collect();
     assert!(commands.len() >= 4, "{told}");
-    for command in commands {
+    let serves = |command: &&str| command.contains(" serve ");
+    let server: Vec<&&str> = commands.iter().filter(|it| serves(it)).collect();
+    assert_eq!(
+        server.len(),
+        usize::from(cfg!(feature = "viewer")),
+        "{told}"
+    );
+    for command in server {
+        let url = served(&place, command.trim());
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    }
+    for command in commands.iter().filter(|it| !serves(it)) {
         let command = command
             .trim()
             .replace("less", "cat")
             .replace("--speed 2", "--speed 200");
         let output = place.command(&[]).get_current_dir().map(|folder| {
-            std::process::Command::new("sh")
+            Command::new("sh")
                 .args(["-c", &format!("set -e; {command}")])
                 .current_dir(folder)
                 .output()

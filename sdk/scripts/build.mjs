@@ -40,11 +40,25 @@ if (forBrowsers) {
   mkdirSync(join(root, "dist/browser/wasm"), { recursive: true });
   for (const file of [...module, "runlog_wasm.d.ts"]) cpSync(join(root, "src/wasm", file), join(root, "dist/browser/wasm", file));
   await embed(join(root, "dist/browser"));
+  await bundleWorker(join(root, "dist/browser/browser/worker.js"));
 }
 // What fixtures are checked by, for editors.
 const { fixtureSchema } = await import(pathToFileURL(join(root, "dist/esm/testing/schema.js")).href);
 writeFileSync(join(root, "dist/fixture.schema.json"), `${JSON.stringify(fixtureSchema, undefined, 2)}\n`);
 for (const license of ["LICENSE-MIT", "LICENSE-APACHE"]) cpSync(join(root, "..", license), join(root, license));
+
+/** Makes one file of the worker and what it imports: otherwise pages without a bundler would load one after the other. */
+async function bundleWorker(input) {
+  const bundle = await rolldown({ input, experimental: { resolveNewUrlToAsset: false } });
+  const { output } = await bundle.generate({ format: "es" });
+  await bundle.close();
+  if (output.length !== 1) throw new Error(`the worker is ${output.length} files: ${output.map((file) => file.fileName).join(", ")}`);
+  // What loads the module looks for it beside itself, where bundlers of applications would look for it now.
+  const beside = 'new URL("runlog_wasm_bg.wasm", import.meta.url)';
+  if (!output[0].code.includes(beside)) throw new Error("the worker's script doesn't name the module where it did");
+  writeFileSync(input, output[0].code.replace(beside, 'new URL("../wasm/runlog_wasm_bg.wasm", import.meta.url)'));
+  rmSync(`${input}.map`, { force: true });
+}
 
 /** Makes what `runlog/inline` has inside of it: the module, and its worker as one script. */
 async function embed(folder) {

@@ -24,7 +24,7 @@ export type Expected = "any" | "exists" | "absent" | number | LastRecord;
 
 /** The stream's last record is the one at a position, which no other ever has. */
 export interface LastRecord {
-  /** Its place in the log, as an append or a read gave it; 0 for a stream that is empty or isn't there. */
+  /** Its position in the log, as an append or a read gave it; 0 for a stream that is empty or isn't there. */
   position: number;
 }
 

@@ -77,11 +77,11 @@ export type FollowedEvent = ContextEvent | ContextChange;
 
 /** One immutable entry of an agent's context. Its content is looked at when it is asked for. */
 export class ContextEvent {
-  /** Its id: its place in the whole log, unique and kept for ever. */
+  /** Its id: its position in the log, unique and kept for ever. */
   readonly position: number;
   /** The agent instance whose context it is in. */
   readonly instanceId: string;
-  /** Its place in the context: 1, 2, 3, … without holes. */
+  /** Its sequence in the context: 1, 2, 3, … without holes. */
   readonly sequenceNumber: number;
   /** What it is. */
   readonly eventType: ContextEventType;

@@ -254,9 +254,9 @@ export interface PlaybackOptions {
 
 /** An event as it was recorded. */
 export interface RecordedEvent {
-  /** Its place in the run's stream. */
+  /** Its sequence in the run's stream. */
   sequence: number;
-  /** Its place in the log. */
+  /** Its position in the log. */
   position: number;
   /** When it was recorded: milliseconds since 1970-01-01 UTC. */
   recordedAtMs: number;

@@ -9,7 +9,7 @@ const HEAD_BYTES = 64;
 
 /** One record of the log. Its contents are looked at when they are asked for. */
 export class LogRecord {
-  /** Its place in the log: the id of an event, never reused. */
+  /** Its position in the log: the id of an event, never reused. */
   readonly position: number;
   /** Its place in its stream: 1, 2, 3, …. For an engine record, the sequence it speaks of. */
   readonly sequence: number;

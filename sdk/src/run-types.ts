@@ -55,7 +55,7 @@ export type ToolOutcome = Omit<GivenOutcome, "output" | "status"> & {
 
 /** One message of a run. Its content is looked at when it is asked for. */
 export class RunMessage {
-  /** Its id: its place in the whole log. */
+  /** Its id: its position in the log. */
   readonly id: number;
   /** The run it belongs to. */
   readonly runId: string;

@@ -1,6 +1,7 @@
 // Builds the viewer twice: dist, a folder that any web server serves, and dist/runlog-viewer.html, one file with everything
 // inside of it that opens by double-click. In that file {{RUNLOG_RECORDING}} stands where a recording goes: base64 of what
-// `runlog export` writes, gzip or not. Left as it is, the file asks for a recording.
+// `runlog export` writes, gzip or not; {{RUNLOG_AGENT}} is where the id of the agent goes that is shown first. Left as it is,
+// the file asks for a recording.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -41,6 +42,7 @@ const single = filled({
   STYLE: `<style>${page.style}</style>`,
   SCRIPT: [
     data("runlog-recording", "{{RUNLOG_RECORDING}}"),
+    data("runlog-agent", "{{RUNLOG_AGENT}}"),
     data("runlog-example", example.toString("base64")),
     data("runlog-module", packed(module)),
     data("runlog-worker", packed(worker)),

@@ -1,7 +1,12 @@
 // Takes the pictures in docs/images of the built viewer.
 //
-//   node scripts/pictures.mjs [FOLDER]      the folder of scripts/measure.mjs, for the picture of a million events
+//   node scripts/pictures.mjs [FOLDER [COMMAND]]
+//
+// FOLDER is that of scripts/measure.mjs, for the picture of a million events; COMMAND is `runlog`, built with the viewer, for the
+// one of a run that is followed.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -98,6 +103,7 @@ if (measured !== undefined) {
     await page.waitForTimeout(1500);
   });
 }
+if (process.argv[3] !== undefined) await takenLive(process.argv[3]);
 await browser.close();
 served.close();
 
@@ -128,4 +134,30 @@ async function recordTree(path) {
   await lead.recordMessage({ role: "assistant", content: "The library is about the sea." });
   await lead.complete("It is about the sea.");
   await store.close();
+}
+
+/** A run that is followed while it is recorded, beside the real server. */
+async function takenLive(command) {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-pictures-"));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "Tidy up the changelog" }, agentName: "editor", messages: [{ role: "user", content: "Sort the changelog by version, and say what is missing." }] });
+  const server = spawn(command, ["serve", join(folder, "store"), "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
+  const [address] = await once(server.stdout, "data");
+  const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, timezoneId: "UTC", reducedMotion: "reduce" })).newPage();
+  await page.goto(String(address).trim());
+  await page.getByText("Sort the changelog").first().waitFor();
+  for (let at = 1; at <= 6; at++) {
+    await run.nextStep();
+    const id = `call_${at}`;
+    await run.recordMessage({ role: "assistant", content: at === 1 ? "I'll read it version by version." : "", tool_calls: [{ id, type: "function", function: { name: "read_file", arguments: JSON.stringify({ path: `CHANGELOG.md, part ${at}` }) } }] });
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    if (at < 6) await run.recordToolResult({ toolCallId: id, output: `${at * 40} lines`, durationMs: 180 + at * 12 });
+  }
+  await page.getByText("part 6").first().waitFor();
+  await page.mouse.move(1436, 300);
+  await page.waitForTimeout(1500);
+  await page.screenshot({ path: join(images, "viewer-live.png") });
+  server.kill();
+  await store.close();
+  await rm(folder, { recursive: true });
 }

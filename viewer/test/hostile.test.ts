@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 
 import { openInMemory } from "runlog";
 import { expect, test } from "vitest";
@@ -122,4 +123,106 @@ test("the self-contained page opens from a file, with its recording or the examp
   expect(empty.told).toEqual([]);
   await empty.close();
   await rm(folder, { recursive: true });
+});
+
+test("what can't be opened says what is wrong with it", async () => {
+  const given: [string, string | Buffer, string][] = [
+    ["empty.jsonl", "", "“empty.jsonl” can't be shown. What can is a store"],
+    ["cut.jsonl.gz", gzipSync(await archive()).subarray(0, 200), "“cut.jsonl.gz” is damaged, or isn't whole"],
+    ["bundle", "RUNLOGIMAGE1\n[1,2", "The bundle is damaged"],
+    ["bundle", 'RUNLOGIMAGE1\n[["RUNLOG",-5]]\n', "The bundle is damaged"],
+    ["bundle", 'RUNLOGIMAGE1\n[["RUNLOG",500]]\n', "The bundle has 30 bytes, and says that it has 530"],
+    ["cut.jsonl", (await archive()).slice(0, 1200), "nothing was written"],
+  ];
+  const { page, told, close } = await app.open("");
+  for (const [name, text, problem] of given) {
+    await pick(page, [{ name, text }]);
+    await expect.poll(() => page.getByRole("alert").innerText()).toContain(problem);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("one message that can't be shown leaves the others", async () => {
+  const { page, told, close } = await app.open("");
+  const deep = "[".repeat(5000) + "]".repeat(5000);
+  const messages = [
+    line({ role: "user", content: "مرحبا بالعالم" }),
+    line({ role: "assistant", content: null, tool_calls: [{ id: "c1", type: "function", function: { name: "n".repeat(5000), arguments: deep } }] }),
+    line({ role: "tool", tool_call_id: "c1", content: deep }),
+    line({ role: "user", content: "👩‍👩‍👧‍👦 after, but a b\u200dc" }),
+  ];
+  await pick(page, [{ name: "deep.jsonl", text: messages.join("\n") }]);
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("👩‍👩‍👧‍👦 after, but a bU+200Dc");
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  await page.locator("#tab-events").click();
+  await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(3);
+  for (const option of await page.getByRole("option").all()) await option.click();
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what is dropped while another one is read takes its place, and what is dropped at once isn't lost", async () => {
+  const { page, told, close } = await app.open("");
+  const drop = (name: string, text: string) =>
+    page.evaluate(
+      ([name, text]) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text as string], name as string));
+        dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+      },
+      [name, text],
+    );
+  const large = Array.from({ length: 8000 }, (_, at) => line({ role: at % 2 === 0 ? "user" : "assistant", content: `large ${at} ${"x".repeat(200)}` })).join("\n");
+  // The part that reads recordings may not even be there yet.
+  await drop("large.jsonl", large);
+  await drop("small.jsonl", line({ role: "user", content: "small" }));
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("small")]);
+  expect(await page.locator(".crumb.store").innerText()).toBe("small.jsonl");
+  // What was read in vain is told to nobody.
+  await drop("large.jsonl", large);
+  await page.locator(".told", { hasText: "Reading large.jsonl" }).waitFor();
+  await drop("small.jsonl", line({ role: "user", content: "small again" }));
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("small again")]);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("addresses that lead nowhere are told of or passed over, and the browser goes back to where one was", async () => {
+  const { page, told, close } = await app.open("?example#type=%25E0%25A4%25A&tool=%25zz&range=9-1&event=99999999&at=x");
+  await page.locator("#tab-events").waitFor();
+  await page.evaluate(() => void (location.hash = "#agent=nobody"));
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("There is no agent nobody");
+  const first = await page.locator(".crumb.agent").innerText();
+  await page.getByRole("treeitem", { name: /planner/ }).first().click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("planner");
+  await page.locator("#tab-events").click();
+  await page.goBack();
+  await page.locator("#tab-conversation[aria-selected=true]").waitFor();
+  await page.goBack();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe(first);
+  await page.goForward();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("planner");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("ten thousand calls of hundreds of tools are listed and filtered", async () => {
+  const { page, told, close } = await app.open("");
+  const messages = [line({ role: "user", content: "go" })];
+  for (let at = 0; at < 10_000; at++) {
+    messages.push(line({ role: "assistant", content: null, tool_calls: [{ id: `c${at}`, type: "function", function: { name: `tool-${at % 500}`, arguments: `{"at":${at}}` } }] }), line({ role: "tool", tool_call_id: `c${at}`, content: `result ${at}` }));
+  }
+  await pick(page, [{ name: "calls.jsonl", text: messages.join("\n") }]);
+  await page.locator("#tab-events").waitFor();
+  await page.keyboard.press("f");
+  const filters = page.getByRole("dialog", { name: "Filter" });
+  await filters.getByText("and 400 more, which search finds").waitFor();
+  const box = await filters.boundingBox();
+  expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(900);
+  await filters.getByRole("button", { name: "tool-7", exact: true }).click();
+  await expect.poll(async () => (await lines(page)).every((text) => text.includes("tool-7"))).toBe(true);
+  expect(told).toEqual([]);
+  await close();
 });

@@ -1,5 +1,6 @@
 // The store of a server that gives the viewer too, as `runlog serve` does: its files, and how far its log has come.
 
+import { createHash } from "node:crypto";
 import { mkdtemp, readFile, readdir, rm } from "node:fs/promises";
 import { type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,6 +20,8 @@ const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javas
 /** Answers what the viewer asks of a server, for the store in a folder. */
 async function served(folder: string) {
   const streams = new Set<ServerResponse>();
+  /** The names of the files of the store that were sent whole. */
+  const sent: string[] = [];
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
@@ -30,7 +33,12 @@ async function served(folder: string) {
       streams.add(response);
     } else {
       const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
-      response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream").end(await readFile(file));
+      const bytes = await readFile(file);
+      const tag = `"${createHash("sha256").update(bytes).digest("hex")}"`;
+      response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream").setHeader("etag", tag);
+      if (request.headers["if-none-match"] === tag) return void response.writeHead(304).end();
+      if (path.startsWith("/v1/")) sent.push(name);
+      response.end(bytes);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -42,6 +50,7 @@ async function served(folder: string) {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
+    sent,
     stop,
   };
 }
@@ -62,6 +71,9 @@ test("a store that is served is there at once; what is new comes below, or waits
   await run.recordMessage({ role: "assistant", content: "This is new." });
   server.tell(await store.lastPosition());
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("This is new.")]);
+  // The moment and the timeline have come along.
+  await expect.poll(() => page.locator("#position").inputValue()).toBe(String(await store.lastPosition()));
+  expect(await page.getByRole("button", { name: "whole run" }).count()).toBe(0);
   expect(await page.locator(".row.selected").innerText()).toContain("Begin.");
   await page.keyboard.press("l");
   await run.recordMessage({ role: "assistant", content: "And this waits." });
@@ -70,6 +82,9 @@ test("a store that is served is there at once; what is new comes below, or waits
   expect(await lines(page)).toHaveLength(2);
   await page.getByRole("button", { name: "1 new" }).click();
   await expect.poll(() => lines(page)).toHaveLength(3);
+  // What is as it was isn't sent again.
+  expect(server.sent.filter((name) => name === "RUNLOG")).toHaveLength(1);
+  expect(server.sent.filter((name) => name.endsWith(".seg")).length).toBeGreaterThan(1);
   server.stop();
   await page.getByText("connection lost").waitFor();
   await close();

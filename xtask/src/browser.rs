@@ -9,10 +9,9 @@ use crate::{
     child::{answer, cargo, command, root, run},
     node,
     report::{Counts, Outcome, Report, outcome},
-    tools,
+    tools::{self, WASM},
 };
 
-const TARGET: &str = "wasm32-unknown-unknown";
 /// The profile of Cargo.toml that the module is built with.
 const PROFILE: &str = "wasm";
 /// What wasm-bindgen makes: the module, and the JavaScript that loads it.
@@ -29,19 +28,19 @@ pub(crate) fn build(report: &mut Report) {
 
 fn module() -> Outcome {
     node::ensure_installed()?;
-    tools::ensure_target(TARGET)?;
+    tools::ensure_target(WASM)?;
     let bindgen = tools::ensure_wasm_bindgen("wasm-bindgen")?;
     outcome(run(&mut cargo(&[
         "build",
         "--package",
         "runlog-wasm",
         "--target",
-        TARGET,
+        WASM,
         "--profile",
         PROFILE,
     ])))?;
     let built = target_folder()
-        .join(TARGET)
+        .join(WASM)
         .join(PROFILE)
         .join("runlog_wasm.wasm");
     let package = root().join("sdk/src/wasm");
@@ -62,6 +61,17 @@ fn module() -> Outcome {
             .map_err(|error| format!("{file} into {}: {error}", package.display()))?;
     }
     size(&package.join(MODULE))
+}
+
+/// Builds the module as it is shipped, and measures it in Chromium.
+pub(crate) fn measure(arguments: &[&str]) -> Outcome {
+    let chromium = ensure_chromium()?;
+    module()?;
+    let program = root().join("benches/browser/run.mjs");
+    outcome(run(command("node")
+        .arg(program)
+        .args(arguments)
+        .env("RUNLOG_CHROMIUM", chromium)))
 }
 
 /// The module's size, and what it takes to download; too much is an error.
@@ -91,6 +101,15 @@ fn target_folder() -> PathBuf {
 /// Runs the contracts of calls in Chromium, over the module that [`build`] left.
 pub(crate) fn test(report: &mut Report) {
     let chromium = ensure_chromium();
+    report.check("the independent checker of the format", || {
+        outcome(run(&mut cargo(&[
+            "build",
+            "--package",
+            "runlog-tests",
+            "--bin",
+            "checker",
+        ])))
+    });
     report.check("the viewer", viewer);
     for (name, package, script) in [
         ("contracts of calls in Chromium", "sdk", "test:browser"),

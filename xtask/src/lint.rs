@@ -6,7 +6,8 @@ use crate::{
     child::{cargo, root, run},
     floors, lengths, node,
     report::{Outcome, Report, outcome},
-    tools, unused,
+    tools::{self, WASM},
+    unused,
 };
 
 /// Whether to ask the advisory database, which has to be fetched.
@@ -28,6 +29,19 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])))
+    });
+    report.check("clippy for WebAssembly", || {
+        tools::ensure_target(WASM)?;
+        outcome(run(&mut cargo(&[
+            "clippy",
+            "--package",
+            "runlog-wasm",
+            "--target",
+            WASM,
             "--",
             "-D",
             "warnings",

@@ -20,6 +20,7 @@ mod platforms;
 mod report;
 mod sources;
 mod test;
+mod tokens;
 mod tools;
 mod unused;
 
@@ -56,6 +57,8 @@ usage: cargo xtask <verb>
                        thousands of sub-agents in one call: time, events/s, events for each flush, memory
   bench-js [--rounds N] [--slice MS] [--quiet SECONDS] [--json] [words]
                        the npm package beside other stores of JavaScript's, in turns (two minutes)
+  bench-browser [--rounds N] [--slice MS] [--json] [words]
+                       the module in Chromium beside SQLite's, IndexedDB and files of JSON lines, in turns (two minutes)
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         ("bench", rest) => measure::bench(&mut report, rest),
         ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
         ("bench-js", rest) => return measure::from_javascript(rest),
+        ("bench-browser", rest) => return measure::in_browser(rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

@@ -1,8 +1,9 @@
-//! `bench`, `ratios`, `runs`, `spawn` and `bench-js`: what is measured, never asserted.
+//! `bench`, `ratios`, `runs`, `spawn`, `bench-js` and `bench-browser`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
 use crate::{
+    browser,
     child::{cargo, run},
     node,
     report::{Outcome, Report, outcome},
@@ -42,6 +43,11 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
 /// Measures the npm package beside other stores.
 pub(crate) fn from_javascript(arguments: &[&str]) -> ExitCode {
     close("bench-js", node::program("benches/js/run.mjs", arguments))
+}
+
+/// Measures the module in Chromium, built as it is shipped, beside what would be used there instead.
+pub(crate) fn in_browser(arguments: &[&str]) -> ExitCode {
+    close("bench-browser", browser::measure(arguments))
 }
 
 fn close(name: &str, outcome: Outcome) -> ExitCode {

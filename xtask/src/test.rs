@@ -7,10 +7,9 @@ use crate::{
     child::{cargo, run, run_watched},
     node,
     report::{Counts, Report, outcome},
-    tools,
+    tools::{self, WASM},
 };
 
-const WASM: &str = "wasm32-unknown-unknown";
 /// The crates that must run in a browser.
 const CORE: [&str; 5] = [
     "runlog-log",

@@ -10,6 +10,9 @@ use crate::{
     report::outcome,
 };
 
+/// What browsers run.
+pub(crate) const WASM: &str = "wasm32-unknown-unknown";
+
 /// The version that is installed where there is none. An installed one of the same minor version will do.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 

@@ -1,4 +1,6 @@
-//! `runlog export`: sessions as JSON lines.
+//! `runlog export`: sessions as JSON lines, or as a page that shows them.
+
+mod html;
 
 use std::{
     io::Write,
@@ -7,7 +9,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, RawJson, Session, SessionId,
+    AgentInstance, InstanceId, RawJson, Session, SessionId,
     archive::{self, NewFile, What},
     blocking::Store,
     contexts::{ContextEvent, ContextEventKind},
@@ -43,6 +45,10 @@ what was truncated, and idempotency keys are not kept.
 
 With --output the file gets its name when it is whole, and never takes the place of another; until then it is a hidden \
 file beside it, .runlog-….partial, which an export that was killed leaves behind.
+
+With --html it is a page that any browser opens from disk: the viewer, with the recording inside. Names are those of \
+runs or sessions; the sessions of the runs that theirs spawned are in it too, and it begins with the agent of the first \
+one that is named. It holds at most 256 MiB of recording; `runlog serve --open` shows any store.
 
 Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
@@ -88,7 +94,7 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The sessions
+    /// The sessions; with --html runs too
     #[arg(
         required_unless_present = "all",
         conflicts_with = "all",
@@ -101,6 +107,9 @@ pub(crate) struct Args {
     /// What to write
     #[arg(long, default_value = "runlog", value_parser = format_parser())]
     format: Written,
+    /// Write one HTML file that shows it, and needs nothing else
+    #[arg(long, conflicts_with = "format")]
+    html: bool,
     /// Write to this file, which must not be there yet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -112,15 +121,18 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "--all is of the format runlog; name sessions for another one".to_owned(),
         ));
     }
+    let page = args.html.then(html::Page::of_this_build).transpose()?;
+    if page.is_some() && args.output.is_none() && out.is_terminal() {
+        return Err(Failure::usage(
+            "a page is nothing for a terminal; name a file with --output",
+        ));
+    }
     let store = store::open_read_only(global)?;
-    let sessions: Vec<Session> = args
-        .sessions
-        .iter()
-        .map(|text| find::session(&store, text))
-        .collect::<Result<_>>()?;
+    let subject = subject_of(&store, args)?;
+    let sessions = &subject.sessions;
     let Some(path) = &args.output else {
-        let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;
-        tell_relatives(&sessions, args, &written, out);
+        let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
+        tell_relatives(sessions, args, &written, out);
         return Ok(Exit::Ok);
     };
     let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
@@ -133,10 +145,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         file.write_all(bytes)
             .map_err(|error| unwritten(&error, path))
     };
-    let written = write_all(&store, args, &sessions, &mut write)?;
+    let written = write_all(&store, args, page, &subject, &mut write)?;
     progress.finish();
     file.finish().map_err(|error| unwritten(&error, path))?;
-    tell_relatives(&sessions, args, &written, out);
+    tell_relatives(sessions, args, &written, out);
     let what = text::count(written.len() as u64, "session", "sessions");
     note(
         out.is_json(),
@@ -149,13 +161,38 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// What the command line names.
+struct Subject {
+    sessions: Vec<Session>,
+    /// The agent of the first run that is named, which a page shows first.
+    #[cfg_attr(
+        not(feature = "viewer"),
+        expect(dead_code, reason = "pages are made where the build has the viewer")
+    )]
+    agent: Option<InstanceId>,
+}
+
+fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
+    if args.html && !args.all {
+        return html::subject(store, &args.sessions);
+    }
+    let names = args.sessions.iter();
+    let sessions = names.map(|text| find::session(store, text));
+    Ok(Subject {
+        sessions: sessions.collect::<Result<_>>()?,
+        agent: None,
+    })
+}
+
 /// Writes what was asked for, and says which sessions that are.
 fn write_all(
     store: &Store,
     args: &Args,
-    sessions: &[Session],
+    page: Option<html::Page>,
+    subject: &Subject,
     write: Sink<'_>,
 ) -> Result<Vec<SessionId>> {
+    let sessions = &subject.sessions;
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
     let Written::Transcript(format) = args.format else {
         let what = if args.all {
@@ -163,6 +200,9 @@ fn write_all(
         } else {
             What::Sessions(&ids)
         };
+        if let Some(page) = page {
+            return page.write(store, what, subject, write);
+        }
         return Ok(archive::export(store, what, write)?.sessions);
     };
     for session in sessions {
@@ -202,158 +242,156 @@ fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> Result<()> {
-    let instances = store.instances(session.id)?;
+    let exported = Exported {
+        store,
+        session,
+        instances: &store.instances(session.id)?,
+    };
     match format {
-        Format::Runlog => runlog(store, session, &instances, write),
-        Format::OpenAi => openai(store, session, &instances, write),
-        Format::ClaudeCode => claude_code(store, session, &instances, write),
-        Format::SweAgent => swe_agent(store, session, &instances, write),
+        Format::Runlog => exported.runlog(write),
+        Format::OpenAi => exported.openai(write),
+        Format::ClaudeCode => exported.claude_code(write),
+        Format::SweAgent => exported.swe_agent(write),
     }
 }
 
-fn runlog(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?;
-    write(&runlog_lines::session_line(
-        session,
-        history::format_of(session),
-        wrapper.as_ref(),
-    ))?;
-    for instance in instances {
-        write(&runlog_lines::instance_line(instance))?;
+/// A session that is exported, in one form or another.
+struct Exported<'a> {
+    store: &'a Store,
+    session: &'a Session,
+    instances: &'a [AgentInstance],
+}
+
+impl Exported<'_> {
+    fn wrapper(&self) -> Result<Option<RawJson>> {
+        history::wrapper(self.store, self.session)
     }
-    let mut entries = 0;
-    for item in history::history(store, session, instances)? {
-        entries += 1;
-        match item? {
-            HistoryItem::Event(event, envelope) => {
-                write(&runlog_lines::event_line(&event, envelope.as_ref()))?
-            }
-            HistoryItem::Other(instance, json) => {
-                write(&runlog_lines::other_line(instance, &json))?
+
+    fn history(&self) -> Result<impl Iterator<Item = Result<HistoryItem>>> {
+        history::history(self.store, self.session, self.instances)
+    }
+
+    fn runlog(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self.wrapper()?;
+        write(&runlog_lines::session_line(
+            self.session,
+            history::format_of(self.session),
+            wrapper.as_ref(),
+        ))?;
+        for instance in self.instances {
+            write(&runlog_lines::instance_line(instance))?;
+        }
+        let mut entries = 0;
+        for item in self.history()? {
+            entries += 1;
+            match item? {
+                HistoryItem::Event(event, envelope) => {
+                    write(&runlog_lines::event_line(&event, envelope.as_ref()))?
+                }
+                HistoryItem::Other(instance, json) => {
+                    write(&runlog_lines::other_line(instance, &json))?
+                }
             }
         }
+        write(&runlog_lines::end_line(self.session.id, entries))
     }
-    write(&runlog_lines::end_line(session.id, entries))
+
+    fn openai(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self.wrapper()?;
+        for (index, instance) in self.instances.iter().enumerate() {
+            let of_instance = std::slice::from_ref(instance);
+            let wrapper = wrapper.as_ref().filter(|_| index == 0);
+            let messages = if wrapper.is_some() && index == 0 {
+                self.run_entries()?
+            } else {
+                let events = history::history(self.store, self.session, of_instance)?;
+                let mut messages = Vec::new();
+                for item in events {
+                    if let HistoryItem::Event(event, _) = item? {
+                        messages.extend(message_of(&event)?);
+                    }
+                }
+                messages
+            };
+            if messages.is_empty() && self.instances.len() > 1 {
+                continue;
+            }
+            let mut line = render::one_line(render::run(wrapper, &messages));
+            line.push(b'\n');
+            write(&line)?;
+            if wrapper.is_some() {
+                // The wrapper's array had the messages of all instances.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
+    fn run_entries(&self) -> Result<Vec<RawJson>> {
+        let mut entries = Vec::new();
+        for item in self.history()? {
+            match item? {
+                HistoryItem::Event(event, _) => entries.extend(message_of(&event)?),
+                HistoryItem::Other(_, json) if !history::is_run_note(&json) => entries.push(json),
+                HistoryItem::Other(..) => {}
+            }
+        }
+        Ok(entries)
+    }
+
+    fn swe_agent(&self, write: Sink<'_>) -> Result<()> {
+        let wrapper = self
+            .wrapper()?
+            .filter(|_| history::format_of(self.session) == Some(Format::SweAgent));
+        let Some(wrapper) = wrapper else {
+            return Err(Failure::usage(format!(
+                "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
+                self.session.id
+            )));
+        };
+        let mut text = render::run(Some(&wrapper), &self.run_entries()?);
+        text.push(b'\n');
+        write(&text)
+    }
+
+    fn claude_code(&self, write: Sink<'_>) -> Result<()> {
+        let from_claude = history::format_of(self.session) == Some(Format::ClaudeCode);
+        let mut last_of = std::collections::HashMap::new();
+        for item in self.history()? {
+            let mut line = match item? {
+                HistoryItem::Event(event, Some(envelope)) => {
+                    let Some(message) = message_of(&event)? else {
+                        continue;
+                    };
+                    last_of.insert(event.instance_id, uuid_in(&envelope));
+                    render::line(Some(&envelope), &message)
+                }
+                HistoryItem::Event(event, None) => {
+                    let Some(message) = message_of(&event)? else {
+                        continue;
+                    };
+                    let instance = self.instances.iter().find(|it| it.id == event.instance_id);
+                    let parent = last_of.get(&event.instance_id).cloned().flatten();
+                    let envelope = envelope_of(self.session, instance, &event, parent);
+                    last_of.insert(event.instance_id, uuid_in(&envelope));
+                    render::line(Some(&envelope), &message)
+                }
+                HistoryItem::Other(_, json) if from_claude && !history::is_run_note(&json) => {
+                    render::line(None, &json)
+                }
+                HistoryItem::Other(..) => continue,
+            };
+            line.push(b'\n');
+            write(&line)?;
+        }
+        Ok(())
+    }
 }
 
 /// The message that an event is, as it stands in a context.
 fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
     event.message_json().map_err(Failure::from)
-}
-
-fn openai(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?;
-    for (index, instance) in instances.iter().enumerate() {
-        let of_instance = std::slice::from_ref(instance);
-        let wrapper = wrapper.as_ref().filter(|_| index == 0);
-        let messages = if wrapper.is_some() && index == 0 {
-            run_entries(store, session, instances)?
-        } else {
-            let events = history::history(store, session, of_instance)?;
-            let mut messages = Vec::new();
-            for item in events {
-                if let HistoryItem::Event(event, _) = item? {
-                    messages.extend(message_of(&event)?);
-                }
-            }
-            messages
-        };
-        if messages.is_empty() && instances.len() > 1 {
-            continue;
-        }
-        let mut line = render::one_line(render::run(wrapper, &messages));
-        line.push(b'\n');
-        write(&line)?;
-        if wrapper.is_some() {
-            // The wrapper's array had the messages of all instances.
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
-fn run_entries(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-) -> Result<Vec<RawJson>> {
-    let mut entries = Vec::new();
-    for item in history::history(store, session, instances)? {
-        match item? {
-            HistoryItem::Event(event, _) => entries.extend(message_of(&event)?),
-            HistoryItem::Other(_, json) if !history::is_run_note(&json) => entries.push(json),
-            HistoryItem::Other(..) => {}
-        }
-    }
-    Ok(entries)
-}
-
-fn swe_agent(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let wrapper = history::wrapper(store, session)?
-        .filter(|_| history::format_of(session) == Some(Format::SweAgent));
-    let Some(wrapper) = wrapper else {
-        return Err(Failure::usage(format!(
-            "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
-            session.id
-        )));
-    };
-    let mut text = render::run(Some(&wrapper), &run_entries(store, session, instances)?);
-    text.push(b'\n');
-    write(&text)
-}
-
-fn claude_code(
-    store: &Store,
-    session: &Session,
-    instances: &[AgentInstance],
-    write: Sink<'_>,
-) -> Result<()> {
-    let from_claude = history::format_of(session) == Some(Format::ClaudeCode);
-    let mut last_of = std::collections::HashMap::new();
-    for item in history::history(store, session, instances)? {
-        let mut line = match item? {
-            HistoryItem::Event(event, Some(envelope)) => {
-                let Some(message) = message_of(&event)? else {
-                    continue;
-                };
-                last_of.insert(event.instance_id, uuid_in(&envelope));
-                render::line(Some(&envelope), &message)
-            }
-            HistoryItem::Event(event, None) => {
-                let Some(message) = message_of(&event)? else {
-                    continue;
-                };
-                let instance = instances.iter().find(|it| it.id == event.instance_id);
-                let parent = last_of.get(&event.instance_id).cloned().flatten();
-                let envelope = envelope_of(session, instance, &event, parent);
-                last_of.insert(event.instance_id, uuid_in(&envelope));
-                render::line(Some(&envelope), &message)
-            }
-            HistoryItem::Other(_, json) if from_claude && !history::is_run_note(&json) => {
-                render::line(None, &json)
-            }
-            HistoryItem::Other(..) => continue,
-        };
-        line.push(b'\n');
-        write(&line)?;
-    }
-    Ok(())
 }
 
 /// The least that a line of a Claude Code session needs around its message.

@@ -10,6 +10,7 @@ use crate::{
     find::{self, Subject},
     history::{self, HistoryItem},
     output::Out,
+    pace::{Pace, PaceArgs},
     store, text, view,
 };
 
@@ -33,17 +34,8 @@ pub(crate) struct Args {
     /// The last sequence to replay
     #[arg(long, value_name = "N")]
     to: Option<u64>,
-    /// At so many times the recorded pace, like 1 or 10 or 0.5; everything at once unless given
-    #[arg(long, value_name = "X")]
-    speed: Option<f64>,
-    /// Wait at most so many seconds between two events
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        requires = "speed",
-        default_value_t = 60.0
-    )]
-    wait_max: f64,
+    #[command(flatten)]
+    pace: PaceArgs,
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
@@ -54,7 +46,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "--from {from} comes after --to {to}"
         )));
     }
-    let pace = Pace::new(args)?;
+    let pace = args.pace.pace()?;
     let store = store::open_read_only(global)?;
     let subject = find::subject(&store, &args.subject)?;
     let mut instances = subject.instances().to_vec();
@@ -74,8 +66,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         if args.to.is_some_and(|to| event.sequence_number > to) {
             break;
         }
-        if let Some(pace) = &pace {
-            pace.wait(before.replace(event.created_at_ms), event.created_at_ms);
+        if let Some(pace) = pace {
+            wait(
+                pace,
+                before.replace(event.created_at_ms),
+                event.created_at_ms,
+            );
         }
         let first = *first.get_or_insert(event.created_at_ms);
         let agent = instances
@@ -110,31 +106,9 @@ fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out
     out.line(format!("{start}{}  {said}", view::styled(event.event_type, &kind)).trim_end())
 }
 
-/// How long to wait between events.
-struct Pace {
-    speed: f64,
-    wait_max: Duration,
-}
-
-impl Pace {
-    fn new(args: &Args) -> Result<Option<Self>> {
-        let Some(speed) = args.speed else {
-            return Ok(None);
-        };
-        if !speed.is_finite() || speed <= 0.0 {
-            return Err(Failure::usage(format!(
-                "--speed {speed} is not above 0; leave it out to have everything at once"
-            )));
-        }
-        let wait_max = Duration::try_from_secs_f64(args.wait_max)
-            .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
-        Ok(Some(Self { speed, wait_max }))
-    }
-
-    fn wait(&self, before_ms: Option<u64>, now_ms: u64) {
-        let gap = Duration::from_millis(now_ms.saturating_sub(before_ms.unwrap_or(now_ms)));
-        let wait =
-            Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(self.wait_max);
-        thread::sleep(wait.min(self.wait_max));
-    }
+/// Waits as long as it was between two events, at a pace.
+fn wait(pace: Pace, before_ms: Option<u64>, now_ms: u64) {
+    let gap = Duration::from_millis(now_ms.saturating_sub(before_ms.unwrap_or(now_ms)));
+    let wait = Duration::try_from_secs_f64(gap.as_secs_f64() / pace.speed).unwrap_or(pace.wait_max);
+    thread::sleep(wait.min(pace.wait_max));
 }

@@ -1,6 +1,7 @@
 //! The demo's steps, and the agent that it records.
 
 mod agent;
+mod shell;
 mod steps;
 mod transcript;
 

@@ -16,6 +16,8 @@ use super::{
     problem::{Answer, Problem},
     query::Query,
 };
+#[cfg(feature = "viewer")]
+use crate::viewer_files::Files;
 
 /// What the viewer's pages may do: run their own scripts and WebAssembly, and ask this server. Nothing that was recorded is
 /// ever a script, and nothing is sent elsewhere.
@@ -39,11 +41,6 @@ cargo install --path cli --bin runlog --features viewer</pre>
 /// What leads a browser on that was let in. No answer that leads on by itself: a cookie that other sites never make a
 /// browser send isn't sent with what another page's link leads to.
 const LET_IN: &str = "<!doctype html><meta charset=utf-8><title>Runlog</title><meta http-equiv=refresh content=\"0;url=/\"><a href=/>On to the viewer</a>\n";
-
-#[cfg(feature = "viewer")]
-#[derive(rust_embed::Embed)]
-#[folder = "../viewer/dist"]
-struct Files;
 
 /// The link that lets a browser in.
 #[derive(Deserialize, JsonSchema)]

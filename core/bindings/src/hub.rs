@@ -59,6 +59,13 @@ pub enum Started {
 
 impl Hub {
     /// A hub. `wake` asks the JavaScript thread to [poll](Self::poll) soon; it is called from any thread.
+    #[cfg_attr(
+        target_family = "wasm",
+        expect(
+            clippy::arc_with_non_send_sync,
+            reason = "there is one thread there; elsewhere it is shared between threads"
+        )
+    )]
     pub fn new(host: Host, wake: impl Fn() + Send + Sync + 'static) -> Self {
         let tasks = Tasks::new(wake);
         let remote = Arc::new(Remote::new(Arc::clone(tasks.woken())));

@@ -23,7 +23,7 @@ use crate::{
 pub struct Page<Place> {
     /// The records, in the order asked for.
     pub records: Vec<Record>,
-    /// Where to go on: give it as the first (backward: the last) place of the next read. `None` at the end.
+    /// Where to go on: give it as the first (backward: the last) sequence or position of the next read. `None` at the end.
     pub next: Option<Place>,
 }
 

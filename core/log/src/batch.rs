@@ -238,9 +238,9 @@ pub struct Appended {
 pub struct Record {
     /// The stream it was appended to. For a record that a fork inherits, the stream it was first appended to.
     pub stream: StreamId,
-    /// Its place in its stream. For an engine record, the sequence it speaks of.
+    /// Its sequence in its stream. For an engine record, the sequence it speaks of.
     pub sequence: Sequence,
-    /// Its place in the log.
+    /// Its position in the log.
     pub position: Position,
     /// When it was appended: milliseconds since 1970-01-01 UTC, never less than the record before.
     pub time_ms: u64,
@@ -268,7 +268,7 @@ pub struct StreamInfo {
 pub struct Snapshot {
     /// The last sequence that the state covers.
     pub sequence: Sequence,
-    /// The place of the snapshot's own record in the log.
+    /// The position of the snapshot's own record.
     pub position: Position,
     /// When it was saved: milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,

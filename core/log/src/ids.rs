@@ -39,7 +39,7 @@ impl fmt::Debug for StreamId {
     }
 }
 
-/// A record's place in its stream: 1, 2, 3, … without holes; 0 is "before the first".
+/// A record's number in its stream: 1, 2, 3, … without holes; 0 is "before the first".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Sequence(pub u64);
 
@@ -51,7 +51,7 @@ impl Sequence {
     /// After every record: "to the end" in a range.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The place after this one.
+    /// The sequence after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -64,7 +64,7 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// A record's place in the whole log: assigned at append, never reused; the id of an event.
+/// A record's number in the whole log: assigned at append, never reused; the id of an event.
 ///
 /// The first record of a store has position 1. Positions order the whole store, and every record has
 /// one, those that truncate or fork included; so the positions of one stream have gaps.
@@ -80,7 +80,7 @@ impl Position {
     /// The first record of a store.
     pub const FIRST: Self = Self(1);
 
-    /// The place after this one.
+    /// The position after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

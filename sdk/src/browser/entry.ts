@@ -18,7 +18,7 @@ export { deleteStore, listStores, storeFiles } from "./opfs.js";
 export { type Picked, filesIn } from "./dropped.js";
 export type { ExportSource, OpenExportOptions } from "./archive.js";
 export type { ReadFigures } from "./files.js";
-export type { WasmSource } from "./local.js";
+export type { WasmSource } from "./compile.js";
 export { type InitOptions, init } from "./setup.js";
 
 /** How a store of this origin is opened. */

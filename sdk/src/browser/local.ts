@@ -1,13 +1,11 @@
 import type { Binding, Part } from "../binding.js";
 import { RunlogError } from "../error.js";
 import * as glue from "../wasm/runlog_wasm.js";
+import { type WasmSource, compiled } from "./compile.js";
 import { type Files, type ReadFigures, ReadOnlyFiles } from "./files.js";
 import { OpfsFiles } from "./opfs.js";
 import { pickedFiles } from "./picked.js";
 import { remoteFiles } from "./remote-files.js";
-
-/** What the module is made from: its address, its bytes, or the compiled module. */
-export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Module;
 
 /** A folder to open a store in. @internal */
 export type Mount =
@@ -22,17 +20,22 @@ let loading: Promise<void> | undefined;
 
 /** The module in this thread. It is there once, whoever asks for it. @internal */
 export function load(source?: WasmSource): Promise<void> {
-  loading ??= instantiate(source).catch((cause: unknown) => {
+  loading ??= instantiate(source).catch((error: unknown) => {
     // Another address may do better.
     loading = undefined;
-    throw new RunlogError("io", `Runlog's WebAssembly module could not be loaded: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw error;
   });
   return loading;
 }
 
 async function instantiate(source: WasmSource | undefined): Promise<void> {
-  if (source === undefined) throw new Error("nothing says where it is; give it to init() as `wasm`");
-  await glue.default({ module_or_path: source });
+  if (source === undefined) throw new RunlogError("io", "Runlog's WebAssembly module could not be loaded: nothing says where it is; give it to init() as `wasm`");
+  const module = await compiled(source);
+  try {
+    await glue.default({ module_or_path: module });
+  } catch (cause) {
+    throw new RunlogError("io", `Runlog's WebAssembly module could not be started: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
 }
 
 /** The folders that are only read, by their paths. */

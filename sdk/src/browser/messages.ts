@@ -1,14 +1,14 @@
 import type { Part } from "../binding.js";
 import type { Failure } from "../error.js";
 import type { ReadFigures } from "./files.js";
-import type { Mount, WasmSource } from "./local.js";
+import type { Mount } from "./local.js";
 
 /** What a page asks its worker for beside calls of the core, and what is answered. @internal */
 export type Ask = { ask: "mount"; mount: Mount } | { ask: "figures"; path: string };
 
 /** What a page tells its worker. Messages are handled in their order. @internal */
 export type ToWorker =
-  | { type: "init"; wasm?: WasmSource | undefined }
+  | { type: "init"; module?: WebAssembly.Module | undefined }
   | { type: "call"; ticket: number; handle: number; method: string; args: string; data?: Uint8Array | undefined }
   | { type: "append"; packed: Uint8Array }
   | { type: "cancel"; ticket: number }

@@ -31,6 +31,8 @@ const WATERMARK = "WATERMARK";
 /** So many files are there to be taken; when fewer are left, more are made. */
 const SPARES = 16;
 const SPARES_MIN = 8;
+/** Opening one takes the browser's processes a few rounds, whatever the others do. */
+const FILES_AT_ONCE = 16;
 /** What a reader may still be reading keeps its contents until another takes the file; what is larger is cut at once. */
 const KEPT_BYTES_MAX = 4 << 20;
 
@@ -94,7 +96,7 @@ export class OpfsFiles implements Files {
 
   async #load(): Promise<void> {
     if (!this.#isWriter) return this.#look();
-    while (await this.#add(false));
+    await this.#addAll();
     const named = new Map<string, Pooled>();
     for (const file of this.#pool) {
       this.#generation = Math.max(this.#generation, file.generation);
@@ -107,13 +109,27 @@ export class OpfsFiles implements Files {
     await this.#grow();
   }
 
-  /** Opens the next file of the pool; whether there was one, or it was made. */
-  async #add(create: boolean): Promise<boolean> {
-    const file = await openPooled(this.#folder, String(this.#pool.length), create);
-    if (file === undefined) return false;
-    if (this.#isOpen) this.#pool.push(file);
-    else file.handle.close();
-    return this.#isOpen;
+  /** Opens the files of the pool that aren't open yet. */
+  async #addAll(): Promise<void> {
+    while ((await this.#add(FILES_AT_ONCE, false)) === FILES_AT_ONCE);
+  }
+
+  /** Opens the next so many files of the pool, at the same time; how many there were, or were made. */
+  async #add(count: number, create: boolean): Promise<number> {
+    const first = this.#pool.length;
+    const opening = Array.from({ length: count }, (_, at) => openPooled(this.#folder, String(first + at), create));
+    const opened = await Promise.allSettled(opening);
+    // A file has its place in the pool by its number: what comes after one that couldn't be opened stays closed.
+    const end = opened.findIndex((one) => one.status === "rejected" || one.value === undefined || !this.#isOpen);
+    const added = end === -1 ? count : end;
+    opened.forEach((one, at) => {
+      if (one.status === "rejected" || one.value === undefined) return;
+      if (at < added) this.#pool.push(one.value);
+      else one.value.handle.close();
+    });
+    const refused = opened[added];
+    if (refused?.status === "rejected") throw refused.reason;
+    return added;
   }
 
   list(): string[] {
@@ -236,7 +252,7 @@ export class OpfsFiles implements Files {
   async #look(): Promise<void> {
     const watermark = this.#find(WATERMARK);
     const seen = watermark === undefined ? undefined : contentsOf(watermark);
-    while (await this.#add(false));
+    await this.#addAll();
     if (!this.#isOpen) return;
     for (const file of this.#pool) Object.assign(file, headOf(file.handle));
     // At the first look only now it is known which file it is.
@@ -292,7 +308,7 @@ export class OpfsFiles implements Files {
   }
 
   async #grow(): Promise<void> {
-    while (this.#isOpen && this.#spares() < SPARES) await this.#add(true);
+    while (this.#isOpen && this.#spares() < SPARES) await this.#add(SPARES - this.#spares(), true);
   }
 }
 

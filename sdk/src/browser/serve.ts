@@ -1,5 +1,6 @@
 import type { Binding, Part } from "../binding.js";
-import { type WasmSource, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import type { WasmSource } from "./compile.js";
+import { figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
 import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
 /** Does for a page, in its worker, what it asks for; `wasm` is the module, where the page doesn't give one. @internal */
@@ -30,7 +31,7 @@ export function serve(wasm: WasmSource | undefined, scope: { postMessage(message
   const handle = (message: ToWorker) => {
     switch (message.type) {
       case "init":
-        load(message.wasm ?? wasm).then(
+        load(message.module ?? wasm).then(
           () => {
             binding = localBinding();
             binding.onReplies(onReplies);

@@ -2,7 +2,8 @@ import { Channel } from "../binding.js";
 import { objectOf } from "../checks.js";
 import { RunlogError } from "../error.js";
 import type { ReadFigures } from "./files.js";
-import { type Mount, type WasmSource, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import { type WasmSource, compiled } from "./compile.js";
+import { type Mount, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
 import { spawnWorker } from "./spawn.js";
 
 /** How Runlog is set up in this thread. */
@@ -73,13 +74,22 @@ export function begin(options: InitOptions = {}): Promise<Core> {
 
 async function setUp(options: InitOptions, onEnded: () => void): Promise<Core> {
   const started = options.worker ?? (isWorker() ? false : entry?.worker?.());
-  const wasm = options.wasm ?? (started && entry?.givesModule !== true ? undefined : await entry?.wasm());
   if (!started) {
-    await load(wasm);
+    await load(options.wasm ?? (await entry?.wasm()));
     return { channel: new Channel(localBinding()), mount: mountHere, unmount: unmountHere, figures: async (path) => figuresHere(path) };
   }
-  const { binding, ...rest } = await spawnWorker(started, wasm, onEnded);
+  const { binding, ...rest } = await spawnWorker(started, moduleFor(options), onEnded);
   return { channel: new Channel(binding), ...rest };
+}
+
+/** The module for a worker, compiled by the page while the worker starts; none where the worker loads its own. */
+async function moduleFor({ wasm, worker }: InitOptions): Promise<WebAssembly.Module | undefined> {
+  if (wasm !== undefined) return compiled(wasm);
+  if (entry?.givesModule === true) return compiled(await entry.wasm());
+  // The worker of an application may have its own beside it, somewhere else.
+  if (worker !== undefined || entry === undefined) return undefined;
+  // Should it not be there for the page, the worker tries, and says why it can't.
+  return compiled(await entry.wasm()).catch(() => undefined);
 }
 
 function isWorker(): boolean {

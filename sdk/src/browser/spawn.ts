@@ -1,8 +1,8 @@
 import type { Binding, Part } from "../binding.js";
 import { type Failure, RunlogError, errorOf } from "../error.js";
 import type { ReadFigures } from "./files.js";
-import type { Mount, WasmSource } from "./local.js";
-import type { Ask, Envelope, FromWorker, ToWorker } from "./messages.js";
+import type { Mount } from "./local.js";
+import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
 /** The core in a worker of this page. @internal */
 export interface Remote {
@@ -13,12 +13,13 @@ export interface Remote {
 }
 
 /**
- * Starts the worker that does the work, so that the page stays responsive, and waits until it is ready. `onEnded` is called
- * once when it can't be used any more.
+ * Has a worker do the work, so that the page stays responsive, and waits until it is ready. The module may still be being
+ * compiled, while the worker's scripts load; where it is none, the worker loads its own. `onEnded` is called once when the worker
+ * can't be used any more.
  *
  * @internal
  */
-export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined, onEnded: () => void): Promise<Remote> {
+export async function spawnWorker(worker: Worker, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void): Promise<Remote> {
   let listener: (parts: Part[]) => void = () => {};
   let endListener: (why: string) => void = () => {};
   const asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();
@@ -40,36 +41,38 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined, 
     for (const [id, done] of asked) done({ type: "answer", id, failure: why });
     asked.clear();
   };
-  const ready = new Promise<void>((resolve, reject) => {
-    const receive = (message: FromWorker) => {
-      switch (message.type) {
-        case "ready":
-          resolve();
-          break;
-        case "failed":
-          reject(errorOf(message.failure));
-          fail(message.failure);
-          break;
-        case "replies":
-          listener(message.parts);
-          break;
-        case "answer":
-          asked.get(message.id)?.(message);
-          asked.delete(message.id);
-          break;
-      }
-    };
-    worker.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<FromWorker>> | null>) => {
-      if (data?.runlog !== undefined) receive(data.runlog);
-    });
-    worker.addEventListener("error", (event) => {
-      event.preventDefault();
-      const why = `Runlog's worker failed: ${event.message === "" ? "its script could not be loaded" : event.message}`;
-      reject(new RunlogError("internal", why));
-      fail({ code: "internal", message: why });
-    });
+  const { promise: ready, resolve: isReady, reject: isNotReady } = withResolvers();
+  const receive = (message: FromWorker) => {
+    switch (message.type) {
+      case "ready":
+        isReady();
+        break;
+      case "failed":
+        isNotReady(errorOf(message.failure));
+        fail(message.failure);
+        break;
+      case "replies":
+        listener(message.parts);
+        break;
+      case "answer":
+        asked.get(message.id)?.(message);
+        asked.delete(message.id);
+        break;
+    }
+  };
+  worker.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<FromWorker>> | null>) => {
+    if (data?.runlog !== undefined) receive(data.runlog);
   });
-  send({ type: "init", wasm });
+  worker.addEventListener("error", (event) => {
+    event.preventDefault();
+    const why = `Runlog's worker failed: ${event.message === "" ? "its script could not be loaded" : event.message}`;
+    isNotReady(new RunlogError("internal", why));
+    fail({ code: "internal", message: why });
+  });
+  module.then(
+    (module) => failure === undefined && send({ type: "init", module }),
+    (error: unknown) => receive({ type: "failed", failure: failureOf(error) }),
+  );
   await ready;
 
   const ask = (what: Ask) => {
@@ -114,4 +117,12 @@ export async function spawnWorker(worker: Worker, wasm: WasmSource | undefined, 
     mount: async (mount) => (await ask({ ask: "mount", mount })) as string,
     figures: async (path) => (await ask({ ask: "figures", path })) as ReadFigures | undefined,
   };
+}
+
+/** `Promise.withResolvers`, which browsers have since 2024 only. */
+function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {
+  let resolve: () => void = () => {};
+  let reject: (error: unknown) => void = () => {};
+  const promise = new Promise<void>((onDone, onFailed) => ([resolve, reject] = [onDone, onFailed]));
+  return { promise, resolve, reject };
 }

@@ -159,7 +159,7 @@ export interface Chat {
   public: boolean;
   /** With whom it is shared. */
   share: ChatShare;
-  /** Its place in lists, for display. */
+  /** Its rank in lists, for display. */
   sort: number;
   /** Whether it is in use. */
   status: SessionStatus;
@@ -271,7 +271,7 @@ export interface ChatMessage {
   requestId?: string;
   /** Who it is from. */
   role: ChatRole;
-  /** Its place in the chat, from 1; 0 for the next one. */
+  /** Its sequence in the chat, from 1; 0 for the next one. */
   sequence: number;
   /** The thread it is part of. */
   threadId?: string;
@@ -525,7 +525,7 @@ export type GivenOp = {
 
 export type GivenPreallocation = "auto" | "none";
 
-/** Something that was left out, because the store has something else in its place. */
+/** Something that was left out, because the store has something else under its id. */
 export interface ImportConflict {
   /** The line of the archive, from 1. */
   line: number;
@@ -759,7 +759,7 @@ export interface NewChat {
   public?: boolean | undefined;
   /** With whom it is shared. */
   share?: ChatShare | undefined;
-  /** Its place in lists, for display. */
+  /** Its rank in lists, for display. */
   sort?: number | undefined;
   /** Whether it is in use. */
   status?: SessionStatus | undefined;
@@ -800,7 +800,7 @@ export interface NewChatMessage {
   requestId?: string | undefined;
   /** Who it is from. */
   role: ChatRole;
-  /** Its place in the chat, from 1; 0 for the next one. */
+  /** Its sequence in the chat, from 1; 0 for the next one. */
   sequence?: number | undefined;
   /** The thread it is part of. */
   threadId?: string | undefined;
@@ -900,7 +900,7 @@ export interface NewStep {
   output?: object | undefined;
   /** The request it belongs to. */
   requestId: string;
-  /** Its place in the request, from 1; 0 for the next one. */
+  /** Its sequence in the request, from 1; 0 for the next one. */
   sequence?: number | undefined;
   /** The space when it began, a JSON object kept byte for byte. */
   spaceSnapshot?: object | undefined;
@@ -1013,7 +1013,7 @@ export interface Read {
 
 /** Where a message was recorded. */
 export interface Recorded {
-  /** The id of the (first) message: its place in the whole log. */
+  /** The id of the (first) message: its position in the log. */
   id: number;
   /** The sequence of the last event recorded with it: its tool calls, and their results. */
   lastSequence: number;
@@ -1393,7 +1393,7 @@ export interface Step {
   output?: Record<string, unknown>;
   /** The request it belongs to. */
   requestId: string;
-  /** Its place in the request, from 1; 0 for the next one. */
+  /** Its sequence in the request, from 1; 0 for the next one. */
   sequence: number;
   /** The space when it began, a JSON object kept byte for byte. */
   spaceSnapshot?: Record<string, unknown>;

@@ -3,7 +3,7 @@ import type { Schema } from "./schema.js";
 
 /** Where a value isn't as its schema says. @internal */
 export interface Misfit {
-  /** The place in the value, such as `calls[0].output.text`; empty for the value itself. */
+  /** The path in the value, such as `calls[0].output.text`; empty for the value itself. */
   place: string;
   /** What was found there, and what to do. */
   message: string;

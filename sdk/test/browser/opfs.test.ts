@@ -39,7 +39,7 @@ test("a store of the browser's is one that Node opens, with the same answers", a
   expect(await commands.answersOfNode(await base64(await storeFiles(name)))).toEqual({ sound: true, answers });
 });
 
-test("what was acknowledged is there after the worker was terminated at 100 moments", { timeout: 300_000 }, async () => {
+test("what was acknowledged is there after the worker was terminated at 100 moments", { timeout: 600_000 }, async () => {
   let name = "";
   let stream = "";
   let written = 0;

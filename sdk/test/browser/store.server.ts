@@ -1,8 +1,11 @@
 // What the tests in the browser ask of Node: a store that Node has written, its files, and what Node answers about it.
 
+import { execFile } from "node:child_process";
 import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 import type { BrowserCommand } from "vitest/node";
 import type {} from "@vitest/browser-playwright";
@@ -22,11 +25,16 @@ export async function storeOfNode(_: unknown, events: number): Promise<{ files: 
   }
 }
 
-/** What Node answers about a store that a browser has written. */
+/** Reads the format by its page alone. `cargo xtask browser` builds it. */
+const CHECKER = join(process.env["CARGO_TARGET_DIR"] ?? fileURLToPath(new URL("../../../target", import.meta.url)), "debug/checker");
+
+/** What the independent checker of the format and Node say about a store that a browser has written. */
 export async function answersOfNode(_: unknown, files: Record<string, string>): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), "runlog-browser-"));
   try {
     for (const [name, base64] of Object.entries(files)) await writeFile(join(folder, name), Buffer.from(base64, "base64"));
+    const { stdout } = await promisify(execFile)(CHECKER, [folder]);
+    if (!/^[1-9]\d* records in [1-9]\d* segments/.test(stdout)) throw new Error(`the checker says: ${stdout}`);
     const sound = await withStore(folder, (store) => store.verify());
     return { sound: sound.sound, answers: await withStore(folder, answersOf) };
   } finally {

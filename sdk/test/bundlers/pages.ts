@@ -6,9 +6,32 @@ import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 
 import { type Browser, chromium } from "playwright";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 
-export async function launch(): Promise<Browser> {
+import { type Packed, pack } from "../package/packed.js";
+
+/** The packed package and a browser, for all tests of a file. */
+export interface Prepared {
+  packed: Packed;
+  browser: Browser;
+}
+
+/** Packs the package into a folder of this name and starts a browser, before all tests of the file; `install` makes the application. */
+export function prepared(name: string, install: (packed: Packed) => Promise<void>): Prepared {
+  const all = {} as Prepared;
+  beforeAll(async () => {
+    all.packed = await pack(name);
+    await install(all.packed);
+    all.browser = await launch();
+  }, 240_000);
+  afterAll(async () => {
+    await all.browser?.close();
+    await all.packed?.remove();
+  });
+  return all;
+}
+
+async function launch(): Promise<Browser> {
   const executablePath = process.env.RUNLOG_CHROMIUM ?? "/usr/bin/chromium";
   const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
   // Another name of this machine, which is no secure context as localhost is.

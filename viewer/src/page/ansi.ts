@@ -8,8 +8,11 @@ export interface Span {
   isSign: boolean;
 }
 
-// eslint-disable-next-line no-control-regex
-const SPECIAL = /\u001b\[([0-9;:]*)m|\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+// Joiners belong to emoji, and to scripts whose letters join; between others they hide.
+const JOINING = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mongolian}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gujarati}\\p{Script=Gurmukhi}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Oriya}\\p{Script=Sinhala}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Khmer}";
+const UNSEEN = ["[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]", `(?<![${JOINING}\\ufe0f])[\\u200c\\u200d]`, `[\\u200c\\u200d](?![${JOINING}])`];
+const SEQUENCE = "\\u001b\\[([0-9;:]*)m|\\u001b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\\u0007\\u001b]*(?:\\u0007|\\u001b\\\\)?|[@-Z\\\\-_])";
+const SPECIAL = new RegExp([SEQUENCE, ...UNSEEN].join("|"), "gu");
 const SPANS_MAX = 4000;
 
 interface Pen {

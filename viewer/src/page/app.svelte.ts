@@ -3,6 +3,7 @@ import type { GivenFile } from "../worker/source.js";
 import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { type Remote, startWorker } from "./rpc.js";
 import { follow, servedFiles } from "./served.js";
+import { type Theme, showTheme } from "./theme.js";
 
 export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
 export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
@@ -10,7 +11,7 @@ export const SPEEDS = [1, 2, 4, 8, 16, 32, 64];
 const SETTINGS = "runlog-viewer";
 
 interface Settings {
-  theme: "system" | "light" | "dark";
+  theme: Theme;
   tree: number;
   inspector: number;
   timeline: number;
@@ -74,13 +75,21 @@ export class App {
   #wanted = false;
   #unfollow = () => {};
   #momentAsked = 0;
+  #started: Promise<void> | undefined;
+  /** Counts what is opened: what comes of an earlier one is of no interest any more. */
+  #turn = 0;
   #frame = 0;
 
   get isNarrow(): boolean {
     return window.innerWidth < 1100;
   }
 
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    this.#started ??= this.#start();
+    return this.#started;
+  }
+
+  async #start(): Promise<void> {
     try {
       this.remote = await startWorker(
         (pushed) => this.#told(pushed),
@@ -105,28 +114,33 @@ export class App {
     } catch {
       // As where it is read.
     }
-    document.documentElement.dataset["theme"] = this.settings.theme;
+    showTheme(this.settings.theme);
   }
 
-  async open(name: string, files: GivenFile[]): Promise<void> {
-    const { remote } = this;
-    if (remote === undefined) return;
+  /** Opens a recording, at the place of the address, else at an agent. */
+  async open(name: string, files: GivenFile[], agent?: string): Promise<void> {
+    const turn = (this.#turn += 1);
     this.problem = undefined;
     this.opening = name;
     this.progress = undefined;
+    // What is dropped before all is there is opened once it is.
+    await this.start();
+    const { remote } = this;
+    if (remote === undefined || turn !== this.#turn) return;
     try {
       const place = readPlace(location.hash);
       const store = await remote.open(name, files);
+      if (turn !== this.#turn) return;
       if (store.firstLane === undefined) throw new Error("There is no session in it yet. Record a run, then open it again.");
       this.lane = undefined;
       this.search = undefined;
       this.query = "";
       this.store = store;
-      await this.goTo(place.lane ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
+      await this.goTo(place.lane ?? agent ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
     } catch (error) {
-      this.problem = messageOf(error);
+      if (turn === this.#turn) this.problem = messageOf(error);
     } finally {
-      this.opening = undefined;
+      if (turn === this.#turn) this.opening = undefined;
     }
   }
 
@@ -172,14 +186,21 @@ export class App {
       const files = await servedFiles();
       if (files === undefined) return;
       const wasAtEnd = this.moment >= lane.moments;
-      this.store = await remote.open("store", files);
-      const next = await remote.openLane(this.lane?.id ?? lane.id);
+      const { store, lane: next } = await remote.extend("store", files, this.lane?.id ?? lane.id);
+      // Left meanwhile.
+      if (this.lane === undefined) return;
+      this.store = store;
       this.lane = next;
-      if (wasAtEnd) this.moment = next.moments;
+      if (wasAtEnd) {
+        this.moment = next.moments;
+        await this.#lookAround();
+      }
       this.stamp += 1;
       if (this.query !== "") void remote.search(this.query);
       this.behind = Math.max(0, this.#position - this.store.records);
     } catch (error) {
+      // Whoever has left doesn't wait for it.
+      if (this.lane === undefined) return;
       this.problem = `What is new can't be shown: ${messageOf(error)}`;
       this.live = false;
     } finally {
@@ -209,11 +230,12 @@ export class App {
     const place = readPlace(location.hash);
     const isFamily = before?.lanes.some((one) => one.id === laneId) ?? false;
     this.lane = lane;
+    if (!byAddress && before !== undefined && before.id !== laneId) this.#remember();
     if (byAddress) {
       this.filter = place.filter;
       this.tab = TABS.includes(place.tab as Tab) ? (place.tab as Tab) : "conversation";
       this.compareWith = place.with;
-      if (place.query !== "") this.find(place.query);
+      if (place.query !== this.query) this.find(place.query);
     } else if (!isFamily) this.filter = noFilter();
     if (lane.isFlow && this.tab === "conversation") this.tab = "events";
     if (!isFamily || byAddress) {
@@ -353,7 +375,24 @@ export class App {
     return isFiltered(this.filter);
   }
 
+  /** Follows an address that was changed by hand, or by going back. */
+  async follow(hash: string): Promise<void> {
+    if (this.lane === undefined || hash === "" || hash === this.address()) return;
+    try {
+      await this.goTo(readPlace(hash).lane ?? this.lane.id, true);
+    } catch (error) {
+      this.problem = messageOf(error);
+      this.writeAddress();
+    }
+  }
+
+  /** Keeps where one is, so that the browser goes back to it. */
+  #remember(): void {
+    history.pushState(undefined, "", location.href);
+  }
+
   setTab(tab: Tab): void {
+    if (tab !== this.tab) this.#remember();
     this.tab = tab;
     this.writeAddress();
   }

@@ -1,4 +1,7 @@
 import type { Filter, Outcome, TypeName } from "../protocol.js";
+import { TYPES } from "../worker/kinds.js";
+
+const OUTCOMES: string[] = ["ok", "error", "pending"] satisfies Outcome[];
 
 /** What the address says: where one is, and what is shown of it. */
 export interface Place {
@@ -19,7 +22,16 @@ export function isFiltered(filter: Filter): boolean {
   return filter.types.length + filter.status.length + filter.tools.length + filter.agents.length > 0 || filter.onlyHits || filter.range !== undefined;
 }
 
-const list = (value: string | null) => (value === null || value === "" ? [] : value.split(",").map(decodeURIComponent));
+const list = (value: string | null) => (value === null || value === "" ? [] : value.split(",").map(decoded));
+
+/** An address may be cut off, or made by hand. */
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}
 const numberIn = (value: string | null) => (value !== null && /^\d+$/.test(value) ? Number(value) : undefined);
 
 export function readPlace(hash: string): Place {
@@ -33,8 +45,8 @@ export function readPlace(hash: string): Place {
     query: given.get("q") ?? "",
     with: given.get("with") ?? undefined,
     filter: {
-      types: list(given.get("type")) as TypeName[],
-      status: list(given.get("status")) as Outcome[],
+      types: list(given.get("type")).filter((type): type is TypeName => TYPES.includes(type as TypeName)),
+      status: list(given.get("status")).filter((status): status is Outcome => OUTCOMES.includes(status)),
       tools: list(given.get("tool")),
       agents: list(given.get("of")),
       onlyHits: given.get("hits") === "1",

@@ -12,6 +12,9 @@ interface ServedFile {
   bytes?: number;
 }
 
+/** Files as they were sent last, by their names: those that are as they were aren't sent again. */
+const kept = new Map<string, { tag: string; blob: Blob }>();
+
 /** The files of the store that is served beside this page; undefined where none is. */
 export async function servedFiles(): Promise<GivenFile[] | undefined> {
   if (!/^https?:$/.test(location.protocol)) return undefined;
@@ -21,13 +24,22 @@ export async function servedFiles(): Promise<GivenFile[] | undefined> {
   const { files } = (await response.json()) as { files: ServedFile[] };
   const total = files.reduce((sum, file) => sum + (file.size ?? file.bytes ?? 0), 0);
   if (total > BYTES_MAX) throw new Error(`The store that is served has ${Math.round(total / 1e6)} MB, which is too much to be sent to a page. Open its folder here instead.`);
-  return Promise.all(
-    files.map(async ({ name }) => {
-      const file = await fetch(new URL(`${FILES}/${encodeURIComponent(name)}`, document.baseURI));
-      if (!file.ok) throw new Error(`The server doesn't give the file ${name} of the store: ${file.status} ${file.statusText}. Load the page again.`);
-      return { name, blob: await file.blob() };
-    }),
-  );
+  const names = new Set(files.map((file) => file.name));
+  for (const name of kept.keys()) if (!names.has(name)) kept.delete(name);
+  return Promise.all(files.map(async ({ name }) => ({ name, blob: await blobOf(name) })));
+}
+
+async function blobOf(name: string): Promise<Blob> {
+  const known = kept.get(name);
+  const address = new URL(`${FILES}/${encodeURIComponent(name)}`, document.baseURI);
+  const file = await fetch(address, known === undefined ? {} : { headers: { "if-none-match": known.tag } });
+  if (file.status === 304 && known !== undefined) return known.blob;
+  if (!file.ok) throw new Error(`The server doesn't give the file ${name} of the store: ${file.status} ${file.statusText}. Load the page again.`);
+  const blob = await file.blob();
+  const tag = file.headers.get("etag");
+  if (tag === null) kept.delete(name);
+  else kept.set(name, { tag, blob });
+  return blob;
 }
 
 /** What is told of a store that is still written. */

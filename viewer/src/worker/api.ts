@@ -15,7 +15,7 @@ import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { Search } from "./search.js";
 import { snapshotsOf } from "./snapshots.js";
-import { type GivenFile, type Source, openGiven } from "./source.js";
+import { type GivenFile, type Source, type SourceRecord, openGiven } from "./source.js";
 import { timelineOf } from "./timeline.js";
 import { Tree, statusOf } from "./tree.js";
 
@@ -26,6 +26,8 @@ interface Opened {
   index: LogIndex;
   payloads: Payloads;
   tree: Tree;
+  /** How many records were read. */
+  total: number;
 }
 
 export class Api {
@@ -37,6 +39,8 @@ export class Api {
   #lines: { key: string; lines: Lines } | undefined;
   #events: { key: string; ranks: Uint32Array | undefined } | undefined;
   #stepsOf: { lane: Lane; steps: StepRow[] } | undefined;
+  /** Counts what is opened; the last one counts. */
+  #turn = 0;
   /** Asked for first, since everything else waits for the module. */
   #ready: Promise<void> | undefined;
 
@@ -47,34 +51,88 @@ export class Api {
     return this.#ready;
   }
 
+  /** Opens what was given. One that is opened after it takes its place, also while this one is still read. */
   async open(name: string, files: GivenFile[]): Promise<StoreInfo> {
+    const turn = (this.#turn += 1);
     await this.#ready;
     const source = await openGiven(name, files);
-    await this.#opened?.source.close();
     const index = new LogIndex();
-    const total = await source.count();
-    let toldAt = performance.now();
-    let done = 0;
-    for await (const page of source.records(1)) {
-      for (const record of page) index.add(record);
-      done += page.length;
-      if (performance.now() - toldAt < 100) continue;
-      this.tell({ progress: { done, total } });
-      toldAt = performance.now();
+    try {
+      const total = await source.count();
+      let done = 0;
+      await this.#each(source, 1, turn, (page) => {
+        for (const record of page) index.add(record);
+        done += page.length;
+        return { done, total };
+      });
+      await this.#opened?.source.close();
+      this.#opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
+    } catch (error) {
+      await source.close();
+      throw error;
     }
-    this.#opened = { source, index, payloads: new Payloads(source), tree: new Tree(index) };
     this.#search?.stop();
     this.#search = undefined;
     this.#family = undefined;
     this.#lane = undefined;
     this.#stepsOf = undefined;
+    return this.#info(name);
+  }
+
+  /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at stays, with what is unfolded. */
+  async extend(name: string, files: GivenFile[], laneId: string): Promise<{ store: StoreInfo; lane: OpenedLane }> {
+    const turn = (this.#turn += 1);
+    const source = await openGiven(name, files);
+    const opened = this.#store;
+    // Taken in all at once: whoever asks meanwhile is answered from what there was.
+    const grown: SourceRecord[] = [];
+    let total;
+    try {
+      total = await source.count();
+      if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
+      await this.#each(source, opened.total + 1, turn, (page) => void grown.push(...page));
+    } catch (error) {
+      await source.close();
+      throw error;
+    }
+    for (const record of grown) opened.index.add(record);
+    opened.tree.grown();
+    const before = opened.source;
+    this.#opened = { ...opened, source, payloads: new Payloads(source), total };
+    this.#search?.stop();
+    this.#search = undefined;
+    this.#family = undefined;
+    this.#stepsOf = undefined;
+    const groups = this.#openGroups;
+    const lane = this.openLane(laneId);
+    this.#openGroups = groups;
+    await before.close();
+    return { store: this.#info(name), lane };
+  }
+
+  /** Goes through records in slices: in between, whoever asks something is answered, and a later opening ends it. */
+  async #each(source: Source, from: number, turn: number, take: (page: SourceRecord[]) => Progress | void): Promise<void> {
+    let pausedAt = performance.now();
+    for await (const page of source.records(from)) {
+      const progress = take(page);
+      if (performance.now() - pausedAt < 100) continue;
+      if (progress !== undefined) this.tell({ progress });
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      if (turn !== this.#turn) throw new Error("Something else was opened meanwhile.");
+      pausedAt = performance.now();
+    }
+    if (turn !== this.#turn) throw new Error("Something else was opened meanwhile.");
+  }
+
+  #info(name: string): StoreInfo {
+    const { index, tree, total } = this.#store;
     return {
       name,
       records: total,
       events: index.rows.length,
       sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
       agents: index.lanes.length,
-      firstLane: this.#opened.tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId,
+      firstLane: tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId,
     };
   }
 

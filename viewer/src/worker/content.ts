@@ -64,7 +64,13 @@ function imageOf(part: Json): { type: string; data: string } | undefined {
 }
 
 export function shown(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value, undefined, 2) ?? "");
+  if (typeof value === "string") return value;
+  try {
+    return JSON.stringify(value, undefined, 2) ?? "";
+  } catch {
+    // Deeper than the engine goes, or longer than a text can be.
+    return "JSON that is too deep to be shown as text";
+  }
 }
 
 /** Arguments as people read them: a line for each, texts of several lines as they are. */
@@ -111,7 +117,7 @@ export function tellingArgument(args: unknown): string {
   if (key !== undefined) return oneLine(args[key] as string);
   const list = Object.values(args).find((value) => Array.isArray(value) && value.some(isObject)) as unknown[] | undefined;
   if (list !== undefined) return oneLine(list.map((value) => (isObject(value) ? (Object.values(value).find((inner) => typeof inner === "string") ?? "…") : shown(value))).join(", "));
-  const rest = JSON.stringify(args);
+  const rest = shown(args);
   return rest === "{}" ? "" : oneLine(rest);
 }
 
@@ -136,7 +142,7 @@ export function eventText(kind: number, json: unknown): string {
     case 67:
       return [text(json["type"]), text(json["status"])].join(" · ");
     default:
-      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || JSON.stringify(json));
+      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }
 }
 

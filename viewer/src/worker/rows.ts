@@ -63,15 +63,26 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
   };
 }
 
-/** Adds what the payload says: a message with its lines, a call with the argument that matters. */
+/** Adds what the payload says. One that can't be shown says why in its row: the others are there all the same. */
 export async function withPayload(row: Row, kind: number, payloads: Payloads, asMessage: boolean): Promise<Row> {
+  try {
+    return await filled(row, kind, payloads, asMessage);
+  } catch (error) {
+    row.text = `can't be shown: ${error instanceof Error ? error.message : String(error)}`;
+    if (asMessage) row.kind = kind === Kind.ToolCall ? "call" : "message";
+    return row;
+  }
+}
+
+/** Adds what the payload says: a message with its lines, a call with the argument that matters. */
+async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boolean): Promise<Row> {
   const loaded = await payloads.at(row.position);
   if (loaded === undefined || row.redacted) return row;
   const { json } = loaded;
   if (kind === Kind.ToolCall) {
     row.kind = asMessage ? "call" : "event";
     row.text = tellingArgument(argumentsOf(json));
-    if (isObject(json) && typeof json["name"] === "string") row.tool = json["name"];
+    if (isObject(json) && typeof json["name"] === "string") row.tool = json["name"].slice(0, 200);
     return row;
   }
   if (kind > Kind.ToolResult) {

@@ -90,8 +90,8 @@ async function imported(files: GivenFile[]): Promise<Store> {
   }
   if (count > 0) return store;
   await store.close();
-  const what = files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” is` : `None of the ${files.length} files is`;
-  throw new Error(`${what} a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages).`);
+  const what = "a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages)";
+  throw new Error(files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” can't be shown. What can is ${what}.` : `None of the ${files.length} files is ${what}.`);
 }
 
 const MAGIC = "RUNLOGIMAGE1\n";
@@ -103,15 +103,31 @@ async function imageOf(blob: Blob): Promise<Map<string, Blob> | undefined> {
   const line = head.slice(0, head.indexOf("\n"));
   let at = MAGIC.length + new TextEncoder().encode(line).length + 1;
   const files = new Map<string, Blob>();
-  for (const [name, length] of JSON.parse(line) as [string, number][]) files.set(name, blob.slice(at, (at += length)));
+  for (const [name, length] of namesIn(line)) files.set(name, blob.slice(at, (at += length)));
+  if (at !== blob.size) throw new Error(`The bundle has ${blob.size} bytes, and says that it has ${at}. Get it again.`);
   return files;
+}
+
+function namesIn(line: string): [string, number][] {
+  try {
+    const names = JSON.parse(line) as unknown;
+    const isPair = (pair: unknown) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isSafeInteger(pair[1]) && (pair[1] as number) >= 0;
+    if (Array.isArray(names) && names.every(isPair)) return names as [string, number][];
+  } catch {
+    // Told below.
+  }
+  throw new Error("The bundle is damaged: its second line doesn't name its files. Get it again.");
 }
 
 async function unzipped(file: GivenFile): Promise<GivenFile> {
   const head = new Uint8Array(await file.blob.slice(0, 2).arrayBuffer());
   if (head[0] !== 0x1f || head[1] !== 0x8b) return file;
   const stream = file.blob.stream().pipeThrough(new DecompressionStream("gzip"));
-  return { name: file.name.replace(/\.gz$/, ""), blob: await new Response(stream).blob() };
+  try {
+    return { name: file.name.replace(/\.gz$/, ""), blob: await new Response(stream).blob() };
+  } catch (cause) {
+    throw new Error(`“${baseName(file.name)}” is damaged, or isn't whole: it can't be unpacked. Get the file again.`, { cause });
+  }
 }
 
 function baseName(path: string): string {

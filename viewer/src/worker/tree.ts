@@ -25,6 +25,11 @@ export class Tree {
 
   constructor(private readonly index: LogIndex) {}
 
+  /** The index has more than before; what is folded stays so. */
+  grown(): void {
+    this.#shown = undefined;
+  }
+
   toggle(id: string): void {
     if (!this.#toggled.delete(id)) this.#toggled.add(id);
     this.#shown = undefined;

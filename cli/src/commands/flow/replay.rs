@@ -14,6 +14,7 @@ use crate::{
     failure::{Exit, Failure, Result},
     find,
     output::Out,
+    pace::PaceArgs,
     store, text,
 };
 
@@ -41,17 +42,8 @@ pub(super) struct Args {
     /// Only events of this node
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// At so many times the recorded pace, like 1 or 10 or 0.5; everything at once unless given
-    #[arg(long, value_name = "X")]
-    speed: Option<f64>,
-    /// Wait at most so many seconds between two events
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        requires = "speed",
-        default_value_t = 60.0
-    )]
-    wait_max: f64,
+    #[command(flatten)]
+    pace: PaceArgs,
 }
 
 #[derive(Serialize)]
@@ -69,19 +61,10 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             args.from
         )));
     }
-    if let Some(speed) = args
-        .speed
-        .filter(|speed| !speed.is_finite() || *speed <= 0.0)
-    {
-        let message =
-            format!("--speed {speed} is not above 0; leave it out to have everything at once");
-        return Err(Failure::usage(message));
-    }
-    let wait_max = Duration::try_from_secs_f64(args.wait_max)
-        .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
+    let pace = args.pace.pace()?;
     let store = store::open_read_only(global)?;
     let flow = find::flow_id(&store, &args.flow)?;
-    let speed = args.speed.map_or(Speed::AtOnce, Speed::Multiple);
+    let speed = pace.map_or(Speed::AtOnce, |pace| Speed::Multiple(pace.speed));
     let options = PlaybackOptions {
         first: args.from,
         last: args.to,
@@ -91,7 +74,9 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut first_ms = None;
     for event in Playback::new(&store, flow, options)? {
         let (delay, recorded) = event?;
-        thread::sleep(delay.min(wait_max));
+        if let Some(pace) = pace {
+            thread::sleep(delay.min(pace.wait_max));
+        }
         if args
             .node
             .as_ref()
@@ -105,7 +90,7 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             at_ms.saturating_sub(*first_ms.get_or_insert(at_ms)),
             out,
         )?;
-        if args.speed.is_some() || out.is_terminal() {
+        if pace.is_some() || out.is_terminal() {
             out.flush()?;
         }
     }

@@ -56,6 +56,11 @@ impl Header {
         checksum::crc_of_parts(&[&self.store, &self.uuid, &self.salt.to_le_bytes()])
     }
 
+    /// The time of the record with this much after the base.
+    pub(crate) fn time_ms(&self, delta_ms: u32) -> u64 {
+        self.base_time_ms.saturating_add(u64::from(delta_ms))
+    }
+
     /// One copy.
     pub(crate) fn encode(&self) -> [u8; COPY_BYTES] {
         fixed(|bytes| {

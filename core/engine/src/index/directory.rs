@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops, sync::Arc};
 use super::{
     lineage,
     redacted::Redacted,
-    stream::{Forked, Location, Run, SnapshotRef, Stream, contradiction, next_ordinal},
+    stream::{Forked, Location, SnapshotRef, Stream, contradiction, next_ordinal},
     streams::Streams,
 };
 use crate::{
@@ -92,12 +92,7 @@ impl Directory {
         }
         let ordinal = next_ordinal(stream, 1)?;
         stream.ordinals = ordinal;
-        if stream.runs.last().is_none_or(|run| run.segment != segment) {
-            stream.runs.push(Run {
-                segment,
-                first_ordinal: ordinal,
-            });
-        }
+        stream.begin_run(segment, ordinal);
         Ok(ordinal)
     }
 
@@ -118,12 +113,7 @@ impl Directory {
         }
         let first = stream.ordinals.saturating_add(1);
         stream.ordinals = next_ordinal(stream, count)?;
-        if stream.runs.last().is_none_or(|run| run.segment != segment) {
-            stream.runs.push(Run {
-                segment,
-                first_ordinal: first,
-            });
-        }
+        stream.begin_run(segment, first);
         Ok(first)
     }
 
@@ -172,10 +162,7 @@ impl Directory {
                 );
                 return Err(contradiction(message));
             }
-            stream.runs.push(Run {
-                segment,
-                first_ordinal: row.first_ordinal,
-            });
+            stream.begin_run(segment, row.first_ordinal);
         }
         let last = u64::from(row.first_ordinal) + u64::from(row.count.saturating_sub(1));
         let more =

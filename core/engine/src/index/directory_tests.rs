@@ -1,4 +1,5 @@
 use super::*;
+use crate::index::stream::Run;
 
 const SEGMENT: SegmentId = SegmentId(1);
 

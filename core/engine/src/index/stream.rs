@@ -57,6 +57,16 @@ pub(crate) struct Forked {
 }
 
 impl Stream {
+    /// Notes where the records of a segment begin, unless it is noted already.
+    pub(crate) fn begin_run(&mut self, segment: SegmentId, first_ordinal: u32) {
+        if self.runs.last().is_none_or(|run| run.segment != segment) {
+            self.runs.push(Run {
+                segment,
+                first_ordinal,
+            });
+        }
+    }
+
     pub(crate) fn new(id: StreamId) -> Self {
         Self {
             id,

@@ -199,12 +199,12 @@ impl Store {
         verify(&*self.shared().storage)
     }
 
-    /// Copies the store to another place while it is used: all that is acknowledged when it begins, of a reader all that it
-    /// sees. What an earlier backup to the same place has is kept, so that the next one copies what is new. Durable when it
-    /// returns. The place is a store: open it there, or copy it back.
+    /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
+    /// sees. What an earlier backup in the same folder has is kept, so that the next one copies what is new. Durable when it
+    /// returns. The folder is a store: open it there, or copy it back.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a place that has other files, or another store, or lies inside the
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a folder that has other files, or another store, or lies inside the
     /// store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
     /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
     /// far is a store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged) where what was copied is damaged in the store:
@@ -302,7 +302,7 @@ impl Store {
         Reader::new(self.shared().clone(), &stream, options)
     }
 
-    /// Reads the whole log in order of position, from a position on. A damaged place is one error, and what is behind it
+    /// Reads the whole log in order of position, from a position on. A damaged range is one error, and what is behind it
     /// follows: see [`LogReader`].
     ///
     /// # Errors

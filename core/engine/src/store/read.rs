@@ -424,10 +424,7 @@ fn record(
         stream,
         sequence: Sequence(u64::from(header.sequence)),
         position: Position(position),
-        time_ms: segment
-            .header
-            .base_time_ms
-            .saturating_add(u64::from(header.time_delta_ms)),
+        time_ms: segment.header.time_ms(header.time_delta_ms),
         kind: header.kind,
         redacted,
         meta,
@@ -483,10 +480,7 @@ pub(crate) fn latest_snapshot(
         return Ok(Some(Snapshot {
             sequence: Sequence(u64::from(header.sequence)),
             position: Position(position),
-            time_ms: segment
-                .header
-                .base_time_ms
-                .saturating_add(u64::from(header.time_delta_ms)),
+            time_ms: segment.header.time_ms(header.time_delta_ms),
             meta,
             payload,
         }));

@@ -24,7 +24,7 @@ pub struct SpawnRecord {
 /// What became of one request of a spawn.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpawnedAgent {
-    /// Its place among the requests of the call, from 0.
+    /// Its index among the requests of the call, from 0.
     pub index: u32,
     /// The agent asked for.
     pub agent_name: String,

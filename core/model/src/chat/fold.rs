@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{ChatEvent, ChatMessage, ChatRole, Step, StepStatus, id_in_copy};
-use crate::{
-    Error, Result, SessionId,
-    kinds::MESSAGE_SAVED,
-    limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
-};
+use super::{ChatEvent, ChatMessage, Step, id_in_copy};
+use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
 
 mod find;
+mod steps;
 
 /// The messages and steps of a chat.
 ///
@@ -87,32 +84,6 @@ pub enum Touched<'a> {
     Message(&'a ChatMessage),
     /// A step.
     Step(&'a Step),
-}
-
-/// Which messages of a chat to get.
-///
-/// ```
-/// use runlog_model::MessageFilter;
-/// let filter: MessageFilter = serde_json::from_str(r#"{"requestId":"req_1","limit":10}"#).unwrap();
-/// assert_eq!(filter, MessageFilter { request_id: Some("req_1".into()), limit: 10, ..MessageFilter::default() });
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct MessageFilter {
-    /// Only those of this request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-    /// Only those from this side.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<ChatRole>,
-    /// Only those of this block.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_id: Option<String>,
-    /// At most so many; 0 is all.
-    pub limit: usize,
-    /// How many to pass over first.
-    pub offset: usize,
 }
 
 impl ChatFold {
@@ -352,49 +323,11 @@ impl ChatFold {
         }
     }
 
-    /// Whether the chat has a message of this id, or had one that was deleted.
-    pub fn had_message(&self, id: &str) -> bool {
-        self.message_places.contains_key(id) || self.deleted_messages.contains(id)
-    }
-
-    /// The message with this id.
-    pub fn message(&self, id: &str) -> Option<&ChatMessage> {
-        self.message_places
-            .get(id)
-            .and_then(|place| self.message_at(*place))
-    }
-
     fn message_at(&self, place: usize) -> Option<&ChatMessage> {
         self.messages
             .get(place)?
             .as_ref()
             .map(|saved| &*saved.message)
-    }
-
-    /// The messages that a filter admits, in the chat's order. Those of a request are not looked for among the others;
-    /// an offset costs what is passed over.
-    pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
-        let nothing = BTreeSet::new();
-        let order = match &filter.request_id {
-            Some(request) => self
-                .requests
-                .get(request)
-                .map_or(&nothing, |request| &request.messages),
-            None => &self.message_order,
-        };
-        let limit = if filter.limit == 0 {
-            usize::MAX
-        } else {
-            filter.limit
-        };
-        order
-            .iter()
-            .filter_map(|(.., place)| self.message_at(*place))
-            .filter(|message| filter.role.is_none_or(|role| message.role == role))
-            .filter(|message| filter.block_id.is_none() || filter.block_id == message.block_id)
-            .skip(filter.offset)
-            .take(limit)
-            .collect()
     }
 
     /// What was saved or changed after a position of the log and is still there, in the order of the events; some more
@@ -415,120 +348,6 @@ impl ChatFold {
     /// The position of the last event that saved or changed something, 0 where none did.
     pub fn touched_at(&self) -> u64 {
         self.touched.last().map_or(0, |(position, _)| *position)
-    }
-
-    /// The step with this id.
-    pub fn step(&self, id: &str) -> Option<&Step> {
-        self.step_places.get(id).map(|place| &self.steps[*place])
-    }
-
-    /// Every step, in the order in which they were saved.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
-    /// The steps that were saved after a position of the log, in that order, each with its own.
-    pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &Step)> {
-        let first = self
-            .step_positions
-            .partition_point(|saved| *saved <= position);
-        self.step_positions
-            .iter()
-            .copied()
-            .zip(&self.steps)
-            .skip(first)
-    }
-
-    /// The steps of a request, in its order.
-    pub fn steps_of_request(&self, request_id: &str) -> Vec<&Step> {
-        let steps = self
-            .requests
-            .get(request_id)
-            .into_iter()
-            .flat_map(|request| &request.steps);
-        steps.map(|(_, place)| &self.steps[*place]).collect()
-    }
-
-    /// The steps of a node of the call stack, in the order in which they were saved.
-    pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&Step> {
-        self.stacks
-            .get(stack_id)
-            .into_iter()
-            .flatten()
-            .map(|place| &self.steps[*place])
-            .collect()
-    }
-
-    /// The last step that can be resumed and that no later one has made up for: a failed step that the same assistant
-    /// tried again, with success, is over.
-    pub fn last_resumable_step(&self) -> Option<&Step> {
-        self.open_steps
-            .iter()
-            .rev()
-            .find(|place| !self.is_made_up_for(**place))
-            .map(|place| &self.steps[*place])
-    }
-
-    /// As [`last_resumable_step`](Self::last_resumable_step), of one request.
-    pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&Step> {
-        let places = self
-            .requests
-            .get(request_id)?
-            .steps
-            .iter()
-            .map(|(_, place)| *place);
-        let open =
-            places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place));
-        open.max().map(|place| &self.steps[place])
-    }
-
-    fn is_made_up_for(&self, place: usize) -> bool {
-        let step = &self.steps[place];
-        let later = self
-            .stacks
-            .get(&step.stack_id)
-            .into_iter()
-            .flat_map(|stack| stack.range(place + 1..));
-        let later = later.map(|place| &self.steps[*place]);
-        step.status == StepStatus::Failed
-            && later
-                .filter(|other| {
-                    other.request_id == step.request_id && other.step_type == step.step_type
-                })
-                .any(|other| other.status == StepStatus::Completed)
-    }
-
-    /// The last step that can be resumed.
-    pub fn last_incomplete_step(&self) -> Option<&Step> {
-        self.open_steps.last().map(|place| &self.steps[*place])
-    }
-
-    /// The nodes of the call stack from the root to this one; `None` when no step has this node.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the steps' parents go round in a circle, or deeper
-    /// than [`STACK_DEPTH_MAX`].
-    pub fn stack_path(&self, stack_id: &str) -> Result<Option<Vec<String>>> {
-        let parent_of = |stack: &str| {
-            let last = self.stacks.get(stack)?.last()?;
-            self.steps[*last].stack_parent_id.as_deref()
-        };
-        if !self.stacks.contains_key(stack_id) {
-            return Ok(None);
-        }
-        let mut path = vec![stack_id.to_owned()];
-        let mut next = parent_of(stack_id);
-        while let Some(stack) = next {
-            if path.len() >= STACK_DEPTH_MAX || path.iter().any(|above| above == stack) {
-                return Err(Error::invalid(format!(
-                    "the stack of {stack_id:?} has no root: {stack:?} comes up twice, or it is deeper than {STACK_DEPTH_MAX}"
-                )));
-            }
-            path.push(stack.to_owned());
-            next = parent_of(stack);
-        }
-        path.reverse();
-        Ok(Some(path))
     }
 }
 

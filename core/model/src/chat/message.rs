@@ -64,7 +64,7 @@ pub struct ChatMessage {
     /// The assistant it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assistant_id: Option<String>,
-    /// Its place in the chat, from 1; 0 for the next one.
+    /// Its sequence in the chat, from 1; 0 for the next one.
     #[serde(default)]
     pub sequence: u64,
     /// Anything else, as JSON.

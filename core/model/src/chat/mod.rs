@@ -5,6 +5,7 @@
 
 mod copied;
 mod event;
+mod filter;
 mod fold;
 mod message;
 mod space;
@@ -12,7 +13,8 @@ mod step;
 
 pub use copied::id_in_copy;
 pub use event::ChatEvent;
-pub use fold::{ChatFold, KeptMessage, MessageFilter, Touched};
+pub use filter::MessageFilter;
+pub use fold::{ChatFold, KeptMessage, Touched};
 pub use message::{ChatMessage, ChatRole};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};

@@ -145,7 +145,7 @@ pub struct Step {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its place in the request, from 1; 0 for the next one.
+    /// Its sequence in the request, from 1; 0 for the next one.
     #[serde(default)]
     pub sequence: u64,
     /// Anything else, as JSON.

@@ -14,11 +14,11 @@ use crate::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ContextEvent {
-    /// Its id: its place in the whole log, unique and kept for ever.
+    /// Its id: its position in the log, unique and kept for ever.
     pub position: u64,
     /// The agent instance whose context it is in. A fork's instance for an event that the fork inherits.
     pub instance_id: InstanceId,
-    /// Its place in the instance's context: 1, 2, 3, … without holes.
+    /// Its sequence in the instance's context: 1, 2, 3, … without holes.
     pub sequence_number: u64,
     /// What it is.
     pub event_type: ContextEventKind,

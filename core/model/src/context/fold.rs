@@ -113,7 +113,7 @@ impl MessageFold {
 ///
 /// let sent = RawJson::parse(r#"{ "role": "user", "content": "hello" }"#)?;
 /// let new = NewContextEvent::of_message(sent.clone(), &EventOptions::default())?.remove(0);
-/// // A store keeps three parts of an event, and gives them back with its place:
+/// // A store keeps three parts of an event, and gives them back with its sequence and position:
 /// let instance: InstanceId = "0198c7e0-0000-7000-8000-000000000000".parse()?;
 /// let record = Record {
 ///     kind: Kind(new.kind.byte()), meta: new.encode_meta()?.into(), payload: new.content.into_bytes(),

@@ -40,7 +40,7 @@ impl NewContextEvent {
         Self::split(json, Content::Checked, options)
     }
 
-    /// The same of a message that stands in somebody's transcript: its content is kept whatever it is.
+    /// The same of a message that is part of somebody's transcript: its content is kept whatever it is.
     ///
     /// # Errors
     /// As [`of_message`](Self::of_message), but for the content.

@@ -20,7 +20,7 @@ pub(crate) fn with_role(content: &RawJson, role: Role) -> Result<RawJson> {
     RawJson::parse(message).map_err(|error| Error::damaged(error.to_string()))
 }
 
-/// What stands in a context where a message was redacted.
+/// What is in a context where a message was redacted.
 pub(crate) fn redacted(role: Role, tool_call_id: Option<&str>) -> RawJson {
     let mut text = format!("{{\"role\":\"{role}\",");
     if let Some(id) = tool_call_id {

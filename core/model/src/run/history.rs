@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunMessage {
-    /// Its id: its place in the whole log.
+    /// Its id: its position in the log.
     pub id: u64,
     /// The run it belongs to.
     pub run_id: RunId,
@@ -59,7 +59,7 @@ impl RunMessage {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
-    /// Its id: the place of its event in the whole log.
+    /// Its id: the position of its event in the log.
     pub id: u64,
     /// The run it belongs to.
     pub run_id: RunId,

@@ -68,7 +68,7 @@ pub struct Chat {
     /// With whom it is shared.
     #[serde(default)]
     pub share: ChatShare,
-    /// Its place in lists, for display.
+    /// Its rank in lists, for display.
     #[serde(default)]
     pub sort: i64,
     /// When its last message was made; kept by the store.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use runlog_log::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
+use runlog_log::{Durability, ReadOptions, Sequence};
 use runlog_model::{
     AgentDefinition, AgentSummary, EncodedEvent, Message, NewMessage, RawJson, Run, RunId,
     RunSnapshot, RuntimeCommand, RuntimeEvent, SpaceRecord, kinds,
@@ -16,7 +16,7 @@ use crate::{
     Error, ErrorKind, Result,
     agents::inner::{Inner, not_here},
     contexts::{AppendOptions, RawMessage},
-    flows::{command_received, listing, load_snapshot, receive_since},
+    flows::{command_received, load_snapshot, receive_since},
     kernel::records::run_stream,
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
@@ -155,11 +155,7 @@ impl RunContext {
         };
         let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let extras = BatchExtras {
-            run_events: &events.records,
-            ops: &[],
-            durability: None,
-        };
+        let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
@@ -180,11 +176,7 @@ impl RunContext {
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let extras = BatchExtras {
-            run_events: &events.records,
-            ops: &[],
-            durability: None,
-        };
+        let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
@@ -223,11 +215,7 @@ impl RunContext {
     pub async fn record_events(&self, events: &[RuntimeEvent]) -> Result<()> {
         let events: Vec<EncodedEvent> = events.iter().map(RuntimeEvent::encode).collect();
         let _pass = self.live.write_guard().await;
-        let extras = BatchExtras {
-            run_events: &events,
-            ops: &[],
-            durability: None,
-        };
+        let extras = BatchExtras::events(&events);
         self.live
             .recorder
             .record_with(&[], &AppendOptions::default(), &extras)
@@ -247,7 +235,6 @@ impl RunContext {
             inbox: self.live.inbox.waiting(),
             ..snapshot.clone()
         };
-        let (meta, payload) = state.encode()?;
         let (run, sequence) = self.live.recorder.run_at();
         if run.status != runlog_model::RunStatus::Running {
             return Err(Error::new(
@@ -255,26 +242,10 @@ impl RunContext {
                 format!("run {} is {}", run.id, run.status),
             ));
         }
-        let (meta, payload) = (&meta[..], payload.as_bytes());
-        let (stream, expected) = (run_stream(run.id), Expected::Any);
         let store = &self.inner.store;
-        let listed = store.listed_flow(run.id, &state.status).await?;
-        let mut ops = vec![Op::Snapshot {
-            stream,
-            expected,
-            sequence,
-            meta,
-            payload,
-        }];
-        ops.extend(listed.as_ref().map(listing));
-        // What a run goes on from is on the device, whatever the store's setting.
-        store
-            .backend()
-            .commit(Batch::new(ops).with_durability(Durability::Sync))
-            .await?;
-        if listed.is_some() {
-            store.shared.flows.after_commit().await;
-        }
+        let saved = store.saved_flow(run.id, &state).await?;
+        store.backend().commit(saved.batch(sequence)).await?;
+        saved.after_commit(store).await;
         Ok(())
     }
 
@@ -426,11 +397,8 @@ impl Inner {
             return Err(not_here(id));
         }
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
-        let extras = BatchExtras {
-            run_events: &[event.encode()],
-            ops: &[],
-            durability: None,
-        };
+        let events = [event.encode()];
+        let extras = BatchExtras::events(&events);
         live.recorder
             .record_with(&[], &AppendOptions::default(), &extras)
             .await?;

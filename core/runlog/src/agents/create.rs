@@ -12,7 +12,7 @@ use crate::{
     backend::Backend,
     kernel::{
         catalog::CATALOG_STREAM,
-        records::{context_records, context_stream, run_stream},
+        records::{append, context_records, context_stream, run_stream},
         runs::RUNS_STREAM,
     },
 };
@@ -113,11 +113,7 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
         .iter()
         .map(|child| child.instance.record())
         .collect();
-    let mut ops = vec![Op::Append {
-        stream: CATALOG_STREAM,
-        expected: Expected::Any,
-        records: instances,
-    }];
+    let mut ops = vec![append(CATALOG_STREAM, instances)];
     for child in children {
         // The creation comes first: the run's messages are those after it.
         let (stream, expected) = (run_stream(child.run.id), Expected::Absent);
@@ -134,10 +130,6 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
         });
     }
     let listed = children.iter().map(|child| child.listed.record()).collect();
-    ops.push(Op::Append {
-        stream: RUNS_STREAM,
-        expected: Expected::Any,
-        records: listed,
-    });
+    ops.push(append(RUNS_STREAM, listed));
     ops
 }

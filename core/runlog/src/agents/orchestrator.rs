@@ -109,7 +109,7 @@ impl Orchestrator {
     /// Starts an agent that nobody spawns. Its run is durable when it returns, and about to begin.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined, has no executor, or its place isn't there;
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined, has no executor, or the session or context it is to work in isn't there;
     /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are under way.
     pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
         let live = self.inner.start(start).await?;
@@ -161,7 +161,7 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
-    /// spawn by code among them, since providers refuse a call that stands there: spawn all of it at once.
+    /// spawn by code among them, since providers refuse a call between them: spawn all of it at once.
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`WrongStatus`](crate::ErrorKind::WrongStatus) when it
     /// isn't running or is being stopped, [`TooLarge`](crate::ErrorKind::TooLarge) for too many requests,
     /// [`LimitReached`](crate::ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are

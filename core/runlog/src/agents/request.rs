@@ -260,7 +260,7 @@ impl StartAgent {
         }
     }
 
-    /// The same, in another place.
+    /// The same, in another session or context.
     #[must_use]
     pub fn at(mut self, place: StartPlace) -> Self {
         self.place = place;

@@ -1,36 +1,33 @@
-//! Spawning sub-agents: plan each request, write all of them, start their tasks, gather their results.
+//! Spawning sub-agents: write all that is asked for, start their tasks, gather their results.
 
 use super::{
     SpawnRequest, SpawnResult,
     active_run::{ActiveRun, Beginning},
     call::{Call, Place, Work},
-    create::{NewChild, creation_ops},
+    create::creation_ops,
     defect::Defect,
     inbox::Inbox,
-    inner::AgentWork,
+    plan::{Planned, What, stopped},
     report::call_message,
     stop::Ending,
     work::first,
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::Either;
-use runlog_model::{AgentDefinition, Run, RunId, RunStatus, RuntimeCommand, max_steps};
+use runlog_model::{AgentDefinition, RunId, RunStatus, RuntimeCommand};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
-    kernel::lookup::live_session,
     runs::{BatchExtras, Continuation, ResumeExtras, ResumeOptions, ResumedBy, RunRecorder},
 };
 
 /// The most children of one batch, and about the most bytes of it.
 const CHILDREN_PER_BATCH: usize = 4_096;
 const BYTES_PER_BATCH: usize = 4 << 20;
-/// The longest task: 16 MiB.
-const TASK_BYTES_MAX: usize = 16 << 20;
 
 /// Signals between the task that spawns and the caller that waits for it.
 #[derive(Clone)]
@@ -46,20 +43,6 @@ struct Written {
     call_id: String,
     places: Vec<Option<Place>>,
     works: Vec<Work>,
-}
-
-/// A request whose agent is known.
-struct Planned {
-    index: usize,
-    definition: Arc<AgentDefinition>,
-    executor: Arc<dyn AgentWork>,
-    timeout: Option<Duration>,
-    what: What,
-}
-
-enum What {
-    New(Box<NewChild>),
-    Resumed(RunId, String),
 }
 
 impl Inner {
@@ -204,47 +187,6 @@ impl Inner {
         }
     }
 
-    async fn check(&self, parent: &ActiveRun, count: usize) -> Result<()> {
-        let (run, options) = (parent.recorder.run(), &self.options);
-        if count > options.spawn_max {
-            let max = options.spawn_max;
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
-                ),
-            ));
-        }
-        if parent.depth >= options.depth_max {
-            let (depth, max) = (parent.depth + 1, options.depth_max);
-            return Err(Error::new(
-                ErrorKind::LimitReached,
-                format!(
-                    "run {} can't spawn sub-agents: they would be at depth {depth}, at most {max} is allowed; let it do the work itself",
-                    run.id
-                ),
-            ));
-        }
-        if parent.token.is_cancelled() {
-            return Err(stopped(run.id));
-        }
-        if run.status != RunStatus::Running {
-            return Err(Error::new(
-                ErrorKind::WrongStatus,
-                format!(
-                    "run {} is {}, and can't spawn sub-agents",
-                    run.id, run.status
-                ),
-            ));
-        }
-        self.check_room(count)?;
-        self.store
-            .shared
-            .catalog
-            .read(|catalog| live_session(catalog, run.session_id).map(|_| ()))
-            .await?
-    }
-
     async fn write_call(self: &Arc<Self>, call: &mut Call<'_>) -> Result<()> {
         let run = call.parent.recorder.run();
         let (mut new, mut resumed, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -272,84 +214,6 @@ impl Inner {
             self.write_resumed(call, planned).await?;
         }
         Ok(())
-    }
-
-    /// Plans one request. Unless fatal, an error refuses this request alone.
-    async fn plan(&self, parent: &Run, index: usize, request: &SpawnRequest) -> Result<Planned> {
-        if let Some(why) = &request.unreadable {
-            return Err(Error::invalid(why.clone()));
-        }
-        let (definition, executor) = self
-            .agent(parent.project.as_deref(), &request.agent_name)
-            .await?;
-        if request.timeout == Some(Duration::ZERO) {
-            return Err(Error::invalid(
-                "a timeout of 0 leaves no time to work; give more, or leave it out",
-            ));
-        }
-        max_steps::check(request.max_steps)?;
-        if request.task.len() > TASK_BYTES_MAX {
-            let length = request.task.len();
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
-                ),
-            ));
-        }
-        let timeout = request
-            .timeout
-            .or(definition.default_timeout_ms.map(Duration::from_millis));
-        let what = match request.resume_run_id {
-            Some(id) => {
-                self.check_resumable(parent, &definition, id).await?;
-                What::Resumed(id, request.task.clone())
-            }
-            None if request.task.trim().is_empty() => {
-                return Err(Error::invalid(
-                    "the task is empty; say what the agent is to do",
-                ));
-            }
-            None => {
-                let backend = self.store.backend().as_ref();
-                What::New(Box::new(NewChild::new(
-                    backend,
-                    parent,
-                    &definition,
-                    request,
-                )?))
-            }
-        };
-        Ok(Planned {
-            index,
-            definition,
-            executor,
-            timeout,
-            what,
-        })
-    }
-
-    /// Refuses most of what resuming would refuse, early enough for the refusal to be recorded.
-    async fn check_resumable(
-        &self,
-        parent: &Run,
-        definition: &AgentDefinition,
-        id: RunId,
-    ) -> Result<()> {
-        let run = self.store.runs().get(id).await?;
-        let run = run.ok_or_else(|| Error::not_found(format!("no run {id} to resume")))?;
-        if run.project != parent.project {
-            return Err(Error::invalid(format!(
-                "run {id} belongs to another project, and can't be resumed from here"
-            )));
-        }
-        if run.agent_id != definition.name {
-            return Err(Error::invalid(format!(
-                "run {id} is one of agent {:?}, not of {:?}; resume it as that",
-                run.agent_id, definition.name
-            )));
-        }
-        crate::runs::check_resumable(&run, self.options.max_total_steps)
     }
 
     /// Creates new sub-agents, and records the requests refused so far, as one batch.
@@ -529,12 +393,5 @@ fn of_own_call(error: Error) -> Error {
         ErrorKind::InvalidInput,
         format!("{error}; {instead}"),
         error,
-    )
-}
-
-fn stopped(run: RunId) -> Error {
-    Error::new(
-        ErrorKind::WrongStatus,
-        format!("run {run} is being stopped, and its sub-agents with it"),
     )
 }

@@ -73,7 +73,7 @@ pub enum Outcome {
     Conflict,
 }
 
-/// Something that was left out, because the store has something else in its place.
+/// Something that was left out, because the store has something else under its id.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ImportConflict"))]

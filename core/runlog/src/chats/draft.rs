@@ -1,7 +1,7 @@
 //! [`RequestDraft`]: what a request has done so far, in memory.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -10,63 +10,15 @@ use runlog_model::{
     Timestamp, limits::STACK_DEPTH_MAX,
 };
 
-use super::sizes::{
-    self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
-    message_bytes, step_bytes, text_bytes,
+use super::{
+    ending::{RequestEnd, settled},
+    sizes::{
+        self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
+        message_bytes, step_bytes, text_bytes,
+    },
+    store::{already_exists, check_chat, not_found},
 };
 use crate::{Error, ErrorKind, Result, backend::Backend};
-use serde::Deserialize;
-
-/// A request to begin.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NewRequest {
-    /// Its id; `None` for a fresh one.
-    pub request_id: Option<String>,
-    /// The assistant it is for: the root of the call stack.
-    pub assistant_id: String,
-    /// The root's id in the call stack; `None` for a fresh one.
-    pub stack_id: Option<String>,
-}
-
-impl NewRequest {
-    /// A request for an assistant, with fresh ids.
-    pub fn new(assistant_id: impl Into<String>) -> Self {
-        Self {
-            assistant_id: assistant_id.into(),
-            ..Self::default()
-        }
-    }
-}
-
-/// How a request ended, which decides what becomes of the step that was under way.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum RequestEnd {
-    /// As it should: steps that run are completed.
-    Completed,
-    /// The user stopped it: the step under way is interrupted.
-    Interrupted,
-    /// It failed, and why: the step under way failed.
-    Failed(String),
-}
-
-impl RequestEnd {
-    /// How the work of a request ended: completed, or failed with its error.
-    ///
-    /// ```
-    /// use runlog::chats::RequestEnd;
-    /// assert_eq!(RequestEnd::of(&Err::<(), _>("timeout")), RequestEnd::Failed("timeout".into()));
-    /// ```
-    pub fn of<T, E: std::fmt::Display>(work: &std::result::Result<T, E>) -> Self {
-        match work {
-            Ok(_) => Self::Completed,
-            Err(error) => Self::Failed(error.to_string()),
-        }
-    }
-}
 
 /// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
 /// before the request ends.
@@ -157,7 +109,7 @@ impl RequestDraft {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) for an id that the request has already,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
     pub fn send(&mut self, mut message: ChatMessage) -> Result<String> {
-        super::store::check_chat("message", &message.chat_id, &self.chat_id)?;
+        check_chat("message", &message.chat_id, &self.chat_id)?;
         message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.backend.new_id().to_string();
@@ -166,7 +118,7 @@ impl RequestDraft {
         }
         let id = message.message_id.clone();
         if self.message_indexes.contains_key(&id) {
-            return Err(super::store::already_exists(
+            return Err(already_exists(
                 "message",
                 &id,
                 "append or replace changes it",
@@ -249,25 +201,10 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the input isn't an object, [`TooLarge`](ErrorKind::TooLarge) when
     /// it can't be saved.
     pub fn start_step(&mut self, step_type: StepType, input: RawJson) -> Result<String> {
-        let now = self.now();
-        let StackNode {
-            stack_id,
-            assistant_id,
-        } = self.top();
-        let depth = self.stack.len() - 1;
         let step = Step {
-            step_id: self.backend.new_id().to_string(),
-            chat_id: self.chat_id.clone(),
-            stack_parent_id: depth
-                .checked_sub(1)
-                .map(|parent| self.stack[parent].stack_id.clone()),
-            stack_depth: u32::try_from(depth).expect("the stack's depth is bounded"),
             status: StepStatus::Running,
             input: Some(input),
-            space_snapshot: Some(self.space.snapshot()),
-            created_at: now,
-            updated_at: now,
-            ..Step::new(&self.request_id, assistant_id, stack_id, step_type)
+            ..self.new_step(step_type)
         };
         step.check()?;
         self.check_count()?;
@@ -304,7 +241,7 @@ impl RequestDraft {
     ) -> Result<()> {
         let now = self.now();
         let index = self.steps.iter().rposition(|step| step.step_id == step_id);
-        let index = index.ok_or_else(|| super::store::not_found("step", step_id))?;
+        let index = index.ok_or_else(|| not_found("step", step_id))?;
         let step = &self.steps[index];
         if step.status != StepStatus::Running {
             return Err(Error::invalid(format!(
@@ -386,7 +323,7 @@ impl RequestDraft {
     /// What is to be written when the request ends so.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();
-        let untold = self.untold(end, now);
+        let untold = self.untold(end);
         let steps = settled(&self.steps, end, now)
             .into_iter()
             .chain(untold)
@@ -399,7 +336,7 @@ impl RequestDraft {
     }
 
     /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
-    fn untold(&self, end: &RequestEnd, now: Timestamp) -> Option<Step> {
+    fn untold(&self, end: &RequestEnd) -> Option<Step> {
         let RequestEnd::Failed(error) = end else {
             return None;
         };
@@ -410,26 +347,34 @@ impl RequestDraft {
         {
             return None;
         }
+        Some(Step {
+            status: StepStatus::Failed,
+            error: Some(error.chars().take(ERROR_CHARS_MAX).collect()),
+            input: RawJson::parse("{}").ok(),
+            ..self.new_step(StepType::Input)
+        })
+    }
+
+    /// A step of the assistant at work, with a snapshot of the space.
+    fn new_step(&self, step_type: StepType) -> Step {
+        let now = self.now();
         let StackNode {
             stack_id,
             assistant_id,
         } = self.top();
         let depth = self.stack.len() - 1;
-        Some(Step {
+        Step {
             step_id: self.backend.new_id().to_string(),
             chat_id: self.chat_id.clone(),
             stack_parent_id: depth
                 .checked_sub(1)
                 .map(|parent| self.stack[parent].stack_id.clone()),
-            stack_depth: u32::try_from(depth).unwrap_or(u32::MAX),
-            status: StepStatus::Failed,
-            error: Some(error.chars().take(ERROR_CHARS_MAX).collect()),
-            input: RawJson::parse("{}").ok(),
+            stack_depth: u32::try_from(depth).expect("the stack's depth is bounded"),
             space_snapshot: Some(self.space.snapshot()),
             created_at: now,
             updated_at: now,
-            ..Step::new(&self.request_id, assistant_id, stack_id, StepType::Input)
-        })
+            ..Step::new(&self.request_id, assistant_id, stack_id, step_type)
+        }
     }
 
     fn top(&self) -> &StackNode {
@@ -444,7 +389,7 @@ impl RequestDraft {
         let index = self
             .message_indexes
             .get(id)
-            .ok_or_else(|| super::store::not_found("message", id))?;
+            .ok_or_else(|| not_found("message", id))?;
         Ok(&mut self.messages[*index])
     }
 
@@ -498,11 +443,7 @@ impl Buffered {
 pub(super) fn check_free_in(chat: &ChatFold, id: &str) -> Result<()> {
     match chat.message(id) {
         None => Ok(()),
-        Some(_) => Err(super::store::already_exists(
-            "message",
-            id,
-            "update_message changes it",
-        )),
+        Some(_) => Err(already_exists("message", id, "update_message changes it")),
     }
 }
 
@@ -518,37 +459,4 @@ fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, Strin
         ))
     })?;
     Ok((props, content))
-}
-
-/// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it
-/// is completed when that one is resumed and returns.
-fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
-    let running = |step: &&Step| step.status == StepStatus::Running;
-    let waited_for: HashSet<&str> = steps
-        .iter()
-        .filter(running)
-        .filter_map(|step| step.stack_parent_id.as_deref())
-        .collect();
-    // All of them are told the error, and together they must fit the batch.
-    let running_count = steps.iter().filter(running).count().max(1);
-    let chars_max = sizes::error_chars_max(running_count);
-    let settle = |step: &Step| {
-        let mut step = step.clone();
-        let waits =
-            step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
-        if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
-            return step;
-        }
-        step.updated_at = now;
-        step.status = match end {
-            RequestEnd::Completed => StepStatus::Completed,
-            RequestEnd::Interrupted => StepStatus::Interrupted,
-            RequestEnd::Failed(error) => {
-                step.error = Some(error.chars().take(chars_max).collect());
-                StepStatus::Failed
-            }
-        };
-        step
-    };
-    steps.iter().map(settle).collect()
 }

@@ -7,10 +7,7 @@ use runlog_model::{CatalogEvent, ChatMessage, Session, Step};
 use super::Chats;
 use crate::{
     Error, Result,
-    kernel::{
-        catalog::{Change, Guard},
-        lookup::check_free,
-    },
+    kernel::{catalog::Change, lookup::check_free},
 };
 use serde::Serialize;
 
@@ -125,14 +122,7 @@ impl Chats {
                     }));
                     events.extend(at_ms.map(|at_ms| CatalogEvent::SessionDeleted { id, at_ms }));
                 }
-                Ok((
-                    Change {
-                        events,
-                        guard: Guard::Unchanged,
-                        ..Change::default()
-                    },
-                    imported,
-                ))
+                Ok((Change::of(events), imported))
             });
             let imported = imported.await?;
             report.imported += imported;

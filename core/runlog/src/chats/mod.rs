@@ -7,18 +7,22 @@
 mod cache;
 mod copy;
 mod draft;
+mod ending;
 mod import;
+mod messages;
 mod redact;
 mod request;
 mod resume;
 mod sizes;
 mod steps;
 mod store;
+mod write;
 
 pub(crate) use copy::{CopiedChat, Point};
-pub use draft::{NewRequest, RequestDraft, RequestEnd};
+pub use draft::RequestDraft;
+pub use ending::RequestEnd;
 pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
-pub use request::RequestBuffer;
+pub use request::{NewRequest, RequestBuffer};
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{
     Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space,

@@ -5,10 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use runlog_log::{Batch, Expected, Op, Position};
 use runlog_model::{ChatEvent, KeptMessage, SessionId, Timestamp, id_in_copy};
 
-use super::{
-    Chats,
-    store::{Prepared, not_found},
-};
+use super::{Chats, store::not_found, write::Prepared};
 use crate::{Result, kernel::chats::IdOf};
 
 /// A message in one of the chats that share it.

@@ -11,18 +11,43 @@ use std::{
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Timestamp};
+use serde::Deserialize;
 
 use super::{
-    Chats, NewRequest, RequestDraft, RequestEnd, Resumption,
+    Chats, RequestDraft, RequestEnd, Resumption,
     draft::{StackNode, check_free_in},
     resume::{check_resumable, ended_with_request},
-    store::{Prepared, already_exists},
+    store::already_exists,
+    write::Prepared,
 };
 use crate::{
     Error, Result, Store,
     backend::Backend,
     kernel::{claims::Claim, lookup::live_session},
 };
+
+/// A request to begin.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewRequest {
+    /// Its id; `None` for a fresh one.
+    pub request_id: Option<String>,
+    /// The assistant it is for: the root of the call stack.
+    pub assistant_id: String,
+    /// The root's id in the call stack; `None` for a fresh one.
+    pub stack_id: Option<String>,
+}
+
+impl NewRequest {
+    /// A request for an assistant, with fresh ids.
+    pub fn new(assistant_id: impl Into<String>) -> Self {
+        Self {
+            assistant_id: assistant_id.into(),
+            ..Self::default()
+        }
+    }
+}
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
 /// exit. In between all is in memory, and lost if the process crashes.

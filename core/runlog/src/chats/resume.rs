@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result, kernel::chats::IdOf};
 use serde::Serialize;
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
-/// place of the call stack.
+/// node of the call stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resumption {
     /// The step that was cut off: its assistant goes on, with its input.
@@ -166,7 +166,7 @@ impl Chats {
 
     /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
     /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none. Earlier
-    /// tries of the same step (same type and input, at the same place of the stack) are completed with it. Says what
+    /// tries of the same step (same type and input, at the same node of the stack) are completed with it. Says what
     /// they became, the caller's last. Durable when it returns.
     ///
     /// # Errors
@@ -323,7 +323,7 @@ fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
         .find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
 }
 
-/// What ends a resumption without an output: the steps of the resumed one's request and place in the stack that could
+/// What ends a resumption without an output: the steps of the resumed one's request and node of the stack that could
 /// be resumed are completed, earlier tries among them.
 pub(super) fn ended_with_request(
     fold: &ChatFold,

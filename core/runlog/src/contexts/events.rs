@@ -1,21 +1,13 @@
-//! [`Contexts`]: the events of agent instances, one by one.
+//! [`Contexts`]: the events of agent instances, read one by one or page by page.
 
 use std::fmt;
 
-use runlog_log::{
-    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, Position, ReadOptions,
-    Record, Sequence,
-};
-use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
-    RawJson, SessionId,
-};
-use serde::{Deserialize, Serialize};
+use runlog_log::{Direction, Kind, ReadOptions, Sequence};
+use runlog_model::{AgentInstance, ContextEvent, ContextEventKind, InstanceId, SessionId};
 
 use crate::{
     Error, ErrorKind, Result, Store,
     backend::Page,
-    durability,
     kernel::{lookup::live_session, records::context_stream},
 };
 
@@ -37,46 +29,10 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Contexts {
-    store: Store,
+    pub(super) store: Store,
 }
 
-/// The options of an append.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct AppendOptions {
-    /// The last sequence that the context must have, 0 for an empty one; `None` takes any. A mismatch is a
-    /// [`Conflict`](ErrorKind::Conflict), and nothing is written.
-    pub expected_last_sequence: Option<u64>,
-    /// A key of 1 to 255 bytes, unique in this context: the same key again returns the first result, and
-    /// appends nothing.
-    pub idempotency_key: Option<String>,
-    /// How durable it is when acknowledged; `None` is the store's own setting.
-    #[serde(deserialize_with = "durability::deserialize")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
-    pub durability: Option<Durability>,
-    /// The metadata of the events.
-    pub event: EventOptions,
-}
-
-/// The result of an append.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AppendResult {
-    /// The sequence of the first event: that of the message, with its tool_call events after it.
-    pub first_sequence: u64,
-    /// The context's last sequence after the append.
-    pub last_sequence: u64,
-    /// The position of the first event.
-    pub position: u64,
-    /// Whether the same idempotency key had been used before, so that nothing was appended now.
-    pub repeated: bool,
-    /// Of a repeat: whether the context was truncated since, so that the events of the first append are not in it any more.
-    /// Their sequences may be those of other events by now.
-    pub truncated: bool,
-}
-
-/// Where a follower of a context stands.
+/// What a follower of a context still has of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Followed {
     /// The last sequence that it has been given and that is still there.
@@ -125,122 +81,6 @@ impl Contexts {
     /// Those of reading the store.
     pub async fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
         self.store.get_instance(id).await
-    }
-
-    /// Appends one event. Durable when it returns.
-    ///
-    /// The content is a JSON object, kept byte for byte. A message's role may be left out, its kind then says
-    /// it. `tool_call_id` names the call that a tool_result answers, where its content doesn't.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, or its session was deleted;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when content, kind and tool call id don't fit each other.
-    pub async fn append_event(
-        &self,
-        instance: InstanceId,
-        kind: ContextEventKind,
-        content: RawJson,
-        tool_call_id: Option<&str>,
-    ) -> Result<ContextEvent> {
-        self.append_event_with(
-            instance,
-            kind,
-            content,
-            tool_call_id,
-            &AppendOptions::default(),
-        )
-        .await
-    }
-
-    /// [`append_event`](Self::append_event) with options.
-    ///
-    /// # Errors
-    /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence
-    /// isn't the expected one.
-    pub async fn append_event_with(
-        &self,
-        instance: InstanceId,
-        kind: ContextEventKind,
-        content: RawJson,
-        tool_call_id: Option<&str>,
-        options: &AppendOptions,
-    ) -> Result<ContextEvent> {
-        let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
-        let appended = self
-            .append(instance, std::slice::from_ref(&event), options)
-            .await?;
-        match self.event(instance, appended.first_sequence).await {
-            // Not a later event that reuses the sequence after a truncation.
-            Ok(Some(event)) if event.position == appended.position => Ok(event),
-            // It was written, but is truncated since or can't be read: give it as it was appended.
-            _ => {
-                let meta = event.encode_meta()?;
-                let record = Record {
-                    stream: context_stream(instance),
-                    position: Position(appended.position),
-                    sequence: Sequence(appended.first_sequence),
-                    time_ms: self.store.backend().now_ms(),
-                    kind: Kind(kind.byte()),
-                    redacted: false,
-                    meta: meta.into(),
-                    payload: event.content.into_bytes(),
-                };
-                Ok(ContextEvent::decode(instance, &record)?)
-            }
-        }
-    }
-
-    /// Appends events as one atomic batch.
-    pub(crate) async fn append(
-        &self,
-        instance: InstanceId,
-        events: &[NewContextEvent],
-        options: &AppendOptions,
-    ) -> Result<AppendResult> {
-        self.store.writable_instance(instance).await?;
-        let metas = events
-            .iter()
-            .map(NewContextEvent::encode_meta)
-            .collect::<Result<Vec<_>>>()?;
-        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
-            kind: Kind(event.kind.byte()),
-            meta,
-            payload: event.content.as_bytes(),
-        });
-        let batch = Batch {
-            ops: vec![Op::Append {
-                stream: context_stream(instance),
-                expected: options
-                    .expected_last_sequence
-                    .map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
-                records: records.collect(),
-            }],
-            key: options.idempotency_key.as_ref().map(String::as_bytes),
-            durability: options.durability,
-        };
-        let appended = self
-            .store
-            .backend()
-            .commit(batch)
-            .await
-            .map_err(|error| name_instance(error, instance))?;
-        let OpResult {
-            position,
-            last_sequence,
-        } = appended.ops.first().copied().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Io,
-                "the backend acknowledged an append without saying where it is",
-            )
-        })?;
-        // A repeated batch may have had another number of events: then only the position is that of its first event.
-        Ok(AppendResult {
-            first_sequence: (last_sequence.0 + 1).saturating_sub(events.len() as u64),
-            last_sequence: last_sequence.0,
-            position: position.0,
-            repeated: appended.repeated,
-            truncated: appended.truncated,
-        })
     }
 
     /// The events of a context from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
@@ -385,149 +225,8 @@ impl Contexts {
         Ok(self.stream_last(instance).await?.unwrap_or_default().0)
     }
 
-    /// Deletes the events after a sequence, and says how many they were. Later ones continue at
-    /// `sequence + 1`. Forks keep what they share. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
-    /// when the context ends before the sequence.
-    pub async fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
-        self.delete_events_with(instance, sequence, || std::future::ready(Ok(None)))
-            .await
-    }
-
-    /// [`delete_events_after`](Self::delete_events_after), and a step more of the same batch, which is decided anew
-    /// each time that another writer came in between.
-    pub(crate) async fn delete_events_with<Step>(
-        &self,
-        instance: InstanceId,
-        sequence: u64,
-        along: impl Fn() -> Step,
-    ) -> Result<u64>
-    where
-        Step: Future<Output = Result<Option<Op<'static>>>>,
-    {
-        self.store.writable_instance(instance).await?;
-        let stream = context_stream(instance);
-        let after = Sequence(sequence);
-        let mut attempts = self
-            .store
-            .shared
-            .folds
-            .queues
-            .attempts(&**self.store.backend(), stream)
-            .await;
-        loop {
-            let last = self.stream_last(instance).await?.unwrap_or_default();
-            check_within(instance, after, last)?;
-            if after == last {
-                return Ok(0);
-            }
-            let truncate = Op::Truncate {
-                stream,
-                expected: Expected::Last(last),
-                after,
-            };
-            let ops = std::iter::once(truncate).chain(along().await?).collect();
-            match self.store.backend().commit(Batch::new(ops)).await {
-                Ok(_) => return Ok(last.0 - after.0),
-                // Another writer appended in between; what it appended is deleted and counted too.
-                Err(error) => attempts
-                    .again(error)
-                    .await
-                    .map_err(|error| name_instance(error, instance))?,
-            }
-        }
-    }
-
-    /// Copies the events of one context, up to a sequence, into another one that is empty, and says how many
-    /// they were. The copy's events keep sequence, content and time. Durable when it returns.
-    ///
-    /// Into an instance that never had an event this is a fork: no bytes are copied, however many events.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when either instance isn't there, [`AlreadyExists`](ErrorKind::AlreadyExists)
-    /// when the target has events, [`InvalidInput`](ErrorKind::InvalidInput) when the source ends before
-    /// `up_to_sequence`. Nothing is copied then.
-    pub async fn copy_events(
-        &self,
-        source: InstanceId,
-        target: InstanceId,
-        up_to_sequence: Option<u64>,
-    ) -> Result<u64> {
-        if source == target {
-            return Err(Error::invalid(format!(
-                "instance {source} can't be copied to itself; make a new one"
-            )));
-        }
-        self.store.known_instance(source).await?;
-        self.store.writable_instance(target).await?;
-        let source_last = self.stream_last(source).await?;
-        let last = source_last.unwrap_or_default();
-        let at = up_to_sequence.map_or(last, Sequence);
-        check_within(source, at, last)?;
-        let target_last = self.stream_last(target).await?;
-        if let Some(events) = target_last.filter(|last| last.0 > 0) {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!(
-                    "instance {target} has {events} events already; copy to an instance that has none"
-                ),
-            ));
-        }
-        if at == Sequence::ZERO {
-            return Ok(0);
-        }
-        if target_last.is_some() {
-            return self.copy_records(source, target, at).await;
-        }
-        let (parent, child) = (context_stream(source), context_stream(target));
-        let fork = Op::Fork {
-            parent,
-            expected: Expected::Any,
-            at,
-            child,
-        };
-        self.store
-            .backend()
-            .commit(Batch::new(vec![fork]))
-            .await
-            .map_err(|error| name_instance(error, target))?;
-        Ok(at.0)
-    }
-
-    /// Writes the events out once more, as one batch: the target's stream exists, so that it can't be a fork.
-    async fn copy_records(
-        &self,
-        source: InstanceId,
-        target: InstanceId,
-        at: Sequence,
-    ) -> Result<u64> {
-        let mut pages = self.events(source, 1).await?;
-        pages.last = at;
-        let mut events = Vec::new();
-        while let Some(page) = pages.next_page().await? {
-            events.extend(page.iter().map(ContextEvent::to_new));
-        }
-        let options = AppendOptions {
-            expected_last_sequence: Some(0),
-            ..AppendOptions::default()
-        };
-        match self.append(target, &events, &options).await {
-            Ok(_) => Ok(events.len() as u64),
-            Err(error) if error.kind() == ErrorKind::TooLarge => Err(Error::with_source(
-                ErrorKind::TooLarge,
-                format!(
-                    "{at} events are too many to write out in one batch; copy to an instance that never had any: {error}"
-                ),
-                error,
-            )),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The last sequence of an instance's stream, `None` when it has no stream yet.
-    async fn stream_last(&self, instance: InstanceId) -> Result<Option<Sequence>> {
+    pub(super) async fn stream_last(&self, instance: InstanceId) -> Result<Option<Sequence>> {
         Ok(self
             .store
             .backend()
@@ -608,25 +307,20 @@ impl EventPages {
             .collect::<Result<_>>()
             .map(Some)
     }
-}
 
-impl EventPages {
     /// Gives no more pages.
     pub(crate) fn end(&mut self) {
         self.next = None;
     }
-}
 
-fn check_within(instance: InstanceId, sequence: Sequence, last: Sequence) -> Result<()> {
-    if sequence <= last {
-        return Ok(());
+    /// Ends at a sequence, that one included.
+    pub(super) fn up_to(self, last: Sequence) -> Self {
+        Self { last, ..self }
     }
-    Err(Error::invalid(format!(
-        "the context of instance {instance} ends at sequence {last}, before {sequence}; give at most {last}"
-    )))
 }
 
-fn name_instance(error: Error, instance: InstanceId) -> Error {
+/// An error of the storage, which knows of streams only, with the instance it is about.
+pub(super) fn name_instance(error: Error, instance: InstanceId) -> Error {
     let message = format!("context of instance {instance}: {error}");
     Error::with_source(error.kind(), message, error)
 }

@@ -2,6 +2,8 @@
 //!
 //! [`Contexts`] works on the events of any instance, [`Context`] on the messages that one agent's model sees.
 
+mod append;
+mod change;
 pub(crate) mod context;
 pub(crate) mod events;
 
@@ -10,5 +12,6 @@ pub use runlog_model::{
     NewToolCall, RawJson, Role, ToolMark, ToolStyle, read_json, read_value,
 };
 
+pub use append::{AppendOptions, AppendResult};
 pub use context::{Context, RawMessage};
-pub use events::{AppendOptions, AppendResult, Contexts, EventPages, Followed};
+pub use events::{Contexts, EventPages, Followed};

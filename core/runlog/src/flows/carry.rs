@@ -1,49 +1,18 @@
 //! What becomes of the flow of a run: whether it goes on, and its way to the run that goes on from a paused one.
 
-use runlog_log::{Expected, Op, Sequence, StreamId};
-use runlog_model::{EncodedEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
+use runlog_log::Sequence;
+use runlog_model::{FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
 
 use super::{
-    list::listing,
-    run::{load_snapshot, receive_since},
+    save::SavedFlow,
+    state::{load_snapshot, receive_since},
 };
-use crate::{Error, ErrorKind, Result, Store, kernel::records::run_stream};
-
-/// The flow of a paused run as it goes on in the run that is resumed from it.
-pub(crate) struct CarriedFlow {
-    stream: StreamId,
-    meta: Vec<u8>,
-    payload: Vec<u8>,
-    listed: EncodedEvent,
-}
-
-impl CarriedFlow {
-    /// What is written of it in the batch that makes the new run, behind the run's creation.
-    pub(crate) fn ops(&self) -> [Op<'_>; 2] {
-        let Self {
-            stream,
-            meta,
-            payload,
-            listed,
-        } = self;
-        let (stream, expected, sequence) = (*stream, Expected::Any, Sequence::FIRST);
-        [
-            Op::Snapshot {
-                stream,
-                expected,
-                sequence,
-                meta,
-                payload,
-            },
-            listing(listed),
-        ]
-    }
-}
+use crate::{Error, ErrorKind, Result, Store};
 
 impl Store {
     /// The flow of a paused run, if it has one, for the run that goes on from it: its state, with the commands that
     /// wait. Those for the paused run are the new one's.
-    pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<CarriedFlow>> {
+    pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<SavedFlow>> {
         let Some((covered, mut state)) = load_snapshot(self, old.id, Sequence::MAX).await? else {
             return Ok(None);
         };
@@ -58,22 +27,15 @@ impl Store {
             run_id: Some(new_id),
             ..state
         };
-        let (meta, payload) = state.encode()?;
         let listed = FlowCatalogEvent {
             run_id: new.id,
-            status: state.status,
+            status: state.status.clone(),
             is_of_run: true,
             parent_run_id: new.parent_run_id,
             resumed_from: Some(old.id),
             at_ms: new.created_at_ms,
         };
-        let payload = payload.as_bytes().to_vec();
-        Ok(Some(CarriedFlow {
-            stream: run_stream(new.id),
-            meta,
-            payload,
-            listed: listed.encode()?,
-        }))
+        SavedFlow::new(new.id, &state, Some(listed.encode()?)).map(Some)
     }
 
     /// Checks that a flow can be written to: it isn't that of a run that has paused or ended. Call it with the

@@ -2,11 +2,7 @@
 
 use std::fmt;
 
-use runlog_log::{Expected, Op};
-use runlog_model::{
-    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, Page, RunCatalog, RunId,
-    RunStatus,
-};
+use runlog_model::{FlowCatalog, FlowSummary, ListFlows, Page, RunCatalog, RunId, RunStatus};
 
 use crate::{
     Error, Result, Store,
@@ -14,7 +10,6 @@ use crate::{
         cursor::{Cursor, Kind},
         page::check_limit,
     },
-    kernel::flows::FLOWS_STREAM,
 };
 
 /// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is the same for callers that wait.
@@ -51,47 +46,6 @@ impl Store {
         Flows {
             store: self.clone(),
         }
-    }
-
-    /// What the catalog of flows is told when a snapshot of this status is saved; `None` where it says so already.
-    pub(crate) async fn listed_flow(
-        &self,
-        run: RunId,
-        status: &str,
-    ) -> Result<Option<EncodedEvent>> {
-        let listed = self
-            .shared
-            .flows
-            .projection
-            .read(|flows| flows.flow(run))
-            .await?;
-        if listed.as_ref().is_some_and(|flow| flow.status == status) {
-            return Ok(None);
-        }
-        let known = self
-            .runs()
-            .index()
-            .read(|runs| runs.run(run).map(|placed| placed.run))
-            .await?;
-        let event = FlowCatalogEvent {
-            run_id: run,
-            status: status.to_owned(),
-            is_of_run: known.is_some(),
-            parent_run_id: known.as_ref().and_then(|run| run.parent_run_id),
-            // A flow that was listed already keeps what it was begun with.
-            resumed_from: None,
-            at_ms: self.backend().now_ms(),
-        };
-        Ok(Some(event.encode()?))
-    }
-}
-
-/// The step of a batch that tells the catalog of flows.
-pub(crate) fn listing(event: &EncodedEvent) -> Op<'_> {
-    Op::Append {
-        stream: FLOWS_STREAM,
-        expected: Expected::Any,
-        records: vec![event.record()],
     }
 }
 
@@ -157,8 +111,8 @@ impl Flows {
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
             let is_known = !self.store.backend().is_read_only();
-            let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
-            is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
+            let of_run = || self.store.runs().index().shared().live().has(flow.run_id);
+            is_known.then(|| self.store.shared.flows.shared.live().has(flow.run_id) || of_run())
         };
         let is_live = if is_over || run_status == Some(RunStatus::Paused) {
             Some(false)

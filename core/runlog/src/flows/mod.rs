@@ -3,19 +3,23 @@
 //! A flow is recorded in its run's own stream: events as records, run snapshots as snapshots of the stream.
 
 mod carry;
+mod commands;
 mod list;
 mod playback;
+mod resume;
 mod run;
+mod save;
+mod state;
 mod waiting;
 
 pub use crate::kernel::flows::FLOWS_STREAM;
-pub(crate) use carry::CarriedFlow;
 pub use list::Flows;
-pub(crate) use list::listing;
 pub use playback::{Playback, PlaybackOptions, RecordedEvent, Speed};
-pub use run::{FlowRun, Resumed, RunningNode};
-pub(crate) use run::{command_received, load_snapshot, receive_since};
+pub use resume::{Resumed, RunningNode};
+pub use run::FlowRun;
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,
     ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
+pub(crate) use save::SavedFlow;
+pub(crate) use state::{command_received, load_snapshot, receive_since};

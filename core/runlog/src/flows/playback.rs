@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
-use super::run::state_at;
+use super::state::state_at;
 use crate::{Error, Result, Store, kernel::records::run_stream};
 use serde::{Deserialize, Deserializer};
 
@@ -61,9 +61,9 @@ pub enum Speed {
 /// An event as it was recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordedEvent {
-    /// Its place in the run's stream.
+    /// Its sequence in the run's stream.
     pub sequence: u64,
-    /// Its place in the log.
+    /// Its position in the log.
     pub position: u64,
     /// When it was recorded: milliseconds since 1970-01-01 UTC.
     pub recorded_at_ms: u64,

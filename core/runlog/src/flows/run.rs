@@ -1,23 +1,16 @@
-//! [`FlowRun`]: recording a flow, saving what it is resumed from, and routing its commands.
+//! [`FlowRun`]: recording a flow, and saving what it is resumed from.
 
 use std::{collections::BTreeMap, fmt};
 
-use runlog_log::{Appended, Batch, Durability, Expected, Kind, Op, ReadOptions, Sequence};
-use runlog_model::{
-    EncodedEvent, FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand,
-    RuntimeEvent,
-};
-use serde::{Deserialize, Serialize};
+use runlog_log::{Appended, Batch, Durability, Expected, Op, Sequence};
+use runlog_model::{EncodedEvent, NodeStatus, RunId, RunSnapshot, RuntimeEvent};
 
-use super::list::listing;
+use super::state::{load_snapshot, receive, receive_since, state_at};
 use crate::{
     Error, ErrorKind, Result, Store,
-    journal::{attempts::Retries, follow::read_each},
-    kernel::{flows::LiveGuard, gates::Gate, lookup::check_id, records::run_stream},
+    journal::attempts::Retries,
+    kernel::{gates::Gate, live::LiveGuard, lookup::check_id, records::run_stream},
 };
-
-/// What a node that was running is resumed with where nothing else is said.
-const CONTINUE: &str = "continue";
 
 /// A flow under way. [`blocking::FlowRun`](crate::blocking::FlowRun) is the same for callers that wait.
 ///
@@ -44,49 +37,13 @@ const CONTINUE: &str = "continue";
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 pub struct FlowRun {
-    store: Store,
-    run: RunId,
-    state: RunSnapshot,
+    pub(super) store: Store,
+    pub(super) run: RunId,
+    pub(super) state: RunSnapshot,
     last_sequence: u64,
     gate: Gate,
     /// Has the flow count as one that somebody is at work on.
     _live: LiveGuard,
-}
-
-/// What a resumed flow goes on with.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Resumed {
-    /// The nodes that were running, in the order of their names.
-    pub running: Vec<RunningNode>,
-    /// The sequence of the `flow:resumed` event.
-    pub sequence: u64,
-}
-
-/// A node that was running when the flow stopped.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunningNode {
-    /// The node.
-    pub node_id: String,
-    /// The agent's own session; `None` for a node that is no agent, or whose agent hadn't begun.
-    pub session_id: Option<String>,
-    /// What to resume the agent with.
-    pub prompt: String,
-}
-
-/// A `command:received` event.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CommandReceived {
-    #[serde(rename = "type")]
-    event_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    run_id: Option<String>,
-    timestamp: u64,
-    command: RawJson,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
 }
 
 impl FlowRun {
@@ -110,7 +67,6 @@ impl FlowRun {
             .catalog
             .read(|catalog| check_id(catalog, run.as_uuid()))
             .await??;
-        let (meta, payload) = state.encode()?;
         let gate = store.runs().index().shared().gate(run);
         let _pass = gate.pass().await;
         let mut retries = Retries::default();
@@ -126,26 +82,17 @@ impl FlowRun {
                 None => (Sequence::ZERO, Expected::Absent),
             };
             store.check_open_flow(run).await?;
-            let listed = store.listed_flow(run, &state.status).await?;
-            let mut ops = vec![
-                // Sees to it that nobody begins the same flow.
-                Op::Append {
-                    stream,
-                    expected,
-                    records: Vec::new(),
-                },
-                Op::Snapshot {
-                    stream,
-                    expected: Expected::Any,
-                    sequence: last,
-                    meta: &meta,
-                    payload: payload.as_bytes(),
-                },
-            ];
-            ops.extend(listed.as_ref().map(listing));
+            let saved = store.saved_flow(run, &state).await?;
+            // Sees to it that nobody begins the same flow.
+            let mut ops = vec![Op::Append {
+                stream,
+                expected,
+                records: Vec::new(),
+            }];
+            ops.extend(saved.ops(last));
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
-                    store.shared.flows.after_commit().await;
+                    saved.after_commit(store).await;
                     return Ok(Self::of(store, run, state, last.0));
                 }
                 // The run's recorder went on.
@@ -155,7 +102,7 @@ impl FlowRun {
     }
 
     pub(super) fn of(store: &Store, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
-        let live = store.shared.flows.shared().live(run);
+        let live = store.shared.flows.shared().live().enter(run);
         let gate = store.runs().index().shared().gate(run);
         Self {
             store: store.clone(),
@@ -176,78 +123,6 @@ impl FlowRun {
     pub async fn inspect(store: &Store, run: RunId) -> Result<RunSnapshot> {
         let state = state_at(store, run, Sequence::MAX).await?;
         state.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))
-    }
-
-    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which
-    /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
-    /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
-    ///
-    /// The flow of a run that was paused is resumed by [resuming the run](crate::runs::Runs::resume), which carries the
-    /// state over to the run that goes on; this then resumes the flow of that one.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
-    /// read, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
-    pub async fn resume(
-        store: &Store,
-        run: RunId,
-        message: Option<&str>,
-    ) -> Result<(Self, Resumed)> {
-        let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) = loaded.ok_or_else(|| {
-            Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
-        })?;
-        let last = receive_since(store, run, covered, &mut state).await?;
-        let mut flow = Self::of(store, run, state, last);
-
-        let mut events = Vec::new();
-        if let Some(message) = message {
-            let command = RuntimeCommand {
-                run_id: Some(run.to_string()),
-                ..RuntimeCommand::resume(Some(message))
-            };
-            events.push(flow.received(
-                &RawJson::from_value(&command)?,
-                command.run_id.clone(),
-                None,
-            )?);
-            flow.state.inbox.push(command);
-        }
-        let (now, id) = (store.backend().now_ms(), run.to_string());
-        let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
-        events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
-        let sequence = flow.record_all(&events, None).await?;
-        let running = flow.running_nodes();
-        Ok((flow, Resumed { running, sequence }))
-    }
-
-    /// The nodes that were running; the message that waits for them is taken out of the inbox.
-    fn running_nodes(&mut self) -> Vec<RunningNode> {
-        let nodes: Vec<String> = self.state.running().map(str::to_owned).collect();
-        if nodes.is_empty() {
-            return Vec::new();
-        }
-        let is_resume = |command: &RuntimeCommand| {
-            command.command_type == "resume" && command.message().is_some()
-        };
-        let waiting = self.state.inbox.iter().rposition(is_resume);
-        let command = waiting.map(|index| self.state.inbox.remove(index));
-        let prompt = command
-            .as_ref()
-            .and_then(RuntimeCommand::message)
-            .unwrap_or(CONTINUE);
-        let sessions = &self.state.agent_sessions;
-        nodes
-            .into_iter()
-            .map(|node_id| {
-                let session_id = sessions.get(&node_id).cloned();
-                RunningNode {
-                    node_id,
-                    session_id,
-                    prompt: prompt.to_owned(),
-                }
-            })
-            .collect()
     }
 
     /// The run.
@@ -356,25 +231,10 @@ impl FlowRun {
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
     /// that of a run that isn't running; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
-        let (meta, payload) = self.state.encode()?;
-        let (meta, payload) = (&meta[..], payload.as_bytes());
-        let sequence = Sequence(self.last_sequence);
-        let (stream, expected) = (run_stream(self.run), Expected::Any);
-        let listed = self.store.listed_flow(self.run, &self.state.status).await?;
-        let mut ops = vec![Op::Snapshot {
-            stream,
-            expected,
-            sequence,
-            meta,
-            payload,
-        }];
-        ops.extend(listed.as_ref().map(listing));
-        // What a flow is resumed from is on the device, whatever the store's setting.
-        self.commit(Batch::new(ops).with_durability(Durability::Sync))
+        let saved = self.store.saved_flow(self.run, &self.state).await?;
+        self.commit(saved.batch(Sequence(self.last_sequence)))
             .await?;
-        if listed.is_some() {
-            self.store.shared.flows.after_commit().await;
-        }
+        saved.after_commit(&self.store).await;
         Ok(())
     }
 
@@ -416,199 +276,12 @@ impl FlowRun {
         saved
     }
 
-    /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names. Durable
-    /// when it returns.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
-    /// [run](crate::runs::Runs) under way that isn't this flow's: it is recorded all the same, with its payload as it is
-    /// and the error, and doesn't wait anywhere.
-    pub async fn command(&mut self, command: &RawJson) -> Result<()> {
-        let read: Result<RuntimeCommand> = command.to_value();
-        let checked = match read.and_then(|command| command.check().map(|()| command)) {
-            Ok(command) => self.check_addressee(&command).await.map(|()| command),
-            Err(error) => Err(error),
-        };
-        match checked {
-            Ok(command_read) => {
-                let event = self.received(command, command_read.run_id.clone(), None)?;
-                self.record(&event).await?;
-                self.state.inbox.push(command_read);
-                Ok(())
-            }
-            Err(error) => {
-                let event = self.received(command, None, Some(error.to_string()))?;
-                self.record(&event).await?;
-                Err(error)
-            }
-        }
-    }
-
     /// Writes something of the flow, as long as its run, if it is that of one, is running.
     async fn commit(&self, batch: Batch<'_>) -> Result<Appended> {
         let _pass = self.gate.pass().await;
         self.store.check_open_flow(self.run).await?;
         self.store.backend().commit(batch).await
     }
-
-    /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.
-    async fn check_addressee(&self, command: &RuntimeCommand) -> Result<()> {
-        let named = command
-            .run_id
-            .as_deref()
-            .and_then(|id| id.parse::<RunId>().ok());
-        let Some(named) = named.filter(|named| *named != self.run) else {
-            return Ok(());
-        };
-        if self.store.runs().is_unfinished(named).await? {
-            return Err(Error::invalid(format!(
-                "run {named} is not part of the flow of run {}, and would never see the command: send it by the \
-                 orchestrator that works on it",
-                self.run
-            )));
-        }
-        Ok(())
-    }
-
-    /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
-    /// brings them back: they are delivered at least once.
-    pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
-        let inbox = std::mem::take(&mut self.state.inbox);
-        let (taken, left) = inbox
-            .into_iter()
-            .partition(|command| command.run_id.as_deref() == Some(run_id));
-        self.state.inbox = left;
-        taken
-    }
-
-    /// Takes the commands that wait for no run in particular, such as `resume`.
-    pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
-        let inbox = std::mem::take(&mut self.state.inbox);
-        let (taken, left) = inbox
-            .into_iter()
-            .partition(|command| command.run_id.is_none());
-        self.state.inbox = left;
-        taken
-    }
-
-    fn received(
-        &self,
-        command: &RawJson,
-        run_id: Option<String>,
-        error: Option<String>,
-    ) -> Result<RuntimeEvent> {
-        command_received(command, run_id, error, self.store.backend().now_ms())
-    }
-}
-
-/// The event that tells of a command.
-pub(crate) fn command_received(
-    command: &RawJson,
-    run_id: Option<String>,
-    error: Option<String>,
-    timestamp: u64,
-) -> Result<RuntimeEvent> {
-    let event_type = "command:received".to_owned();
-    let event = CommandReceived {
-        event_type,
-        run_id,
-        timestamp,
-        command: command.clone(),
-        error,
-    };
-    RuntimeEvent::of_json(RawJson::from_value(&event)?)
-}
-
-/// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
-/// the same stream are passed over.
-pub(crate) async fn load_snapshot(
-    store: &Store,
-    run: RunId,
-    at_or_before: Sequence,
-) -> Result<Option<(u64, RunSnapshot)>> {
-    let mut at = at_or_before;
-    loop {
-        let snapshot = match store.backend().latest_snapshot(run_stream(run), at).await {
-            Ok(Some(snapshot)) => snapshot,
-            Ok(None) => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if RunSnapshot::is_one(&snapshot.meta) {
-            let state = RunSnapshot::decode(&snapshot.meta, &snapshot.payload)?;
-            return Ok(Some((snapshot.sequence.0, state)));
-        }
-        let Some(before) = snapshot.sequence.0.checked_sub(1) else {
-            return Ok(None);
-        };
-        at = Sequence(before);
-    }
-}
-
-/// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
-pub(crate) async fn receive_since(
-    store: &Store,
-    run: RunId,
-    covered: u64,
-    state: &mut RunSnapshot,
-) -> Result<u64> {
-    let last = store
-        .backend()
-        .stream(run_stream(run))
-        .await?
-        .map_or(0, |info| info.last_sequence.0);
-    receive(store, run, covered, last, state).await?;
-    Ok(last)
-}
-
-/// The state of a flow at a sequence: the latest snapshot, and the commands received since. `None` without a snapshot.
-pub(super) async fn state_at(
-    store: &Store,
-    run: RunId,
-    last: Sequence,
-) -> Result<Option<RunSnapshot>> {
-    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else {
-        return Ok(None);
-    };
-    let end = store
-        .backend()
-        .stream(run_stream(run))
-        .await?
-        .map_or(0, |info| info.last_sequence.0);
-    receive(store, run, covered, end.min(last.0), &mut state).await?;
-    Ok(Some(state))
-}
-
-/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
-async fn receive(
-    store: &Store,
-    run: RunId,
-    covered: u64,
-    last: u64,
-    state: &mut RunSnapshot,
-) -> Result<()> {
-    let options = ReadOptions {
-        first: Sequence(covered).next(),
-        last: Sequence(last),
-        kinds: vec![Kind(FlowEventKind::Command.byte())],
-        ..ReadOptions::default()
-    };
-    read_each(&**store.backend(), run_stream(run), options, |record| {
-        if record.redacted {
-            return Ok(());
-        }
-        let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
-        // An event that the caller recorded by hand may have another shape; it is for those who look on.
-        let Ok(received) = event.json.to_value::<CommandReceived>() else {
-            return Ok(());
-        };
-        let command = received.command.to_value::<RuntimeCommand>().ok();
-        let is_good =
-            |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
-        state.inbox.extend(command.filter(is_good));
-        Ok(())
-    })
-    .await
 }
 
 impl fmt::Debug for FlowRun {

@@ -5,7 +5,7 @@ use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
 
 use super::{
     FlowRun,
-    run::{load_snapshot, receive_since},
+    state::{load_snapshot, receive_since},
 };
 use crate::{Error, Result, Store};
 

@@ -37,6 +37,16 @@ pub(crate) struct Change<'a> {
     pub(crate) guard: Guard,
 }
 
+impl Change<'_> {
+    /// Events alone, of which a name or an id must be free.
+    pub(crate) fn of(events: Vec<CatalogEvent>) -> Self {
+        Self {
+            events,
+            ..Self::default()
+        }
+    }
+}
+
 /// What a change needs of the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Guard {
@@ -73,6 +83,25 @@ impl CatalogReader {
     /// Catches up, then looks something up.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(&Catalog) -> T) -> Result<T> {
         self.projection.read(look).await
+    }
+
+    /// Writes events, where a check of the catalog as it is then says that they may be.
+    pub(crate) async fn add(
+        &self,
+        events: &[CatalogEvent],
+        guard: Guard,
+        check: impl Fn(&Catalog) -> Result<()>,
+    ) -> Result<()> {
+        self.change(|catalog| {
+            check(catalog)?;
+            let change = Change {
+                events: events.to_vec(),
+                guard,
+                ..Change::default()
+            };
+            Ok((change, ()))
+        })
+        .await
     }
 
     /// Takes in what was just written to the catalog, and writes it down when it is time.

@@ -1,13 +1,11 @@
 //! [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this process has a handle of.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::sync::Arc;
 
 use runlog_log::StreamId;
-use runlog_model::{FlowCatalog, RunId};
+use runlog_model::FlowCatalog;
 
+use super::live::Live;
 use crate::{
     backend::Backend,
     journal::projection::{Folded, Projection, Streams},
@@ -28,46 +26,13 @@ pub(crate) struct FlowsReader {
 #[derive(Default)]
 pub(crate) struct FlowsShared {
     catalog: Arc<Folded<FlowCatalog>>,
-    /// The flows that somebody in this process has a handle of, and how many.
-    live: Mutex<HashMap<RunId, usize>>,
+    live: Arc<Live>,
 }
 
 impl FlowsShared {
-    /// Has the flow count as one that somebody is at work on, until what this gives is dropped.
-    pub(crate) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
-        *self.live_flows().entry(id).or_default() += 1;
-        LiveGuard {
-            shared: Arc::clone(self),
-            id,
-        }
-    }
-
-    pub(crate) fn is_live(&self, id: RunId) -> bool {
-        self.live_flows().contains_key(&id)
-    }
-
-    fn live_flows(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
-        self.live
-            .lock()
-            .expect("the list of live flows was left broken by a panic")
-    }
-}
-
-/// That somebody in this process has a handle of a flow.
-pub(crate) struct LiveGuard {
-    shared: Arc<FlowsShared>,
-    id: RunId,
-}
-
-impl Drop for LiveGuard {
-    fn drop(&mut self) {
-        let mut live = self.shared.live_flows();
-        if let Some(handles) = live.get_mut(&self.id) {
-            *handles -= 1;
-            if *handles == 0 {
-                live.remove(&self.id);
-            }
-        }
+    /// The flows that somebody in this process has a handle of.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 }
 

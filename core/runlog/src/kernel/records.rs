@@ -1,6 +1,6 @@
 //! Where sessions, instances and runs are kept, and what is appended there.
 
-use runlog_log::{Kind, NewRecord, StreamId};
+use runlog_log::{Expected, Kind, NewRecord, Op, StreamId};
 use runlog_model::{InstanceId, NewContextEvent, RunId, SessionId};
 
 /// The stream that an instance's context is kept in.
@@ -29,4 +29,13 @@ pub(crate) fn context_records<'a>(
         payload: event.content.as_bytes(),
     };
     events.iter().zip(metas).map(record).collect()
+}
+
+/// Appends records to a stream, however many it has.
+pub(crate) fn append<'a>(stream: StreamId, records: Vec<NewRecord<'a>>) -> Op<'a> {
+    Op::Append {
+        stream,
+        expected: Expected::Any,
+        records,
+    }
 }

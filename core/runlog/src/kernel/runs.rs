@@ -9,7 +9,10 @@ use runlog_log::StreamId;
 use runlog_model::{InstanceId, RunCatalog, RunId};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::gates::{Gate, Gates};
+use super::{
+    gates::{Gate, Gates},
+    live::Live,
+};
 use crate::{
     Result,
     backend::Backend,
@@ -31,8 +34,7 @@ pub(crate) struct RunsReader {
 #[derive(Default)]
 pub(crate) struct RunsShared {
     catalog: Arc<Folded<RunCatalog>>,
-    /// The runs that somebody in this process records, and how many recorders each has.
-    live: Mutex<HashMap<RunId, usize>>,
+    live: Arc<Live>,
     gates: Arc<Gates>,
     /// The contexts in which a run is just being started.
     entered: Mutex<HashSet<InstanceId>>,
@@ -48,22 +50,14 @@ struct Recorded {
 }
 
 impl RunsShared {
-    /// Has the run count as recorded by this process, until what this gives is dropped.
-    pub(crate) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
-        *self.live_runs().entry(id).or_default() += 1;
-        LiveGuard {
-            shared: Arc::clone(self),
-            id,
-        }
+    /// The runs that somebody in this process records.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
     /// What keeps the writes of a run's flow, and the run's changes of status, apart.
     pub(crate) fn gate(&self, id: RunId) -> Gate {
         self.gates.gate(id)
-    }
-
-    pub(crate) fn is_live(&self, run: RunId) -> bool {
-        self.live_runs().contains_key(&run)
     }
 
     /// Has a context count as taken until what this gives is dropped; `None` where it is taken.
@@ -97,30 +91,6 @@ impl RunsShared {
         self.entered
             .lock()
             .expect("the list of entered contexts was left broken by a panic")
-    }
-
-    fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
-        self.live
-            .lock()
-            .expect("the list of live runs was left broken by a panic")
-    }
-}
-
-/// That this process records a run.
-pub(crate) struct LiveGuard {
-    shared: Arc<RunsShared>,
-    id: RunId,
-}
-
-impl Drop for LiveGuard {
-    fn drop(&mut self) {
-        let mut live = self.shared.live_runs();
-        if let Some(recorders) = live.get_mut(&self.id) {
-            *recorders -= 1;
-            if *recorders == 0 {
-                live.remove(&self.id);
-            }
-        }
     }
 }
 

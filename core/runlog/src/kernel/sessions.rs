@@ -30,21 +30,12 @@ impl Store {
         session.check()?;
         check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
+        let created = CatalogEvent::SessionCreated(session.clone());
         self.shared
             .catalog
-            .change(|catalog| {
-                check_free(catalog, &session)?;
-                let events = vec![CatalogEvent::SessionCreated(session.clone())];
-                Ok((
-                    Change {
-                        events,
-                        guard,
-                        ..Change::default()
-                    },
-                    session.clone(),
-                ))
-            })
-            .await
+            .add(&[created], guard, |catalog| check_free(catalog, &session))
+            .await?;
+        Ok(session)
     }
 
     pub(crate) fn session_from(&self, new: &NewSession) -> Session {
@@ -175,13 +166,7 @@ impl Store {
             .catalog
             .change(|catalog| {
                 let mut session = live_session(catalog, id)?.clone();
-                Ok((
-                    Change {
-                        events: vec![event(&mut session)?],
-                        ..Change::default()
-                    },
-                    (),
-                ))
+                Ok((Change::of(vec![event(&mut session)?]), ()))
             })
             .await
     }
@@ -225,21 +210,14 @@ impl Store {
         } else {
             Guard::Any
         };
+        let created = CatalogEvent::InstanceCreated(instance.clone());
         self.shared
             .catalog
-            .change(|catalog| {
-                check_instance(catalog, &instance)?;
-                let events = vec![CatalogEvent::InstanceCreated(instance.clone())];
-                Ok((
-                    Change {
-                        events,
-                        guard,
-                        ..Change::default()
-                    },
-                    instance.clone(),
-                ))
+            .add(&[created], guard, |catalog| {
+                check_instance(catalog, &instance)
             })
-            .await
+            .await?;
+        Ok(instance)
     }
 
     /// The instance with this id, `None` when there is none.

@@ -1,9 +1,15 @@
 //! The ops that change runs, several of which can share one batch.
 
 use runlog_log::{Durability, Expected, Op, Sequence};
-use runlog_model::{EncodedEvent, RunId};
+use runlog_model::{EncodedEvent, RunCatalogEvent, RunEvent, RunId, StatusChange};
 
-use crate::kernel::{records::run_stream, runs::RUNS_STREAM};
+use crate::{
+    Result,
+    kernel::{
+        records::{append, run_stream},
+        runs::RUNS_STREAM,
+    },
+};
 
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
@@ -16,6 +22,16 @@ pub(crate) struct BatchExtras<'a> {
     pub(crate) durability: Option<Durability>,
 }
 
+impl<'a> BatchExtras<'a> {
+    /// Records for the run's own stream, and nothing else.
+    pub(crate) fn events(run_events: &'a [EncodedEvent]) -> Self {
+        Self {
+            run_events,
+            ..Self::default()
+        }
+    }
+}
+
 /// What is to be written for a run to change its status.
 pub(crate) struct PlannedChange {
     pub(crate) id: RunId,
@@ -25,6 +41,23 @@ pub(crate) struct PlannedChange {
     pub(crate) own: Vec<EncodedEvent>,
     /// The record of the runs catalog.
     pub(crate) listed: EncodedEvent,
+}
+
+impl PlannedChange {
+    pub(crate) fn new(id: RunId, last_sequence: Sequence, change: StatusChange) -> Result<Self> {
+        let listed = RunCatalogEvent::StatusChanged {
+            id,
+            status: change.status,
+            step_count: change.step_count,
+            at_ms: change.at_ms,
+        };
+        Ok(Self {
+            id,
+            last_sequence,
+            listed: listed.encode()?,
+            own: vec![RunEvent::StatusChanged(change).encode()?],
+        })
+    }
 }
 
 /// The ops of these changes: the catalog's records are one append.
@@ -41,10 +74,6 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
         .iter()
         .map(|change| change.listed.record())
         .collect();
-    ops.push(Op::Append {
-        stream: RUNS_STREAM,
-        expected: Expected::Any,
-        records,
-    });
+    ops.push(append(RUNS_STREAM, records));
     ops
 }

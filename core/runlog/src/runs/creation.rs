@@ -3,7 +3,10 @@
 use runlog_log::{Expected, Op};
 use runlog_model::{EncodedEvent, Run};
 
-use crate::kernel::{records::run_stream, runs::RUNS_STREAM};
+use crate::kernel::{
+    records::{append, run_stream},
+    runs::RUNS_STREAM,
+};
 
 /// What makes a run's stream and lists it.
 pub(super) fn creation<'a>(
@@ -17,10 +20,6 @@ pub(super) fn creation<'a>(
             expected: Expected::Absent,
             records: vec![own.record()],
         },
-        Op::Append {
-            stream: RUNS_STREAM,
-            expected: Expected::Any,
-            records: vec![listed.record()],
-        },
+        append(RUNS_STREAM, vec![listed.record()]),
     ]
 }

@@ -22,7 +22,7 @@ pub enum Dangling {
     CloseWith(String),
     /// Each gets its outcome: the caller has found the calls with
     /// [`dangling_tool_calls`](crate::contexts::Context::dangling_tool_calls) and run the tools, or asked them. Those
-    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
+    /// without one are closed. The results come before the message that tells the agent to go on, where providers
     /// want them.
     Answer(Vec<ToolOutcome>),
     /// They are only told: the caller records their results before the model is called, and before any other message.

@@ -9,16 +9,16 @@ use crate::{Error, ErrorKind, Result, journal::follow::read_each, kernel::record
 /// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
 const LAST_EVENTS: u64 = 4;
 
-/// A run, and where its stream stands.
+/// A run, and the state of its stream.
 pub(super) struct LoadedRun {
     pub(super) run: Run,
     /// The fold that it is of, to go on with.
     pub(super) fold: RunFold,
     /// The last sequence of its stream.
     pub(super) last_sequence: Sequence,
-    /// The place of its creation in the log: its context events come after it.
+    /// The position of its creation: its context events come after it.
     pub(super) created_position: u64,
-    /// The place of the last change of its status: its context events come before it. `None` while it runs.
+    /// The position of the last change of its status: its context events come before it. `None` while it runs.
     pub(super) ended_position: Option<u64>,
 }
 

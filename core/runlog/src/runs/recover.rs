@@ -1,26 +1,16 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
-use runlog_log::{Batch, Expected, Op, Sequence};
-use runlog_model::{
-    EncodedEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
-};
+use runlog_log::Batch;
+use runlog_model::{RunId, RunStatus, StatusChange, pause_reason};
 
-use super::Runs;
-use crate::{
-    ErrorKind, Result,
-    kernel::{records::run_stream, runs::RUNS_STREAM},
+use super::{
+    Runs,
+    changes::{PlannedChange, ops_of_changes},
 };
+use crate::{ErrorKind, Result};
 
 /// How many runs are paused by one batch.
 const RUNS_PER_BATCH: usize = 256;
-
-/// One run to pause.
-struct Orphan {
-    id: RunId,
-    last_sequence: Sequence,
-    own: EncodedEvent,
-    listed: EncodedEvent,
-}
 
 impl Runs {
     /// Pauses the runs that are `running` though nobody in this process records them, with the reason
@@ -35,7 +25,7 @@ impl Runs {
             .index()
             .read(|runs| {
                 runs.with_status(RunStatus::Running)
-                    .filter(|id| !shared.is_live(*id))
+                    .filter(|id| !shared.live().has(*id))
                     .collect()
             })
             .await?;
@@ -48,23 +38,7 @@ impl Runs {
             if orphans.is_empty() {
                 continue;
             }
-            let mut ops: Vec<Op<'_>> = orphans
-                .iter()
-                .map(|orphan| Op::Append {
-                    stream: run_stream(orphan.id),
-                    expected: Expected::Last(orphan.last_sequence),
-                    records: vec![orphan.own.record()],
-                })
-                .collect();
-            let records = orphans
-                .iter()
-                .map(|orphan| orphan.listed.record())
-                .collect();
-            ops.push(Op::Append {
-                stream: RUNS_STREAM,
-                expected: Expected::Any,
-                records,
-            });
+            let ops = ops_of_changes(&orphans);
             self.store.backend().commit(Batch::new(ops)).await?;
             paused.extend(orphans.iter().map(|orphan| orphan.id));
         }
@@ -74,7 +48,7 @@ impl Runs {
         Ok(paused)
     }
 
-    async fn orphan(&self, id: RunId) -> Result<Option<Orphan>> {
+    async fn orphan(&self, id: RunId) -> Result<Option<PlannedChange>> {
         let loaded = match self.load(id).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             loaded => loaded?,
@@ -90,20 +64,6 @@ impl Runs {
             error_message: None,
             pause_reason: Some(pause_reason::ORPHANED.to_owned()),
         };
-        let (status, step_count, at_ms) = (change.status, change.step_count, change.at_ms);
-        let listed = RunCatalogEvent::StatusChanged {
-            id,
-            status,
-            step_count,
-            at_ms,
-        }
-        .encode()?;
-        let own = RunEvent::StatusChanged(change).encode()?;
-        Ok(Some(Orphan {
-            id,
-            last_sequence: loaded.last_sequence,
-            own,
-            listed,
-        }))
+        PlannedChange::new(id, loaded.last_sequence, change).map(Some)
     }
 }

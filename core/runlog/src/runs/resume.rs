@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    flows::CarriedFlow,
+    flows::SavedFlow,
     journal::attempts::Retries,
     kernel::{
         lookup::check_id,
-        records::{context_records, context_stream, run_stream},
+        records::{append, context_records, context_stream, run_stream},
     },
     runs::creation::creation,
 };
@@ -178,7 +178,7 @@ impl Runs {
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
     /// written to the context since, or is at work in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would come between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
         self.resume_with_extras(id, options, &ResumeExtras::default())
@@ -226,7 +226,7 @@ impl Runs {
             };
             let _alone = self.enter(run.session_id, run.instance_id).await?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
-            let _live = self.index().shared().live(run.id);
+            let _live = self.index().shared().live().enter(run.id);
             let flow = self.store.carried_flow(&old.run, &run).await?;
             let at = (rebuilt.last_sequence, flow.as_ref());
             match self
@@ -250,7 +250,7 @@ impl Runs {
         run: &Run,
         closing: &[NewContextEvent],
         told: &[NewContextEvent],
-        (last_sequence, flow): (u64, Option<&CarriedFlow>),
+        (last_sequence, flow): (u64, Option<&SavedFlow>),
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = context_stream(run.instance_id);
@@ -283,12 +283,8 @@ impl Runs {
             },
         ];
         ops.extend(creation(run, &own, &listed));
-        ops.extend(flow.into_iter().flat_map(CarriedFlow::ops));
-        ops.push(Op::Append {
-            stream: context,
-            expected: Expected::Any,
-            records: context_records(told, &told_metas),
-        });
+        ops.extend(flow.into_iter().flat_map(|flow| flow.ops(Sequence::FIRST)));
+        ops.push(append(context, context_records(told, &told_metas)));
         if let Some(ResumedBy {
             recorder,
             record: event,

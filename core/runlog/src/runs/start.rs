@@ -167,7 +167,7 @@ impl Runs {
             });
         }
         // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
-        let _live = self.index().shared().live(run.id);
+        let _live = self.index().shared().live().enter(run.id);
         let written = if made.new_instance {
             self.write_with_place(&made, ops).await
         } else {

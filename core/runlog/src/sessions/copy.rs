@@ -91,24 +91,15 @@ impl Store {
         instance.check()?;
         check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
+        let created = [
+            CatalogEvent::SessionCreated(session.clone()),
+            CatalogEvent::InstanceCreated(instance.clone()),
+        ];
         self.shared
             .catalog
-            .change(|catalog| {
-                check_free(catalog, &session)?;
-                let events = vec![
-                    CatalogEvent::SessionCreated(session.clone()),
-                    CatalogEvent::InstanceCreated(instance.clone()),
-                ];
-                Ok((
-                    Change {
-                        events,
-                        guard,
-                        ..Change::default()
-                    },
-                    (session.clone(), instance.clone()),
-                ))
-            })
-            .await
+            .add(&created, guard, |catalog| check_free(catalog, &session))
+            .await?;
+        Ok((session, instance))
     }
 
     /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was
@@ -121,7 +112,7 @@ impl Store {
     /// been written before the first event that isn't copied: by the order of the log, not by the clock. An instance
     /// whose context was still empty then is copied if its time of creation says that it was there. Of the chat, it is
     /// what had been saved before the first event that isn't copied, without the requests that began after the last
-    /// one that is; and of what was kept beside the contexts, what stands before that event.
+    /// one that is; and of what was kept beside the contexts, what comes before that event.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no

@@ -170,7 +170,7 @@ impl EntryBatch {
         self.push_events(instance, &entry.events)
     }
 
-    /// Adds events to the context of this instance: one [step](Batch::ops) of the batch.
+    /// Adds events to the context of this instance: one [op](Batch::ops) of the batch.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -209,7 +209,7 @@ impl EntryBatch {
         self.bytes
     }
 
-    /// What its entries are as steps of a batch, without what it makes beside them.
+    /// What its entries are as ops of a batch, without what it makes beside them.
     pub fn batch(&self) -> Batch<'_> {
         let ops = self.rows.iter().map(|row| Op::Append {
             stream: row.stream,

@@ -86,7 +86,7 @@ pub struct Session {
     pub id: Option<uuid::Uuid>,
     /// What the source calls it, or the name of the source.
     pub name: Option<String>,
-    /// What stood around the messages, JSON with a `null` in each message's place. Only for forms that keep a
+    /// What was around the messages, JSON with a `null` for each message. Only for forms that keep a
     /// whole session in one value.
     pub wrapper: Option<RawJson>,
     /// What a store knew of it: only in Runlog's own export.
@@ -121,7 +121,7 @@ pub struct Entry {
     pub line: u64,
     /// Its JSON: exactly the slice of the source.
     pub raw: RawJson,
-    /// The line it stood in, JSON with a `null` in its place. `None` when it was the whole line, or is part of
+    /// The line it was in, JSON with a `null` for it. `None` when it was the whole line, or is part of
     /// the session's [wrapper](Session::wrapper).
     pub envelope: Option<RawJson>,
     /// When it happened: milliseconds since 1970-01-01 UTC, as the source says.

@@ -5,7 +5,7 @@
 //! stream of the session's own that an import has begun, and the last that it is done. Whoever imports the session
 //! again finds the mark, and knows that there is something to complete.
 
-use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
+use runlog_log::{Batch, Direction, Kind, NewRecord, ReadOptions, StreamId};
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus,
 };
@@ -18,6 +18,7 @@ use crate::{
         catalog::Change,
         lookup::{check_free, check_id, check_unused, live_session},
         new_session::NewSession,
+        records::append,
     },
 };
 
@@ -82,12 +83,7 @@ impl Store {
                 meta: mark.name().as_bytes(),
                 payload: &[],
             };
-            let stream = marks_of(batch.session);
-            ops.push(Op::Append {
-                stream,
-                expected: Expected::Any,
-                records: vec![record],
-            });
+            ops.push(append(marks_of(batch.session), vec![record]));
         }
         let new_session = about.new_session.as_ref().map(|new| self.session_from(new));
         new_session

@@ -1,7 +1,7 @@
 //! Idempotency keys: finding the batch with a key, and what it returned, from what it wrote.
 //!
 //! Only hashes of keys are indexed, so whether a batch has the key is read from the log, without the writer's lock. What may
-//! be published meanwhile is checked again under it ([`Keyed::standing`]), from memory alone.
+//! be published meanwhile is checked again under it ([`Keyed::state`]), from memory alone.
 
 use std::collections::HashMap;
 
@@ -55,9 +55,9 @@ struct Looked {
     others: Vec<u64>,
 }
 
-/// What has to be done before a batch with a key is staged.
+/// What is known of the key of a batch that is to be staged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum KeyState {
     /// Nothing: there is no batch with this key in this stream.
     New,
     /// Something was published since the key was looked for.
@@ -87,29 +87,29 @@ impl<'b> Keyed<'b> {
     ///
     /// A deleted stream refuses the batch before its ops are checked: in a repeat, the ops
     /// would meet their own first effect.
-    pub(crate) fn standing(&self, writer: &Writer, durable: &Durable) -> Result<Standing> {
+    pub(crate) fn state(&self, writer: &Writer, durable: &Durable) -> Result<KeyState> {
         let Some(number) = writer.number(durable, self.stream) else {
-            return Ok(Standing::New);
+            return Ok(KeyState::New);
         };
         if writer.is_deleted(number) {
             return Err(deleted(self.stream));
         }
         if writer.is_key_staged(number, self.hash) {
-            return Ok(Standing::Staged);
+            return Ok(KeyState::Staged);
         }
         if durable.directory.stream(number).is_none() {
-            return Ok(Standing::New);
+            return Ok(KeyState::New);
         }
         let Some(looked) = &self.looked else {
-            return Ok(Standing::LookAgain);
+            return Ok(KeyState::LookAgain);
         };
         let is_seen = |offset| looked.others.contains(&offset);
         let is_current = durable
             .active()
             .is_some_and(|active| active.id() == looked.active);
         match is_current && durable.active_index.keys(number, self.hash).all(is_seen) {
-            true => Ok(Standing::New),
-            false => Ok(Standing::LookAgain),
+            true => Ok(KeyState::New),
+            false => Ok(KeyState::LookAgain),
         }
     }
 }

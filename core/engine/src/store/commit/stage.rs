@@ -7,7 +7,7 @@
 
 use super::{
     lead::FLUSH_BYTES,
-    repeat::{Keyed, Standing},
+    repeat::{KeyState, Keyed},
     shared::Shared,
 };
 use crate::{
@@ -72,11 +72,11 @@ impl Shared {
             let durable = self.durable();
             match keyed
                 .as_ref()
-                .map_or(Ok(Standing::New), |keyed| keyed.standing(&writer, &durable))?
+                .map_or(Ok(KeyState::New), |keyed| keyed.state(&writer, &durable))?
             {
-                Standing::New => {}
-                Standing::LookAgain => continue,
-                Standing::Staged => {
+                KeyState::New => {}
+                KeyState::LookAgain => continue,
+                KeyState::Staged => {
                     drop(durable);
                     drop(writer);
                     self.flush(false)?;

@@ -69,7 +69,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Phase {
     activity: Activity,
-    standing: Standing,
+    lifecycle: Lifecycle,
     /// Why nothing more is written, if so.
     failure: Option<Error>,
 }
@@ -89,7 +89,7 @@ enum Activity {
 }
 
 #[derive(Default)]
-enum Standing {
+enum Lifecycle {
     #[default]
     Open,
     Closing {
@@ -193,7 +193,7 @@ impl Phase {
         if crate::faults::closes_early() {
             return true;
         }
-        self.failure.is_none() && !matches!(self.standing, Standing::Closed)
+        self.failure.is_none() && !matches!(self.lifecycle, Lifecycle::Closed)
     }
 
     /// A write or a flush failed. The first failure is the one that is reported.
@@ -203,9 +203,9 @@ impl Phase {
 
     /// An error when new batches are refused.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.standing {
-            Standing::Open => self.check_failure(),
-            Standing::Closing { .. } | Standing::Closed => {
+        match self.lifecycle {
+            Lifecycle::Open => self.check_failure(),
+            Lifecycle::Closing { .. } | Lifecycle::Closed => {
                 Err(Error::new(ErrorKind::Closed, "the store is closed"))
             }
         }
@@ -226,27 +226,27 @@ impl Phase {
 
     /// To `Closing`, unless another thread was faster.
     pub(crate) fn start_closing(&mut self, own: ThreadId) -> Close {
-        match &self.standing {
-            Standing::Open => {
-                self.standing = Standing::Closing {
+        match &self.lifecycle {
+            Lifecycle::Open => {
+                self.lifecycle = Lifecycle::Closing {
                     by: own,
                     end: Arc::default(),
                 };
                 Close::Do
             }
-            Standing::Closing { by, end } => Close::Wait {
+            Lifecycle::Closing { by, end } => Close::Wait {
                 by: *by,
                 end: end.clone(),
             },
-            Standing::Closed => Close::Nothing,
+            Lifecycle::Closed => Close::Nothing,
         }
     }
 
     /// From `Closing` to `Closed`. The group that other threads wait for is to be settled.
     pub(crate) fn end_closing(&mut self) -> Arc<Group> {
-        match std::mem::replace(&mut self.standing, Standing::Closed) {
-            Standing::Closing { end, .. } => end,
-            Standing::Open | Standing::Closed => {
+        match std::mem::replace(&mut self.lifecycle, Lifecycle::Closed) {
+            Lifecycle::Closing { end, .. } => end,
+            Lifecycle::Open | Lifecycle::Closed => {
                 panic!("a store that isn't being closed is closed")
             }
         }

@@ -1,9 +1,49 @@
-//! Looking up what others need to decide by: which ids and sequences a chat has, and where a message is kept.
+//! Looking up messages: by their ids, by a filter, and where each is kept.
+
+use std::collections::BTreeSet;
 
 use super::{ChatFold, KeptMessage, Place};
-use crate::{ChatMessage, SessionId, id_in_copy};
+use crate::{ChatMessage, MessageFilter, SessionId, id_in_copy};
 
 impl ChatFold {
+    /// Whether the chat has a message of this id, or had one that was deleted.
+    pub fn had_message(&self, id: &str) -> bool {
+        self.message_places.contains_key(id) || self.deleted_messages.contains(id)
+    }
+
+    /// The message with this id.
+    pub fn message(&self, id: &str) -> Option<&ChatMessage> {
+        self.message_places
+            .get(id)
+            .and_then(|place| self.message_at(*place))
+    }
+
+    /// The messages that a filter admits, in the chat's order. Those of a request are not looked for among the others;
+    /// an offset costs what is passed over.
+    pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
+        let nothing = BTreeSet::new();
+        let order = match &filter.request_id {
+            Some(request) => self
+                .requests
+                .get(request)
+                .map_or(&nothing, |request| &request.messages),
+            None => &self.message_order,
+        };
+        let limit = if filter.limit == 0 {
+            usize::MAX
+        } else {
+            filter.limit
+        };
+        order
+            .iter()
+            .filter_map(|(.., place)| self.message_at(*place))
+            .filter(|message| filter.role.is_none_or(|role| message.role == role))
+            .filter(|message| filter.block_id.is_none() || filter.block_id == message.block_id)
+            .skip(filter.offset)
+            .take(limit)
+            .collect()
+    }
+
     /// Whether there are messages or steps of a request.
     pub fn has_request(&self, request_id: &str) -> bool {
         let request = self.requests.get(request_id);

@@ -1,7 +1,7 @@
 //! Tests of the fold of a chat.
 
 use super::*;
-use crate::{RawJson, StepStatus, StepType, Timestamp, Updates};
+use crate::{ChatRole, MessageFilter, RawJson, StepStatus, StepType, Timestamp, Updates};
 
 fn saved(id: &str) -> ChatEvent {
     let message = ChatMessage {

@@ -15,10 +15,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    kernel::{
-        catalog::{Change, Guard},
-        lookup::check_free,
-    },
+    kernel::{catalog::Change, lookup::check_free},
 };
 
 /// Rows of about so many bytes are written in one batch.
@@ -305,14 +302,7 @@ impl Chats {
                 }
             }
             let made = events.len();
-            Ok((
-                Change {
-                    events,
-                    guard: Guard::Unchanged,
-                    ..Change::default()
-                },
-                (sessions, made),
-            ))
+            Ok((Change::of(events), (sessions, made)))
         });
         let (sessions, made) = change.await?;
         report.chats += made;

@@ -8,7 +8,7 @@
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent};
 
 use super::{
-    known_calls::{SEARCHED_MAX, Search, results, unknown},
+    known_calls::{Calls, SEARCHED_MAX, Search, results, unknown},
     state::RunRecorder,
 };
 use crate::{Result, kernel::records::context_stream, runs::outcome::AnsweredCall};
@@ -27,7 +27,7 @@ impl RunRecorder {
     /// The call that a result answers.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call.
     pub(super) async fn call_of(&self, id: &str) -> Result<AnsweredCall> {
         self.look_for(id).await?;
         let known = self
@@ -46,8 +46,8 @@ impl RunRecorder {
     /// Refuses a call whose result couldn't be recorded.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call,
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it has its result.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when it has its result.
     pub(crate) async fn check_unanswered(&self, id: &str) -> Result<()> {
         self.look_for(id).await?;
         self.state().calls.check(id)
@@ -55,7 +55,7 @@ impl RunRecorder {
 
     /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
     /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results, and
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for another message while calls are open.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another message while calls are open.
     pub(super) async fn take_calls<'e>(
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,
@@ -98,33 +98,31 @@ impl RunRecorder {
         }
     }
 
+    /// Looks something up in what is known of the calls, as far as it counts where the context ends now.
+    pub(super) async fn look_at_calls<T>(&self, look: impl FnOnce(&Calls) -> T) -> Result<T> {
+        let instance = self.state().run.instance_id;
+        let backend = self.inner.runs.store.backend();
+        let info = backend.stream(context_stream(instance)).await?;
+        let last = info.map(|info| info.last_sequence).unwrap_or_default();
+        let is_only_one = self.inner.order.is_only_one();
+        let mut state = self.state();
+        state.calls.last_is(last, is_only_one);
+        Ok(look(&state.calls))
+    }
+
     /// Makes sure that a call is known if the context has it.
     async fn look_for(&self, id: &str) -> Result<()> {
-        let instance = self.state().run.instance_id;
-        let info = self
-            .inner
-            .runs
-            .store
-            .backend()
-            .stream(context_stream(instance))
+        let known = self
+            .look_at_calls(|calls| {
+                let call = calls.known.get(id)?;
+                Some((call.has_result, call.is_pending))
+            })
             .await?;
-        let is_only_one = self.inner.order.is_only_one();
-        let known = {
-            let mut state = self.state();
-            state.calls.last_is(
-                info.map(|info| info.last_sequence).unwrap_or_default(),
-                is_only_one,
-            );
-            state
-                .calls
-                .known
-                .get(id)
-                .map(|call| (call.has_result, call.is_pending))
-        };
         // One that has its result may have an older one of its id that has none.
         if known.is_some_and(|(has_result, is_pending)| is_pending || !has_result) {
             return Ok(());
         }
+        let instance = self.state().run.instance_id;
         let kinds = [
             ContextEventKind::AssistantMessage,
             ContextEventKind::ToolCall,

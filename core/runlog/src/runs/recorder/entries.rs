@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     journal::attempts::Retries,
-    kernel::records::{context_records, context_stream, run_stream},
+    kernel::records::{append, context_records, context_stream, run_stream},
 };
 
 /// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
@@ -83,10 +83,8 @@ impl RunRecorder {
             let mut ops: Vec<Op<'_>> = plan
                 .entries
                 .iter()
-                .map(|(events, metas, _)| Op::Append {
-                    stream: context_stream(instance),
-                    expected: Expected::Any,
-                    records: context_records(events, metas),
+                .map(|(events, metas, _)| {
+                    append(context_stream(instance), context_records(events, metas))
                 })
                 .collect();
             // Even without a record: its expectation fails when the run has ended.

@@ -5,7 +5,7 @@ use runlog_model::{ContextEvent, ContextEventKind, DanglingFold, NewContextEvent
 use super::state::RunRecorder;
 use crate::{
     Result,
-    kernel::{records::context_stream, runs::Turn},
+    kernel::runs::Turn,
     runs::open_calls::{OpenCalls, is_result},
 };
 
@@ -27,24 +27,7 @@ impl RunRecorder {
         if events.all(is_result) {
             return Ok(None);
         }
-        let instance = self.state().run.instance_id;
-        let info = self
-            .inner
-            .runs
-            .store
-            .backend()
-            .stream(context_stream(instance))
-            .await?;
-        let is_only_one = self.inner.order.is_only_one();
-        let known = {
-            let mut state = self.state();
-            state.calls.last_is(
-                info.map(|info| info.last_sequence).unwrap_or_default(),
-                is_only_one,
-            );
-            state.calls.open.clone()
-        };
-        match known {
+        match self.look_at_calls(|calls| calls.open.clone()).await? {
             Some(open) => Ok(Some(open)),
             None => self.look_for_open().await.map(Some),
         }

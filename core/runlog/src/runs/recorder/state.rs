@@ -14,10 +14,7 @@ use super::known_calls::Calls;
 use crate::ErrorKind;
 use crate::{
     Result,
-    kernel::{
-        gates::Gate,
-        runs::{ContextOrder, LiveGuard},
-    },
+    kernel::{gates::Gate, live::LiveGuard, runs::ContextOrder},
     runs::Runs,
 };
 
@@ -76,7 +73,7 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recorded {
-    /// The id of the (first) message: its place in the whole log.
+    /// The id of the (first) message: its position in the log.
     pub id: u64,
     /// Its sequence in the instance's context.
     pub sequence_number: u64,
@@ -97,7 +94,7 @@ impl Runs {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
     pub async fn recorder(&self, id: RunId) -> Result<RunRecorder> {
-        let live = self.index().shared().live(id);
+        let live = self.index().shared().live().enter(id);
         let loaded = self.load(id).await?;
         Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
     }
@@ -107,7 +104,7 @@ impl Runs {
         let mut fold = RunFold::new();
         fold.push(RunEvent::Created(Box::new(run.clone())))?;
         // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
-        let live = self.index().shared().live(run.id);
+        let live = self.index().shared().live().enter(run.id);
         Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
     }
 

@@ -1,7 +1,7 @@
 //! What the status of a run allows, and changes of it.
 
 use runlog_log::Batch;
-use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
+use runlog_model::{Run, RunStatus, StatusChange};
 
 use super::RunRecorder;
 use crate::{
@@ -68,21 +68,7 @@ impl RunRecorder {
             pause_reason: None,
         };
         fill(&mut change);
-        let (step_count, at_ms) = (change.step_count, change.at_ms);
-        let listed = RunCatalogEvent::StatusChanged {
-            id: self.id(),
-            status,
-            step_count,
-            at_ms,
-        }
-        .encode()?;
-        let own = vec![RunEvent::StatusChanged(change).encode()?];
-        Ok(PlannedChange {
-            id: self.id(),
-            last_sequence: state.last_sequence,
-            own,
-            listed,
-        })
+        PlannedChange::new(self.id(), state.last_sequence, change)
     }
 }
 

@@ -182,10 +182,7 @@ impl Walker {
             );
             within.walked.has_strays = true;
         }
-        let time_ms = segment
-            .header
-            .base_time_ms
-            .saturating_add(u64::from(header.time_delta_ms));
+        let time_ms = segment.header.time_ms(header.time_delta_ms);
         self.durable.last_time_ms = self.durable.last_time_ms.max(time_ms);
         self.durable.next_position = position.saturating_add(1);
         self.draft(within.id)

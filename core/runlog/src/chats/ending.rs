@@ -1,0 +1,69 @@
+//! [`RequestEnd`]: how a request ends, and what becomes of its steps then.
+
+use std::collections::HashSet;
+
+use runlog_model::{Step, StepStatus, StepType, Timestamp};
+use serde::Deserialize;
+
+use super::sizes;
+
+/// How a request ended, which decides what becomes of the step that was under way.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum RequestEnd {
+    /// As it should: steps that run are completed.
+    Completed,
+    /// The user stopped it: the step under way is interrupted.
+    Interrupted,
+    /// It failed, and why: the step under way failed.
+    Failed(String),
+}
+
+impl RequestEnd {
+    /// How the work of a request ended: completed, or failed with its error.
+    ///
+    /// ```
+    /// use runlog::chats::RequestEnd;
+    /// assert_eq!(RequestEnd::of(&Err::<(), _>("timeout")), RequestEnd::Failed("timeout".into()));
+    /// ```
+    pub fn of<T, E: std::fmt::Display>(work: &Result<T, E>) -> Self {
+        match work {
+            Ok(_) => Self::Completed,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it
+/// is completed when that one is resumed and returns.
+pub(super) fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
+    let running = |step: &&Step| step.status == StepStatus::Running;
+    let waited_for: HashSet<&str> = steps
+        .iter()
+        .filter(running)
+        .filter_map(|step| step.stack_parent_id.as_deref())
+        .collect();
+    // All of them are told the error, and together they must fit the batch.
+    let running_count = steps.iter().filter(running).count().max(1);
+    let chars_max = sizes::error_chars_max(running_count);
+    let settle = |step: &Step| {
+        let mut step = step.clone();
+        let waits =
+            step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
+        if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
+            return step;
+        }
+        step.updated_at = now;
+        step.status = match end {
+            RequestEnd::Completed => StepStatus::Completed,
+            RequestEnd::Interrupted => StepStatus::Interrupted,
+            RequestEnd::Failed(error) => {
+                step.error = Some(error.chars().take(chars_max).collect());
+                StepStatus::Failed
+            }
+        };
+        step
+    };
+    steps.iter().map(settle).collect()
+}

@@ -1,0 +1,166 @@
+//! Appending to a context: one event, or several as one batch.
+
+use runlog_log::{
+    Batch, Durability, Expected, Kind, NewRecord, Op, OpResult, Position, Record, Sequence,
+};
+use runlog_model::{
+    ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson,
+};
+use serde::{Deserialize, Serialize};
+
+use super::events::{Contexts, name_instance};
+use crate::{Error, ErrorKind, Result, durability, kernel::records::context_stream};
+
+/// The options of an append.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AppendOptions {
+    /// The last sequence that the context must have, 0 for an empty one; `None` takes any. A mismatch is a
+    /// [`Conflict`](ErrorKind::Conflict), and nothing is written.
+    pub expected_last_sequence: Option<u64>,
+    /// A key of 1 to 255 bytes, unique in this context: the same key again returns the first result, and
+    /// appends nothing.
+    pub idempotency_key: Option<String>,
+    /// How durable it is when acknowledged; `None` is the store's own setting.
+    #[serde(deserialize_with = "durability::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
+    pub durability: Option<Durability>,
+    /// The metadata of the events.
+    pub event: EventOptions,
+}
+
+/// The result of an append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AppendResult {
+    /// The sequence of the first event: that of the message, with its tool_call events after it.
+    pub first_sequence: u64,
+    /// The context's last sequence after the append.
+    pub last_sequence: u64,
+    /// The position of the first event.
+    pub position: u64,
+    /// Whether the same idempotency key had been used before, so that nothing was appended now.
+    pub repeated: bool,
+    /// Of a repeat: whether the context was truncated since, so that the events of the first append are not in it any more.
+    /// Their sequences may be those of other events by now.
+    pub truncated: bool,
+}
+
+impl Contexts {
+    /// Appends one event. Durable when it returns.
+    ///
+    /// The content is a JSON object, kept byte for byte. A message's role may be left out, its kind then says
+    /// it. `tool_call_id` names the call that a tool_result answers, where its content doesn't.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, or its session was deleted;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when content, kind and tool call id don't fit each other.
+    pub async fn append_event(
+        &self,
+        instance: InstanceId,
+        kind: ContextEventKind,
+        content: RawJson,
+        tool_call_id: Option<&str>,
+    ) -> Result<ContextEvent> {
+        self.append_event_with(
+            instance,
+            kind,
+            content,
+            tool_call_id,
+            &AppendOptions::default(),
+        )
+        .await
+    }
+
+    /// [`append_event`](Self::append_event) with options.
+    ///
+    /// # Errors
+    /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence
+    /// isn't the expected one.
+    pub async fn append_event_with(
+        &self,
+        instance: InstanceId,
+        kind: ContextEventKind,
+        content: RawJson,
+        tool_call_id: Option<&str>,
+        options: &AppendOptions,
+    ) -> Result<ContextEvent> {
+        let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
+        let appended = self
+            .append(instance, std::slice::from_ref(&event), options)
+            .await?;
+        match self.event(instance, appended.first_sequence).await {
+            // Not a later event that reuses the sequence after a truncation.
+            Ok(Some(event)) if event.position == appended.position => Ok(event),
+            // It was written, but is truncated since or can't be read: give it as it was appended.
+            _ => {
+                let meta = event.encode_meta()?;
+                let record = Record {
+                    stream: context_stream(instance),
+                    position: Position(appended.position),
+                    sequence: Sequence(appended.first_sequence),
+                    time_ms: self.store.backend().now_ms(),
+                    kind: Kind(kind.byte()),
+                    redacted: false,
+                    meta: meta.into(),
+                    payload: event.content.into_bytes(),
+                };
+                Ok(ContextEvent::decode(instance, &record)?)
+            }
+        }
+    }
+
+    /// Appends events as one atomic batch.
+    pub(crate) async fn append(
+        &self,
+        instance: InstanceId,
+        events: &[NewContextEvent],
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
+        self.store.writable_instance(instance).await?;
+        let metas = events
+            .iter()
+            .map(NewContextEvent::encode_meta)
+            .collect::<Result<Vec<_>>>()?;
+        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
+            kind: Kind(event.kind.byte()),
+            meta,
+            payload: event.content.as_bytes(),
+        });
+        let batch = Batch {
+            ops: vec![Op::Append {
+                stream: context_stream(instance),
+                expected: options
+                    .expected_last_sequence
+                    .map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
+                records: records.collect(),
+            }],
+            key: options.idempotency_key.as_ref().map(String::as_bytes),
+            durability: options.durability,
+        };
+        let appended = self
+            .store
+            .backend()
+            .commit(batch)
+            .await
+            .map_err(|error| name_instance(error, instance))?;
+        let OpResult {
+            position,
+            last_sequence,
+        } = appended.ops.first().copied().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Io,
+                "the backend acknowledged an append without saying where it is",
+            )
+        })?;
+        // A repeated batch may have had another number of events: then only the position is that of its first event.
+        Ok(AppendResult {
+            first_sequence: (last_sequence.0 + 1).saturating_sub(events.len() as u64),
+            last_sequence: last_sequence.0,
+            position: position.0,
+            repeated: appended.repeated,
+            truncated: appended.truncated,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! The commands of a flow: receiving them, and handing them to the runs that they are for.
+
+use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
+
+use super::{run::FlowRun, state::command_received};
+use crate::{Error, Result};
+
+impl FlowRun {
+    /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names. Durable
+    /// when it returns.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
+    /// [run](crate::runs::Runs) under way that isn't this flow's: it is recorded all the same, with its payload as it is
+    /// and the error, and doesn't wait anywhere.
+    pub async fn command(&mut self, command: &RawJson) -> Result<()> {
+        let read: Result<RuntimeCommand> = command.to_value();
+        let checked = match read.and_then(|command| command.check().map(|()| command)) {
+            Ok(command) => self.check_addressee(&command).await.map(|()| command),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(command_read) => {
+                let event = self.received(command, command_read.run_id.clone(), None)?;
+                self.record(&event).await?;
+                self.state.inbox.push(command_read);
+                Ok(())
+            }
+            Err(error) => {
+                let event = self.received(command, None, Some(error.to_string()))?;
+                self.record(&event).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.
+    async fn check_addressee(&self, command: &RuntimeCommand) -> Result<()> {
+        let named = command
+            .run_id
+            .as_deref()
+            .and_then(|id| id.parse::<RunId>().ok());
+        let Some(named) = named.filter(|named| *named != self.run) else {
+            return Ok(());
+        };
+        if self.store.runs().is_unfinished(named).await? {
+            return Err(Error::invalid(format!(
+                "run {named} is not part of the flow of run {}, and would never see the command: send it by the \
+                 orchestrator that works on it",
+                self.run
+            )));
+        }
+        Ok(())
+    }
+
+    /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
+    /// brings them back: they are delivered at least once.
+    pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
+        let inbox = std::mem::take(&mut self.state.inbox);
+        let (taken, left) = inbox
+            .into_iter()
+            .partition(|command| command.run_id.as_deref() == Some(run_id));
+        self.state.inbox = left;
+        taken
+    }
+
+    /// Takes the commands that wait for no run in particular, such as `resume`.
+    pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
+        let inbox = std::mem::take(&mut self.state.inbox);
+        let (taken, left) = inbox
+            .into_iter()
+            .partition(|command| command.run_id.is_none());
+        self.state.inbox = left;
+        taken
+    }
+
+    pub(super) fn received(
+        &self,
+        command: &RawJson,
+        run_id: Option<String>,
+        error: Option<String>,
+    ) -> Result<RuntimeEvent> {
+        command_received(command, run_id, error, self.store.backend().now_ms())
+    }
+}

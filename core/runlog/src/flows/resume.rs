@@ -1,0 +1,110 @@
+//! Resuming a flow: what it goes on with.
+
+use runlog_log::Sequence;
+use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
+use serde::Serialize;
+
+use super::{
+    run::FlowRun,
+    state::{load_snapshot, receive_since},
+};
+use crate::{Error, Result, Store};
+
+/// What a node that was running is resumed with where nothing else is said.
+const CONTINUE: &str = "continue";
+
+/// What a resumed flow goes on with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Resumed {
+    /// The nodes that were running, in the order of their names.
+    pub running: Vec<RunningNode>,
+    /// The sequence of the `flow:resumed` event.
+    pub sequence: u64,
+}
+
+/// A node that was running when the flow stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunningNode {
+    /// The node.
+    pub node_id: String,
+    /// The agent's own session; `None` for a node that is no agent, or whose agent hadn't begun.
+    pub session_id: Option<String>,
+    /// What to resume the agent with.
+    pub prompt: String,
+}
+
+impl FlowRun {
+    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which
+    /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
+    /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
+    ///
+    /// The flow of a run that was paused is resumed by [resuming the run](crate::runs::Runs::resume), which carries the
+    /// state over to the run that goes on; this then resumes the flow of that one.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
+    /// read, [`WrongStatus`](crate::ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
+    pub async fn resume(
+        store: &Store,
+        run: RunId,
+        message: Option<&str>,
+    ) -> Result<(Self, Resumed)> {
+        let loaded = load_snapshot(store, run, Sequence::MAX).await?;
+        let (covered, mut state) = loaded.ok_or_else(|| {
+            Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
+        })?;
+        let last = receive_since(store, run, covered, &mut state).await?;
+        let mut flow = Self::of(store, run, state, last);
+
+        let mut events = Vec::new();
+        if let Some(message) = message {
+            let command = RuntimeCommand {
+                run_id: Some(run.to_string()),
+                ..RuntimeCommand::resume(Some(message))
+            };
+            events.push(flow.received(
+                &RawJson::from_value(&command)?,
+                command.run_id.clone(),
+                None,
+            )?);
+            flow.state.inbox.push(command);
+        }
+        let (now, id) = (store.backend().now_ms(), run.to_string());
+        let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
+        events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
+        let sequence = flow.record_all(&events, None).await?;
+        let running = flow.running_nodes();
+        Ok((flow, Resumed { running, sequence }))
+    }
+
+    /// The nodes that were running; the message that waits for them is taken out of the inbox.
+    fn running_nodes(&mut self) -> Vec<RunningNode> {
+        let nodes: Vec<String> = self.state.running().map(str::to_owned).collect();
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let is_resume = |command: &RuntimeCommand| {
+            command.command_type == "resume" && command.message().is_some()
+        };
+        let waiting = self.state.inbox.iter().rposition(is_resume);
+        let command = waiting.map(|index| self.state.inbox.remove(index));
+        let prompt = command
+            .as_ref()
+            .and_then(RuntimeCommand::message)
+            .unwrap_or(CONTINUE);
+        let sessions = &self.state.agent_sessions;
+        nodes
+            .into_iter()
+            .map(|node_id| {
+                let session_id = sessions.get(&node_id).cloned();
+                RunningNode {
+                    node_id,
+                    session_id,
+                    prompt: prompt.to_owned(),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! [`SavedFlow`]: a flow's state as it is written, with what the catalog of flows learns of it.
+
+use runlog_log::{Batch, Durability, Expected, Op, Sequence};
+use runlog_model::{EncodedEvent, FlowCatalogEvent, RawJson, RunId, RunSnapshot};
+
+use crate::{
+    Result, Store,
+    kernel::{
+        flows::FLOWS_STREAM,
+        records::{append, run_stream},
+    },
+};
+
+/// A state of a flow, encoded.
+pub(crate) struct SavedFlow {
+    run: RunId,
+    meta: Vec<u8>,
+    payload: RawJson,
+    /// What the catalog of flows is told; `None` where it says so already.
+    listed: Option<EncodedEvent>,
+}
+
+impl SavedFlow {
+    pub(super) fn new(
+        run: RunId,
+        state: &RunSnapshot,
+        listed: Option<EncodedEvent>,
+    ) -> Result<Self> {
+        let (meta, payload) = state.encode()?;
+        Ok(Self {
+            run,
+            meta,
+            payload,
+            listed,
+        })
+    }
+
+    /// What is written: the run's snapshot at a sequence of its stream, and the catalog's event.
+    pub(crate) fn ops(&self, sequence: Sequence) -> Vec<Op<'_>> {
+        let mut ops = vec![Op::Snapshot {
+            stream: run_stream(self.run),
+            expected: Expected::Any,
+            sequence,
+            meta: &self.meta,
+            payload: self.payload.as_bytes(),
+        }];
+        ops.extend(
+            self.listed
+                .as_ref()
+                .map(|event| append(FLOWS_STREAM, vec![event.record()])),
+        );
+        ops
+    }
+
+    /// The ops as a batch. What a flow is resumed from is on the device, whatever the store's setting.
+    pub(crate) fn batch(&self, sequence: Sequence) -> Batch<'_> {
+        Batch::new(self.ops(sequence)).with_durability(Durability::Sync)
+    }
+
+    /// Has the catalog of flows take in what it was told.
+    pub(crate) async fn after_commit(&self, store: &Store) {
+        if self.listed.is_some() {
+            store.shared.flows.after_commit().await;
+        }
+    }
+}
+
+impl Store {
+    /// A state of a run's flow, to be written.
+    pub(crate) async fn saved_flow(&self, run: RunId, state: &RunSnapshot) -> Result<SavedFlow> {
+        SavedFlow::new(run, state, self.listed_flow(run, &state.status).await?)
+    }
+
+    /// What the catalog of flows is told when a snapshot of this status is saved; `None` where it says so already.
+    async fn listed_flow(&self, run: RunId, status: &str) -> Result<Option<EncodedEvent>> {
+        let listed = self
+            .shared
+            .flows
+            .projection
+            .read(|flows| flows.flow(run))
+            .await?;
+        if listed.as_ref().is_some_and(|flow| flow.status == status) {
+            return Ok(None);
+        }
+        let known = self
+            .runs()
+            .index()
+            .read(|runs| runs.run(run).map(|placed| placed.run))
+            .await?;
+        let event = FlowCatalogEvent {
+            run_id: run,
+            status: status.to_owned(),
+            is_of_run: known.is_some(),
+            parent_run_id: known.as_ref().and_then(|run| run.parent_run_id),
+            // A flow that was listed already keeps what it was begun with.
+            resumed_from: None,
+            at_ms: self.backend().now_ms(),
+        };
+        Ok(Some(event.encode()?))
+    }
+}

@@ -1,0 +1,131 @@
+//! The state of a flow, as its run's stream has it: the latest snapshot, and the commands received since.
+
+use runlog_log::{Kind, ReadOptions, Sequence};
+use runlog_model::{FlowEventKind, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use serde::{Deserialize, Serialize};
+
+use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::run_stream};
+
+/// A `command:received` event.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CommandReceived {
+    #[serde(rename = "type")]
+    event_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+    timestamp: u64,
+    command: RawJson,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The event that tells of a command.
+pub(crate) fn command_received(
+    command: &RawJson,
+    run_id: Option<String>,
+    error: Option<String>,
+    timestamp: u64,
+) -> Result<RuntimeEvent> {
+    let event_type = "command:received".to_owned();
+    let event = CommandReceived {
+        event_type,
+        run_id,
+        timestamp,
+        command: command.clone(),
+        error,
+    };
+    RuntimeEvent::of_json(RawJson::from_value(&event)?)
+}
+
+/// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
+/// the same stream are passed over.
+pub(crate) async fn load_snapshot(
+    store: &Store,
+    run: RunId,
+    at_or_before: Sequence,
+) -> Result<Option<(u64, RunSnapshot)>> {
+    let mut at = at_or_before;
+    loop {
+        let snapshot = match store.backend().latest_snapshot(run_stream(run), at).await {
+            Ok(Some(snapshot)) => snapshot,
+            Ok(None) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if RunSnapshot::is_one(&snapshot.meta) {
+            let state = RunSnapshot::decode(&snapshot.meta, &snapshot.payload)?;
+            return Ok(Some((snapshot.sequence.0, state)));
+        }
+        let Some(before) = snapshot.sequence.0.checked_sub(1) else {
+            return Ok(None);
+        };
+        at = Sequence(before);
+    }
+}
+
+/// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
+pub(crate) async fn receive_since(
+    store: &Store,
+    run: RunId,
+    covered: u64,
+    state: &mut RunSnapshot,
+) -> Result<u64> {
+    let last = store
+        .backend()
+        .stream(run_stream(run))
+        .await?
+        .map_or(0, |info| info.last_sequence.0);
+    receive(store, run, covered, last, state).await?;
+    Ok(last)
+}
+
+/// The state of a flow at a sequence: the latest snapshot, and the commands received since. `None` without a snapshot.
+pub(super) async fn state_at(
+    store: &Store,
+    run: RunId,
+    last: Sequence,
+) -> Result<Option<RunSnapshot>> {
+    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else {
+        return Ok(None);
+    };
+    let end = store
+        .backend()
+        .stream(run_stream(run))
+        .await?
+        .map_or(0, |info| info.last_sequence.0);
+    receive(store, run, covered, end.min(last.0), &mut state).await?;
+    Ok(Some(state))
+}
+
+/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
+pub(super) async fn receive(
+    store: &Store,
+    run: RunId,
+    covered: u64,
+    last: u64,
+    state: &mut RunSnapshot,
+) -> Result<()> {
+    let options = ReadOptions {
+        first: Sequence(covered).next(),
+        last: Sequence(last),
+        kinds: vec![Kind(FlowEventKind::Command.byte())],
+        ..ReadOptions::default()
+    };
+    read_each(&**store.backend(), run_stream(run), options, |record| {
+        if record.redacted {
+            return Ok(());
+        }
+        let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
+        // An event that the caller recorded by hand may have another shape; it is for those who look on.
+        let Ok(received) = event.json.to_value::<CommandReceived>() else {
+            return Ok(());
+        };
+        let command = received.command.to_value::<RuntimeCommand>().ok();
+        let is_good =
+            |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
+        state.inbox.extend(command.filter(is_good));
+        Ok(())
+    })
+    .await
+}

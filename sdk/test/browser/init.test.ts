@@ -1,0 +1,48 @@
+// A file of its own, since it sets Runlog up in other ways in its page.
+
+import { type WasmSource, init, openInMemory } from "#runlog";
+import { expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+const address = new URL("../../src/wasm/runlog_wasm_bg.wasm", import.meta.url);
+const newWorker = () => new Worker(new URL("./breaker.ts", import.meta.url), { type: "module" });
+
+/** Ends a worker, so that another can be given to `init`. */
+async function end(worker: Worker): Promise<void> {
+  const ended = new Promise((resolve) => worker.addEventListener("error", resolve));
+  worker.postMessage({ breakWith: "script" });
+  await ended;
+}
+
+const bytes = async () => (await fetch(address)).arrayBuffer();
+
+test.each<[string, () => WasmSource | Promise<WasmSource>]>([
+  ["an address", () => address.href],
+  ["an address of this page's server", () => address.pathname],
+  ["a URL", () => address],
+  ["a response", () => fetch(address)],
+  ["a response of a server that doesn't know the type", async () => new Response(await bytes(), { headers: { "content-type": "application/octet-stream" } })],
+  ["bytes", bytes],
+  ["a view of bytes", async () => new Uint8Array(await bytes())],
+  ["a compiled module", async () => WebAssembly.compile(await bytes())],
+])("the module may be %s, for a worker", async (_, source) => {
+  const worker = newWorker();
+  await init({ wasm: await source(), worker });
+  const store = await openInMemory();
+  const stream = store.newId();
+  await store.streams.append(stream, "recorded");
+  expect((await store.streams.read(stream).toArray())[0]?.text()).toBe("recorded");
+  await store.close();
+  await end(worker);
+});
+
+test("a module that can't be had is told, and another one may be named after that", async () => {
+  const missing = await failure(init({ wasm: new URL("no-such-module.wasm?import&url", address.origin), worker: newWorker() }), "io");
+  expect(missing.message).toContain("could not be loaded");
+  await failure(init({ wasm: new Uint8Array([1, 2, 3]), worker: newWorker() }), "io");
+  const refused = await failure(init({ wasm: new Response("gone", { status: 410, statusText: "Gone" }), worker: newWorker() }), "io");
+  expect(refused.message).toContain("410 Gone");
+  await init({ wasm: address });
+  await (await openInMemory()).close();
+});

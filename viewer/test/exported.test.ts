@@ -1,0 +1,86 @@
+// A run that `runlog export --html` wrote, opened from a disk.
+
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { open } from "runlog";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+
+import { command, runlog } from "./command.js";
+import { lines, viewer } from "./page.js";
+
+const app = viewer();
+let path = "";
+beforeAll(async () => void (path = await command()), 900_000);
+
+const HOSTILE = "</title></script><script>alert(1)</script> \u2028\u2029 <!-- ]]> {{RUNLOG_RECORDING}} & ünïcode 🦀";
+
+/** A page of a run that spawned another one, with a run beside them that isn't in it. */
+async function exported() {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-exported-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const store = await open(join(folder, "store"));
+  const beside = await store.runs.start({ session: { title: "Beside" }, agentName: "other", messages: [{ role: "user", content: "Not for you." }] });
+  await beside.complete("done");
+  const run = await store.runs.start({ session: { title: HOSTILE }, agentName: "coder", messages: [{ role: "user", content: HOSTILE }] });
+  const below = await store.runs.start({ session: { title: "Below" }, agentName: "tester", parentRunId: run.id, messages: [{ role: "user", content: "Test it." }] });
+  await below.recordMessage({ role: "assistant", content: "It holds." });
+  await below.complete("done");
+  await run.recordMessage({ role: "assistant", content: "The end of it." });
+  await run.complete("done");
+  await store.close();
+  const page = async (id: string, name: string) => {
+    const file = join(folder, name);
+    await runlog(path, "--store", join(folder, "store"), "export", "--html", id, "--output", file);
+    return file;
+  };
+  return { run: run.id, below: below.id, page };
+}
+
+test("a run is there by itself when its file is opened, with those that it spawned, and nothing of it is markup", async () => {
+  const { run, page: pageOf } = await exported();
+  const { page, told, close } = await app.open(pathToFileURL(await pageOf(run, "run.html")).href);
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("The end of it.");
+  expect((await lines(page)).join("\n")).toContain("</script><script>alert(1)</script>");
+  expect(await page.title()).toContain("</title></script><script>alert(1)</script>");
+  const tree = page.getByRole("tree", { name: "Sessions and agents" });
+  await expect.poll(() => tree.innerText()).toContain("tester");
+  expect(await tree.innerText()).not.toContain("Beside");
+  await tree.getByText("tester").first().click();
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("It holds.");
+  const asked = await page.evaluate(() => performance.getEntriesByType("resource").filter((entry) => !/^(blob|data):/.test(entry.name)).map((entry) => entry.name));
+  expect(asked).toEqual([]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("the agent whose run was exported is shown first, and a link to a place is followed", async () => {
+  const { below, page: pageOf } = await exported();
+  const url = pathToFileURL(await pageOf(below, "below.html")).href;
+  const { page, told, close } = await app.open(url);
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("It holds.");
+  await page.locator("#tab-events").click();
+  const link = page.url();
+  expect(link).toContain("tab=events");
+  await close();
+  const again = await app.open(link);
+  await again.page.locator("#tab-events[aria-selected=true]").waitFor();
+  expect([...told, ...again.told]).toEqual([]);
+  await again.close();
+});
+
+test("a file that lost its end says so", async () => {
+  const { run, page: pageOf } = await exported();
+  const file = await pageOf(run, "cut.html");
+  const whole = await readFile(file, "utf8");
+  const [before, recording] = whole.split('id="runlog-recording">') as [string, string];
+  const end = recording.indexOf("</script>");
+  await writeFile(file, `${before}id="runlog-recording">${recording.slice(0, Math.floor(end / 2))}${recording.slice(end)}`);
+  const { page, close } = await app.open(pathToFileURL(file).href);
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("damaged");
+  await page.getByRole("button", { name: "Look at an example" }).click();
+  await page.getByText("I'll look at the project first.").waitFor();
+  await close();
+});
