@@ -56,29 +56,43 @@ const url = `http://127.0.0.1:${server.address().port}/`;
 // On the device that the repository is on: a file system in memory has no flush.
 const base = process.env.RUNLOG_BENCH_DIR ?? join(root, "target");
 mkdirSync(base, { recursive: true });
-const profile = mkdtempSync(join(base, "bench-browser-"));
 const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const context = await chromium.launchPersistentContext(profile, { executablePath: process.env.RUNLOG_CHROMIUM ?? "/usr/bin/chromium", args });
 const median = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
 const shown = (figure) => (figure >= 100 ? Math.round(figure).toLocaleString("en") : figure.toFixed(1));
+const rounds = Number(options.rounds);
+const results = [];
+let version = "";
 
-try {
-  const rounds = Number(options.rounds);
-  const page = await context.newPage();
-  page.on("pageerror", (error) => console.error(error));
-  const results = [];
-  if (words.length === 0 || words.some((word) => "page".includes(word))) {
-    const ready = [];
-    for (let round = 0; round <= rounds; round++) {
-      await page.goto(url);
-      const took = await page.evaluate(async () => (await import("/page.mjs")).ready());
-      if (round > 0) ready.push(took);
-    }
+/** Does something in a page of a browser with a profile of its own: what was stored before is no load for what comes next. */
+async function inBrowser(work) {
+  const profile = mkdtempSync(join(base, "bench-browser-"));
+  const context = await chromium.launchPersistentContext(profile, { executablePath: process.env.RUNLOG_CHROMIUM ?? "/usr/bin/chromium", args });
+  version = context.browser()?.version() ?? "";
+  try {
+    const page = await context.newPage();
+    page.on("pageerror", (error) => console.error(error));
     await page.goto(url);
-    const recording = await page.evaluate(async () => (await import("/page.mjs")).recording(100_000));
-    results.push({ name: "page", readyMs: median(ready), ready, recording });
+    return await work(page);
+  } finally {
+    await context.close();
+    rmSync(profile, { recursive: true, force: true });
+  }
+}
+
+async function pageItself(page) {
+  const ready = [];
+  for (let round = 0; round <= rounds; round++) {
+    await page.goto(url);
+    const took = await page.evaluate(async () => (await import("/page.mjs")).ready());
+    if (round > 0) ready.push(took);
   }
   await page.goto(url);
+  const recording = await page.evaluate(async () => (await import("/page.mjs")).recording(100_000));
+  results.push({ name: "page", readyMs: median(ready), ready, recording });
+}
+
+/** Rows that a worker of the page measures. */
+const inWorker = (group) => async (page) => {
   await page.exposeFunction("said", (result) => {
     if (result.measuring !== undefined) return void console.error(`measuring: ${result.measuring}`);
     if (result.error === undefined && !result.done) results.push(result);
@@ -94,10 +108,14 @@ try {
         };
         worker.postMessage(wanted);
       }),
-    { words, rounds, slice: Number(options.slice) },
+    { group, words, rounds, slice: Number(options.slice) },
   );
   if (ended.error !== undefined) throw new Error(ended.error);
-  const version = context.browser()?.version() ?? "";
+};
+
+try {
+  if (words.length === 0 || words.some((word) => "page".includes(word))) await inBrowser(pageItself);
+  for (const group of ["durable", "memory", "reads"]) await inBrowser(inWorker(group));
   if (options.json) {
     console.log(JSON.stringify({ chromium: version, rounds, results }, undefined, 2));
   } else {
@@ -114,7 +132,5 @@ try {
     }
   }
 } finally {
-  await context.close();
   server.close();
-  rmSync(profile, { recursive: true, force: true });
 }
