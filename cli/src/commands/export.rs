@@ -1,6 +1,7 @@
 //! `runlog export`: sessions as JSON lines, or as a page that shows them.
 
 mod html;
+mod subject;
 
 use std::{
     io::Write,
@@ -9,13 +10,14 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, InstanceId, RawJson, Session, SessionId,
+    AgentInstance, RawJson, Session, SessionId,
     archive::{self, NewFile, What},
     blocking::Store,
     contexts::{ContextEvent, ContextEventKind},
     transcripts::{Format, render, runlog_lines},
 };
 
+use self::subject::{Sink, Subject};
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
@@ -161,17 +163,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What the command line names.
-struct Subject {
-    sessions: Vec<Session>,
-    /// The agent of the first run that is named, which a page shows first.
-    #[cfg_attr(
-        not(feature = "viewer"),
-        expect(dead_code, reason = "pages are made where the build has the viewer")
-    )]
-    agent: Option<InstanceId>,
-}
-
 fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
     if args.html && !args.all {
         return html::subject(store, &args.sessions);
@@ -237,9 +228,6 @@ fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
     }
     Failure::io(error, format!("can't write {}", path.display()))
 }
-
-/// Where the lines go.
-type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> Result<()> {
     let exported = Exported {

@@ -9,7 +9,7 @@ use runlog::{
     runs::{ListRuns, Run},
 };
 
-use super::{Sink, Subject};
+use super::subject::{Sink, Subject};
 use crate::{
     failure::{Failure, Result},
     find,
