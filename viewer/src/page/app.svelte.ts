@@ -74,6 +74,10 @@ export class App {
   /** Whether it was asked for while it was under way. */
   #wanted = false;
   #unfollow = () => {};
+  /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
+  #goingTo = 0;
+  /** The address, as this page has written it last. */
+  #written: string | undefined;
   #momentAsked = 0;
   #started: Promise<void> | undefined;
   /** Counts what is opened: what comes of an earlier one is of no interest any more. */
@@ -225,9 +229,13 @@ export class App {
   async goTo(laneId: string, byAddress = false): Promise<void> {
     const { remote } = this;
     if (remote === undefined) return;
+    const turn = (this.#goingTo += 1);
     const before = this.lane;
+    const { hash } = location;
+    const place = readPlace(hash);
     const lane = await remote.openLane(laneId);
-    const place = readPlace(location.hash);
+    // Somebody who goes back and forth quickly is on the way somewhere else by now.
+    if (turn !== this.#goingTo) return;
     const isFamily = before?.lanes.some((one) => one.id === laneId) ?? false;
     this.lane = lane;
     if (!byAddress && before !== undefined && before.id !== laneId) this.#remember();
@@ -239,7 +247,9 @@ export class App {
     } else if (!isFamily) this.filter = noFilter();
     if (lane.isFlow && this.tab === "conversation") this.tab = "events";
     if (!isFamily || byAddress) {
-      this.moment = byAddress && place.at !== undefined ? await remote.momentOfPosition(place.at) : lane.moments;
+      const moment = byAddress && place.at !== undefined ? await remote.momentOfPosition(place.at) : lane.moments;
+      if (turn !== this.#goingTo) return;
+      this.moment = moment;
       this.selected = undefined;
       this.details = undefined;
     }
@@ -252,9 +262,11 @@ export class App {
       const at = await remote.momentOfPosition(place.event);
       const rank = at - 1;
       const row = await this.rowAtRank(rank);
+      if (turn !== this.#goingTo) return;
       if (row !== undefined) await this.select(row);
     }
-    this.writeAddress();
+    // The address may be that of another place meanwhile, which is told of in a moment: writing would take it away.
+    if (turn === this.#goingTo && (!byAddress || location.hash === hash || location.hash === this.#written)) this.writeAddress();
   }
 
   async rowAtRank(rank: number): Promise<number | undefined> {
@@ -418,6 +430,7 @@ export class App {
   writeAddress(): void {
     if (this.lane === undefined) return;
     history.replaceState(undefined, "", this.address());
+    this.#written = location.hash;
   }
 
   async copyLink(): Promise<void> {
