@@ -55,6 +55,12 @@ impl<T> Slot<T> {
         Some(value)
     }
 
+    /// Whether it has a value now.
+    pub(crate) fn is_there(&self) -> bool {
+        let value = self.value.lock().expect("no panic under this lock");
+        value.is_some()
+    }
+
     fn take(&self) -> Option<Arc<T>> {
         self.value.lock().expect("no panic under this lock").take()
     }

@@ -11,9 +11,9 @@ use runlog_log::{Backend, BackendFuture, Maintenance, Page};
 use uuid::Uuid;
 
 use crate::{
-    Appended, Batch, Direction, Error, ErrorKind, Host, Mode, OpenOptions, Position, Preallocation,
-    ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat, Store, StreamId, StreamInfo,
-    Verification, Wait,
+    Appended, Batch, Direction, Error, ErrorKind, FindOptions, Host, Label, Mode, OpenOptions,
+    Position, Preallocation, ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat,
+    Store, StreamId, StreamInfo, Verification, Wait,
     storage::{MemoryStorage, Storage},
 };
 
@@ -132,6 +132,22 @@ impl Embedded {
         page(limit, || records.next(), |record| record.sequence, after)
     }
 
+    /// A full page ends where it is full: whether another record follows is not looked for, which may take as long as finding
+    /// all of them.
+    fn find_page(&self, label: Label, options: FindOptions) -> Result<Page<Position>> {
+        let (limit, direction) = (options.limit, options.direction);
+        let mut found = self.engine.find(label, options)?;
+        let after = |record: &Record| match direction {
+            Direction::Forward => record.position.next(),
+            Direction::Backward => Position(record.position.0.saturating_sub(1)),
+        };
+        let mut page = page(limit, || found.next(), |record| record.position, after)?;
+        if page.next.is_none() && page.records.len() as u64 == limit {
+            page.next = page.records.last().map(after);
+        }
+        Ok(page)
+    }
+
     fn scan_page(&self, first: Position, limit: u64) -> Result<Page<Position>> {
         let mut records = self.engine.scan(first)?;
         page(
@@ -201,6 +217,10 @@ impl Backend for Embedded {
         Box::pin(async move { self.read_page(stream, options) })
     }
 
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        Box::pin(async move { self.find_page(label, options) })
+    }
+
     fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
         Box::pin(async move { self.scan_page(first, limit) })
     }
@@ -266,6 +286,10 @@ impl Maintenance for Embedded {
         Box::pin(async move { self.engine.record(position) })
     }
 
+    fn next_readable(&self, first: Position) -> BackendFuture<'_, Option<Position>> {
+        Box::pin(async move { self.engine.next_readable(first) })
+    }
+
     fn streams(&self) -> BackendFuture<'_, Vec<StreamInfo>> {
         Box::pin(async move { self.engine.streams() })
     }
@@ -288,6 +312,14 @@ impl Maintenance for Embedded {
 
     fn verify(&self) -> BackendFuture<'_, Verification> {
         Box::pin(async move { self.engine.verify() })
+    }
+
+    fn compact<'a>(
+        &'a self,
+        options: crate::CompactOptions,
+        progress: &'a mut crate::OnCompactProgress<'a>,
+    ) -> BackendFuture<'a, crate::Compaction> {
+        Box::pin(async move { self.engine.compact_with(options, progress) })
     }
 
     #[cfg(not(target_family = "wasm"))]

@@ -22,11 +22,12 @@ pub use host::Host;
 #[cfg(not(target_family = "wasm"))]
 pub use host::SystemHost;
 pub use runlog_log::{
-    Appended, Backup, BackupOptions, Batch, Direction, Durability, Error, ErrorKind, Expected,
-    Kind, NewRecord, Op, OpResult, Position, Problem, ReadOptions, Record, Recovery, Repair,
-    Result, SegmentId, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification, Wait,
+    Appended, Backup, BackupOptions, Batch, Codec, CompactOptions, CompactProgress, CompactScope,
+    Compaction, Direction, Durability, Error, ErrorKind, Expected, FindOptions, Kind, Label,
+    NewRecord, OnCompactProgress, Op, OpResult, Position, Problem, ReadOptions, Record, Recovery,
+    Repair, Result, SegmentId, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification, Wait,
 };
 pub use store::{
-    Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Reader, Salvage, Salvaged, Store,
-    Subscription, repair, salvage, verify, verify_with,
+    Commit, Finder, LogReader, Missing, Mode, OpenOptions, Preallocation, Reader, RecordRef,
+    Salvage, Salvaged, Store, Subscription, repair, salvage, verify, verify_with,
 };

@@ -1,7 +1,7 @@
 //! Every bound of the format and the engine, in one place. Checked on encode and on decode.
 
 pub use runlog_log::limits::{
-    BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, ORDINAL_MAX,
+    BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, LABELS_MAX, META_BYTES_MAX, ORDINAL_MAX,
     PAYLOAD_BYTES_MAX, POSITION_MAX, SEQUENCE_MAX, STREAMS_MAX, TIME_MS_MAX,
 };
 

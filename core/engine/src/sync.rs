@@ -5,6 +5,7 @@
 pub(crate) use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread,
@@ -14,6 +15,7 @@ pub(crate) use std::{
 pub(crate) use shuttle::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread,

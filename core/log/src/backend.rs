@@ -12,8 +12,8 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
-    StreamInfo,
+    Appended, Batch, FindOptions, Label, Position, ReadOptions, Record, Result, Sequence, Snapshot,
+    StreamId, StreamInfo,
     future::BackendFuture,
     maintenance::{Maintenance, NoMaintenance},
 };
@@ -50,6 +50,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Reads one page of the whole log, engine records included, from a position on: at most `limit` records.
     fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>>;
+
+    /// Finds one page of the records that have a label: at most `options.limit` of them, and no more than about 1 MiB of payload
+    /// beyond the first. Records that were redacted, and those that were truncated or whose stream was deleted, are not found.
+    /// A page that is full names a next one without looking whether it has a record.
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there.
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>>;
 
     /// The stream in short, `None` when it isn't there.
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>>;
@@ -119,6 +125,11 @@ pub trait Decorator: Send + Sync + 'static {
         self.inner().read(stream, options)
     }
 
+    /// [`Backend::find`].
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        self.inner().find(label, options)
+    }
+
     /// [`Backend::stream`].
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
         self.inner().stream(stream)
@@ -150,6 +161,10 @@ impl<D: Decorator> Backend for D {
 
     fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
         self.inner().scan(first, limit)
+    }
+
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        Decorator::find(self, label, options)
     }
 
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Position, Sequence, StreamId};
+use crate::{Label, Position, Sequence, StreamId};
 
 /// What a record is.
 ///
@@ -63,15 +63,18 @@ pub struct NewRecord<'a> {
     pub meta: &'a [u8],
     /// The payload, kept byte for byte, at most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     pub payload: &'a [u8],
+    /// What it can be found by, in any order: at most [`LABELS_MAX`](crate::limits::LABELS_MAX).
+    pub labels: &'a [Label],
 }
 
 impl<'a> NewRecord<'a> {
-    /// A record of [`Kind::DATA`] without metadata.
+    /// A record of [`Kind::DATA`] without metadata and labels.
     pub const fn data(payload: &'a [u8]) -> Self {
         Self {
             kind: Kind::DATA,
             meta: &[],
             payload,
+            labels: &[],
         }
     }
 }

@@ -7,9 +7,12 @@
 mod backend;
 mod batch;
 pub mod calendar;
+mod compaction;
 mod error;
+mod find;
 mod future;
 mod ids;
+mod label;
 pub mod limits;
 mod maintenance;
 
@@ -18,9 +21,14 @@ pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions,
     Record, Snapshot, StreamInfo,
 };
+pub use compaction::{
+    Codec, CompactOptions, CompactProgress, CompactScope, Compaction, OnCompactProgress,
+};
 pub use error::{Error, ErrorKind, Result};
+pub use find::FindOptions;
 pub use future::BackendFuture;
 pub use ids::{Position, SegmentId, Sequence, StreamId};
+pub use label::Label;
 pub use maintenance::{
     Backup, BackupOptions, Maintenance, Problem, Recovery, Repair, Stat, Verification, if_supported,
 };

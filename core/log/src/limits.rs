@@ -6,6 +6,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 pub const META_BYTES_MAX: usize = 32 << 10;
 /// The longest idempotency key: 255 bytes.
 pub const KEY_BYTES_MAX: usize = 255;
+/// The most labels of one record: 8.
+pub const LABELS_MAX: usize = 8;
 /// The largest atomic batch, headers included: 128 MiB.
 pub const BATCH_BYTES_MAX: usize = 128 << 20;
 /// The most records of one batch: 1,048,576.

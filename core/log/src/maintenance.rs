@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Appended, BackendFuture, Batch, Error, ErrorKind, Position, Record, Result, StreamInfo,
+    Appended, BackendFuture, Batch, CompactOptions, Compaction, Error, ErrorKind,
+    OnCompactProgress, Position, Record, Result, StreamInfo,
 };
 
 /// What a backend can do besides reading and writing streams: looking at the log as a whole, checking it, copying it.
@@ -24,6 +25,13 @@ pub trait Maintenance: Send + Sync {
     fn record(&self, position: Position) -> BackendFuture<'_, Option<Record>> {
         let _ = position;
         unsupported("record")
+    }
+
+    /// The first position from `first` on whose record can be read: behind what is damaged, where that is so. `None` when none
+    /// follows.
+    fn next_readable(&self, first: Position) -> BackendFuture<'_, Option<Position>> {
+        let _ = first;
+        unsupported("next_readable")
     }
 
     /// Every stream that isn't deleted, in the order they were made.
@@ -70,6 +78,17 @@ pub trait Maintenance: Send + Sync {
     fn backup<'a>(&'a self, folder: &'a Path, options: BackupOptions) -> BackendFuture<'a, Backup> {
         let _ = (folder, options);
         unsupported("backup")
+    }
+
+    /// Writes what is in use into packs, compressed, and gives the disk space of the rest back, while the log is used.
+    /// `progress` is told how far it is, and says whether it goes on.
+    fn compact<'a>(
+        &'a self,
+        options: CompactOptions,
+        progress: &'a mut OnCompactProgress<'a>,
+    ) -> BackendFuture<'a, Compaction> {
+        let _ = (options, progress);
+        unsupported("compact")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The small files beside the segments: the identity of the store, the marker of its end, and the watermark that readers
 //! in other processes follow.
 
-use super::{Features, Field, Fields, VERSION, WRITER_VERSION, checked, fixed, newer};
+use super::{Features, Field, Fields, VERSION, WRITER_VERSION, checked, fixed, newer, pack};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 use bytes::BufMut;
 
@@ -30,6 +30,51 @@ pub(crate) fn segment_of_name(name: &str) -> Option<SegmentId> {
     let digits = name.strip_suffix(".seg")?;
     let number = digits.parse().ok().filter(|number| *number != 0)?;
     (segment_name(SegmentId(number)) == name).then_some(SegmentId(number))
+}
+
+/// A file that has records of the log: a segment, or a pack that stands for several.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SegmentFile {
+    /// The first and the last segment whose records it has.
+    pub(crate) first: SegmentId,
+    pub(crate) last: SegmentId,
+    /// 0 for a segment of the log. Of several that have the same segments the highest counts.
+    pub(crate) generation: u32,
+}
+
+impl SegmentFile {
+    /// The file of a segment of the log.
+    pub(crate) fn of_log(segment: SegmentId) -> Self {
+        Self {
+            first: segment,
+            last: segment,
+            generation: 0,
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        if let Some(segment) = segment_of_name(name) {
+            return Some(Self::of_log(segment));
+        }
+        let (first, last, generation) = pack::of_name(name)?;
+        Some(Self {
+            first,
+            last,
+            generation,
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self.generation {
+            0 => segment_name(self.first),
+            generation => pack::name(self.first, self.last, generation),
+        }
+    }
+
+    /// Whether it takes the place of another one.
+    pub(crate) fn replaces(&self, other: &Self) -> bool {
+        self.generation > other.generation && self.first <= other.first && other.last <= self.last
+    }
 }
 
 const IDENTITY_MAGIC: [u8; 8] = *b"RUNLOGST";

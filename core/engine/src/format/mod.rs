@@ -45,8 +45,11 @@ macro_rules! layout {
     (@get $fields:expr, units) => { $crate::format::units_to_offset($fields.get()) };
 }
 
+pub(crate) mod extension;
 pub(crate) mod files;
 pub(crate) mod index;
+pub(crate) mod pack;
+pub(crate) mod receipt;
 pub(crate) mod record;
 pub(crate) mod segment;
 
@@ -103,6 +106,9 @@ layout! {
 }
 
 impl Features {
+    /// Labels: a read-only compatible feature, for who doesn't know them would seal segments without an index of them.
+    pub(crate) const LABELS: u64 = 1;
+
     /// An error that names the first incompatible bit. This build knows none.
     pub(crate) fn check_readable(&self, name: &str) -> Result<()> {
         match self.incompatible {
@@ -114,10 +120,10 @@ impl Features {
         }
     }
 
-    /// An error that names the first bit for which this build must not write. It knows none.
+    /// An error that names the first bit for which this build must not write.
     pub(crate) fn check_writable(&self, name: &str) -> Result<()> {
         self.check_readable(name)?;
-        match self.read_only_compatible {
+        match self.read_only_compatible & !Self::LABELS {
             0 => Ok(()),
             bits => Err(Error::new(
                 ErrorKind::UnsupportedVersion,

@@ -4,8 +4,8 @@
 //! 32-bit CRC of the body is combined with that of the header, so that both are covered by 32 bits. Both
 //! start from the segment's seed and the record's offset.
 
-use super::{Fields, aligned, offset_to_units, units_to_offset};
-use crate::{Kind, checksum, limits};
+use super::{Fields, aligned, extension, offset_to_units, units_to_offset};
+use crate::{Kind, Label, checksum, limits};
 
 /// The size of a record's header.
 pub(crate) const HEADER_BYTES: usize = 32;
@@ -26,8 +26,11 @@ impl Flags {
     /// The body has a metadata part.
     pub(crate) const META: Self = Self(16);
 
+    /// The body begins with extension fields.
+    pub(crate) const EXTENDED: Self = Self(128);
+
     /// The flags that this build knows.
-    const KNOWN: u8 = 31;
+    const KNOWN: u8 = 31 | 128;
 
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -42,6 +45,8 @@ impl Flags {
 pub(crate) const PADDING: Kind = Kind(134);
 /// A writer begins. Has no position.
 pub(crate) const MARK: Kind = Kind(135);
+/// In a pack, what a batch with an idempotency key returned. Has no position.
+pub(crate) const RECEIPT: Kind = Kind(139);
 /// The last kind that must be understood; those above may be skipped.
 const MUST_KNOW_LAST: Kind = Kind(191);
 
@@ -77,7 +82,7 @@ impl Header {
 
     /// Whether it is one of those that positions count.
     pub(crate) fn has_position(&self) -> bool {
-        self.kind != PADDING && self.kind != MARK
+        !matches!(self.kind, PADDING | MARK | RECEIPT)
     }
 
     /// Whether this build leaves it out: a newer one's record that may be skipped.
@@ -94,7 +99,7 @@ impl Header {
                 1 << flags.trailing_zeros()
             ));
         }
-        let is_known = self.kind <= MARK || self.is_skipped();
+        let is_known = self.kind <= MARK || self.kind == RECEIPT || self.is_skipped();
         (!is_known).then(|| format!("a record of kind {}", self.kind.0))
     }
 
@@ -117,6 +122,14 @@ impl Header {
         bytes[..2].copy_from_slice(&low_half(header_crc).to_le_bytes());
         bytes[28..].copy_from_slice(&(self.body_crc ^ header_crc).to_le_bytes());
         bytes
+    }
+
+    /// The bytes from this record to the next as a header says that isn't checked: to be used for nothing but deciding how
+    /// much to read.
+    #[inline]
+    pub(crate) fn frame_bytes_in(bytes: &[u8]) -> Option<u64> {
+        let length = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+        Some(HEADER_BYTES as u64 + u64::from(length).next_multiple_of(aligned(1) as u64))
     }
 
     /// The header at `offset`, or `None` when these bytes are no header of this segment and place.
@@ -156,8 +169,11 @@ impl Header {
 }
 
 /// The largest body of one record.
-pub(crate) const BODY_BYTES_MAX: usize =
-    limits::PAYLOAD_BYTES_MAX + limits::META_BYTES_MAX + limits::KEY_BYTES_MAX + 16;
+pub(crate) const BODY_BYTES_MAX: usize = limits::PAYLOAD_BYTES_MAX
+    + limits::META_BYTES_MAX
+    + limits::KEY_BYTES_MAX
+    + extension::EXTENSION_BYTES_MAX
+    + 16;
 
 /// The bytes a record takes in a segment.
 pub(crate) const fn frame_bytes(body_bytes: usize) -> usize {
@@ -177,6 +193,8 @@ pub(crate) struct Body<'a> {
     /// Empty for none.
     pub(crate) meta: &'a [u8],
     pub(crate) payload: &'a [u8],
+    /// Rising, and none twice.
+    pub(crate) labels: &'a [Label],
 }
 
 const ZEROS: [u8; 8] = [0; 8];
@@ -189,6 +207,9 @@ impl<'a> Body<'a> {
         }
         if !self.meta.is_empty() {
             flags.set(Flags::META);
+        }
+        if !self.labels.is_empty() {
+            flags.set(Flags::EXTENDED);
         }
         flags
     }
@@ -205,14 +226,14 @@ impl<'a> Body<'a> {
         } else {
             2 + self.meta.len()
         };
-        key + meta + self.payload.len()
+        extension::encoded_bytes(self.labels.len()) + key + meta + self.payload.len()
     }
 
     /// The CRC of the encoded body, its padding included.
     pub(crate) fn crc(&self) -> u32 {
-        let mut crc = 0;
-        self.each_part(|part| crc = continue_crc(crc, part));
-        crc
+        let mut hasher = crc32fast::Hasher::new();
+        self.each_part(|part| hasher.update(part));
+        hasher.finalize()
     }
 
     /// Appends the encoded body and its padding.
@@ -221,6 +242,9 @@ impl<'a> Body<'a> {
     }
 
     fn each_part(&self, mut visit: impl FnMut(&[u8])) {
+        if !self.labels.is_empty() {
+            extension::encode(self.labels, &mut visit);
+        }
         if !self.key.is_empty() {
             visit(&[u8::try_from(self.key.len()).expect("the key's length was checked")]);
             visit(self.key);
@@ -238,13 +262,14 @@ impl<'a> Body<'a> {
         visit(&ZEROS[..aligned(length) - length]);
     }
 
-    /// Splits a body whose CRC was found right; `None` when its lengths contradict each other.
+    /// Splits a body whose CRC was found right, but for its labels; `None` when its lengths contradict each other.
     pub(crate) fn decode(flags: Flags, bytes: &'a [u8]) -> Option<Self> {
         let ranges = BodyRanges::decode(flags, bytes)?;
         Some(Self {
             key: &bytes[ranges.key.0..ranges.key.1],
             meta: &bytes[ranges.meta.0..ranges.meta.1],
             payload: &bytes[ranges.payload.0..ranges.payload.1],
+            labels: &[],
         })
     }
 }
@@ -262,10 +287,13 @@ impl BodyRanges {
     pub(crate) fn decode(flags: Flags, bytes: &[u8]) -> Option<Self> {
         let mut ranges = Self::default();
         let mut at = 0;
+        if flags.has(Flags::EXTENDED) {
+            at = extension::end(bytes)?;
+        }
         if flags.has(Flags::KEY) {
-            let length = usize::from(*bytes.first()?);
-            ranges.key = (1, 1 + length);
-            at = 1 + length;
+            let length = usize::from(*bytes.get(at)?);
+            ranges.key = (at + 1, at + 1 + length);
+            at += 1 + length;
         }
         if flags.has(Flags::META) {
             let length = bytes.get(at..at + 2)?;
@@ -276,12 +304,16 @@ impl BodyRanges {
         ranges.payload = (at, bytes.len());
         (at <= bytes.len()).then_some(ranges)
     }
-}
 
-fn continue_crc(crc: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-    hasher.update(bytes);
-    hasher.finalize()
+    /// The same ranges in what the body begins so far behind the start of.
+    pub(crate) fn moved(self, by: usize) -> Self {
+        let moved = |(start, end)| (start + by, end + by);
+        Self {
+            key: moved(self.key),
+            meta: moved(self.meta),
+            payload: moved(self.payload),
+        }
+    }
 }
 
 /// What engine records say in their payload.
@@ -364,7 +396,12 @@ mod tests {
             (b"", b"meta", b"payload"),
             (b"key", b"m", b""),
         ] {
-            let body = Body { key, meta, payload };
+            let body = Body {
+                key,
+                meta,
+                payload,
+                labels: &[],
+            };
             let header = sample(&body);
             let decoded = Header::decode(&header.encode(9, 8192), 9, 8192).unwrap();
             assert_eq!(decoded, header);
@@ -385,6 +422,7 @@ mod tests {
             key: b"key",
             meta: b"meta",
             payload: b"the payload",
+            labels: &[],
         };
         let header = sample(&body);
         let mut bytes = header.encode(9, 8192).to_vec();
@@ -434,7 +472,15 @@ mod tests {
                 .unwrap()
                 .unknown()
         };
-        for (kind, flags) in [(3, 31), (133, 0), (134, 3), (135, 3), (192, 3), (255, 3)] {
+        for (kind, flags) in [
+            (3, 31),
+            (3, 128),
+            (133, 0),
+            (134, 3),
+            (135, 3),
+            (192, 3),
+            (255, 3),
+        ] {
             assert_eq!(decoded(kind, flags), None, "{kind} {flags}");
         }
         assert!(decoded(3, 32 | 1).unwrap().contains("flag 32"));

@@ -18,6 +18,8 @@ pub(crate) const COPIES: [usize; 2] = [0, 2048];
 const MAGIC: [u8; 8] = *b"RUNLOGSG";
 /// The role of a segment of the log.
 const ROLE_LOG: u8 = 1;
+/// The role of a segment that replaces others.
+const ROLE_COMPACTED: u8 = 2;
 /// CRC-32/ISO-HDLC.
 const CHECKSUM_CRC32: u8 = 1;
 
@@ -48,9 +50,59 @@ pub(crate) struct Header {
     pub(crate) writer_version: u32,
     /// The key of the hashes of idempotency keys, as the identity file has it.
     pub(crate) hash_key: [u8; 16],
+    /// Which segments it replaces; `None` for a segment of the log.
+    pub(crate) compacted: Option<Compacted>,
+}
+
+layout! {
+    /// Which segments a compacted one replaces.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct Replaced {
+        /// Higher than that of any segment it replaces, which is 0 for those of the log.
+        pub(crate) generation: u32,
+        pub(crate) from: SegmentId,
+        pub(crate) to: SegmentId,
+    }
+}
+
+layout! {
+    /// What the segment behind them expects of the last of the replaced ones: where its records ended, its salt, and its
+    /// index CRC.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct ReplacedEnd {
+        pub(crate) end: u64,
+        pub(crate) salt: u32,
+        pub(crate) index_crc: u32,
+    }
+}
+
+impl Replaced {
+    /// Whether a compacted segment with this number can say so: it has the number of the first that it replaces.
+    fn is_possible(&self, segment: SegmentId) -> bool {
+        self.generation > 0 && self.from == segment && self.from <= self.to
+    }
+}
+
+/// What only the header of a compacted segment says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Compacted {
+    pub(crate) replaced: Replaced,
+    pub(crate) end: ReplacedEnd,
 }
 
 impl Header {
+    /// The number of the last segment it stands for: its own, unless it is a compacted one's.
+    pub(crate) fn last_segment(&self) -> SegmentId {
+        self.compacted
+            .map_or(self.segment, |compacted| compacted.replaced.to)
+    }
+
+    /// 0 for a segment of the log.
+    pub(crate) fn generation(&self) -> u32 {
+        self.compacted
+            .map_or(0, |compacted| compacted.replaced.generation)
+    }
+
     /// What every CRC of the segment continues, so that nothing of another segment, store or copy passes for its own.
     pub(crate) fn seed(&self) -> u32 {
         checksum::crc_of_parts(&[&self.store, &self.uuid, &self.salt.to_le_bytes()])
@@ -63,6 +115,10 @@ impl Header {
 
     /// One copy.
     pub(crate) fn encode(&self) -> [u8; COPY_BYTES] {
+        let (role, replaced, end) = match self.compacted {
+            None => (ROLE_LOG, Replaced::default(), ReplacedEnd::default()),
+            Some(compacted) => (ROLE_COMPACTED, compacted.replaced, compacted.end),
+        };
         fixed(|bytes| {
             put!(
                 bytes,
@@ -76,15 +132,17 @@ impl Header {
                 self.salt,
                 self.predecessor_salt,
                 self.next_stream,
-                [ROLE_LOG, CHECKSUM_CRC32, 0, 0],
+                [role, CHECKSUM_CRC32, 0, 0],
                 self.uuid,
                 self.features,
                 self.epoch,
                 self.writer_version,
                 self.predecessor_index_crc,
-                // Generation, first and last segment replaced, key id of encryption: none of them yet.
-                [0; 28],
+                replaced,
+                // The key id of encryption: none yet.
+                [0; 16],
                 self.hash_key,
+                end,
             )
         })
     }
@@ -135,15 +193,20 @@ impl Header {
         let (uuid, features) = (fields.get(), fields.get::<Features>());
         let (epoch, writer_version, predecessor_index_crc) =
             (fields.get(), fields.get(), fields.get());
-        let unused = fields.take::<28>();
-        let (hash_key, rest) = (fields.get(), fields.take::<340>());
-        if role != ROLE_LOG || checksum != CHECKSUM_CRC32 || zeros != [0; 2] {
+        let (replaced, key_id) = (fields.get::<Replaced>(), fields.take::<16>());
+        let (hash_key, end) = (fields.get(), fields.get::<ReplacedEnd>());
+        let rest = fields.take::<324>();
+        if !matches!(role, ROLE_LOG | ROLE_COMPACTED)
+            || checksum != CHECKSUM_CRC32
+            || zeros != [0; 2]
+        {
             return Err(newer(
                 name,
                 &format!("a segment of role {role} with checksum {checksum}"),
             ));
         }
-        if unused != [0; 28] || rest != [0; 340] {
+        let is_plain = (replaced, end) == Default::default();
+        if key_id != [0; 16] || rest != [0; 324] || (role == ROLE_LOG && !is_plain) {
             return Err(newer(
                 name,
                 "something in the reserved bytes of a segment header",
@@ -154,12 +217,14 @@ impl Header {
             || next_stream == 0
             || predecessor_end > limits::SEGMENT_BYTES_MAX
             || base_time_ms > limits::TIME_MS_MAX
+            || (role == ROLE_COMPACTED && !replaced.is_possible(segment))
         {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
                     "{name}: header fields out of range: base position {base_position}, base time {base_time_ms}, next \
-                     stream {next_stream}, predecessor end {predecessor_end}"
+                     stream {next_stream}, predecessor end {predecessor_end}, replaces {} to {} in generation {}",
+                    replaced.from, replaced.to, replaced.generation
                 ),
             ));
         }
@@ -178,6 +243,7 @@ impl Header {
             epoch,
             writer_version,
             hash_key,
+            compacted: (role == ROLE_COMPACTED).then_some(Compacted { replaced, end }),
         })
     }
 }
@@ -202,6 +268,24 @@ pub(crate) mod tests {
             epoch: 2,
             writer_version: super::super::WRITER_VERSION,
             hash_key: [3; 16],
+            compacted: None,
+        }
+    }
+
+    fn compacted() -> Header {
+        let replaced = Replaced {
+            generation: 2,
+            from: SegmentId(3),
+            to: SegmentId(7),
+        };
+        let end = ReplacedEnd {
+            end: 9000,
+            salt: 11,
+            index_crc: 12,
+        };
+        Header {
+            compacted: Some(Compacted { replaced, end }),
+            ..header()
         }
     }
 
@@ -220,10 +304,25 @@ pub(crate) mod tests {
 
     #[test]
     fn header_reads_back() {
-        assert_eq!(
-            Header::decode(&header().encode_both(), "x").unwrap(),
-            header()
-        );
+        for header in [header(), compacted()] {
+            assert_eq!(Header::decode(&header.encode_both(), "x").unwrap(), header);
+        }
+    }
+
+    #[test]
+    fn compacted_segment_replaces_a_range_that_begins_with_its_number() {
+        for (generation, from, to) in [(0, 3, 7), (2, 4, 7), (2, 3, 2)] {
+            let mut header = compacted();
+            if let Some(compacted) = &mut header.compacted {
+                compacted.replaced = Replaced {
+                    generation,
+                    from: SegmentId(from),
+                    to: SegmentId(to),
+                };
+            }
+            let error = Header::decode(&header.encode_both(), "x").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        }
     }
 
     #[test]
@@ -267,7 +366,9 @@ pub(crate) mod tests {
         for (at, value, word) in [
             (8, 9, "version 9"),
             (88, 4, "bit 2"),
-            (68, 2, "role 2"),
+            (68, 3, "role 3"),
+            (124, 1, "reserved"),
+            (140, 1, "reserved"),
             (300, 1, "reserved"),
         ] {
             let error = Header::decode(&changed(at, value), "00000001.seg").unwrap_err();
@@ -285,14 +386,14 @@ pub(crate) mod tests {
                 .compatible,
             1
         );
-        let read_only = Header::decode(&changed(96, 1), "x").unwrap();
+        let read_only = Header::decode(&changed(96, 3), "x").unwrap();
         assert!(
             read_only
                 .features
                 .check_writable("x")
                 .unwrap_err()
                 .to_string()
-                .contains("bit 0")
+                .contains("bit 1")
         );
     }
 }

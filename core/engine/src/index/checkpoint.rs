@@ -70,7 +70,7 @@ struct StreamEntry {
     tail_first_ordinal: u32,
     lineage: u32,
     runs: Vec<(u32, u32)>,
-    snapshots: Vec<(u32, u32, u32, u32, u32)>,
+    snapshots: Vec<(u32, u32, u32, u64, u32, u32)>,
     forked: Option<(u32, u32, u32, u32)>,
     deleted: bool,
 }
@@ -245,12 +245,13 @@ fn decode_body(bytes: &[u8]) -> Option<(Body, usize)> {
     }
 }
 
-fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u32, u32) {
+fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u64, u32, u32) {
     let Location { segment, offset } = snapshot.location;
     (
         snapshot.sequence,
         snapshot.source,
         snapshot.ordinal,
+        snapshot.position,
         segment.0,
         offset_to_units(offset),
     )
@@ -293,12 +294,15 @@ fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
         snapshots: entry
             .snapshots
             .into_iter()
-            .map(|(sequence, source, ordinal, segment, units)| SnapshotRef {
-                sequence,
-                source,
-                ordinal,
-                location: location(segment, units),
-            })
+            .map(
+                |(sequence, source, ordinal, position, segment, units)| SnapshotRef {
+                    sequence,
+                    source,
+                    ordinal,
+                    position,
+                    location: location(segment, units),
+                },
+            )
             .collect(),
         forked: entry.forked.map(|(parent, at, segment, units)| Forked {
             parent,

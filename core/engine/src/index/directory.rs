@@ -232,6 +232,7 @@ impl Directory {
                     sequence: control.sequence,
                     source: control.other,
                     ordinal: control.ordinal,
+                    position: control.target,
                     location,
                 };
                 let at = stream.snapshots.partition_point(|other| {

@@ -1,11 +1,14 @@
 //! [`MemoryIndex`]: the index of a segment that isn't sealed, in memory; it becomes the index block.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use super::NumberMap;
-use crate::format::{
-    index::{ControlRow, Counts, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StreamRow},
-    offset_to_units, units_to_offset,
+use crate::{
+    Label,
+    format::{
+        index::{ControlRow, Counts, KeyRow, Labelled, Parts, SAMPLE_EVERY, SampleRow, StreamRow},
+        offset_to_units, units_to_offset,
+    },
 };
 
 /// What an index block says, for a segment that still grows. 4 bytes a data record and a row a stream.
@@ -16,6 +19,7 @@ pub(crate) struct MemoryIndex {
     samples: Vec<u32>,
     controls: Vec<ControlRow>,
     keys: Keys,
+    labels: Labels,
     records: u32,
     times_ms: Option<(u64, u64)>,
     last_offset: Option<u64>,
@@ -46,6 +50,67 @@ impl Keys {
     }
 }
 
+/// The labels of the segment's records, in the order they were written.
+#[derive(Default)]
+struct Labels {
+    rows: Vec<Labelled>,
+    /// The places of the rows of a label. Callers choose labels, so the hash is one that they can't foresee.
+    by_label: HashMap<Label, Places>,
+}
+
+/// Most labels are of one record.
+enum Places {
+    One(u32),
+    Many(Vec<u32>),
+}
+
+impl Labels {
+    fn of(parts: &Parts) -> Self {
+        let mut labels = Self::default();
+        let mut all = Vec::with_capacity(parts.label_postings.len());
+        let mut start = 0;
+        for row in &parts.label_rows {
+            let end = row.end as usize;
+            let postings = parts.label_postings.get(start..end).unwrap_or(&[]);
+            all.extend(
+                postings
+                    .iter()
+                    .filter_map(|place| parts.labelled(row.label, *place)),
+            );
+            start = end;
+        }
+        all.sort_by_key(|labelled| (labelled.offset, labelled.label));
+        all.into_iter().for_each(|labelled| labels.add(labelled));
+        labels
+    }
+
+    fn add(&mut self, labelled: Labelled) {
+        let place = u32::try_from(self.rows.len()).expect("a segment holds fewer than 2^32 labels");
+        self.rows.push(labelled);
+        match self.by_label.entry(labelled.label) {
+            Entry::Vacant(entry) => drop(entry.insert(Places::One(place))),
+            Entry::Occupied(mut entry) => match entry.get_mut() {
+                Places::Many(places) => places.push(place),
+                Places::One(first) => {
+                    let places = vec![*first, place];
+                    *entry.get_mut() = Places::Many(places);
+                }
+            },
+        }
+    }
+
+    fn find(&self, label: Label) -> impl DoubleEndedIterator<Item = &Labelled> {
+        let places = match self.by_label.get(&label) {
+            None => &[],
+            Some(Places::One(place)) => std::slice::from_ref(place),
+            Some(Places::Many(places)) => &places[..],
+        };
+        places
+            .iter()
+            .filter_map(|place| self.rows.get(*place as usize))
+    }
+}
+
 struct Postings {
     first_ordinal: u32,
     offsets: Vec<u32>,
@@ -61,6 +126,7 @@ impl MemoryIndex {
             .max()
             .map(|units| units_to_offset(*units));
         let last_offset = last_data.max(parts.controls.last().map(|control| control.offset));
+        let labels = Labels::of(&parts);
         let mut streams = NumberMap::default();
         for row in &parts.stream_rows {
             let start = row.postings_start as usize;
@@ -89,6 +155,7 @@ impl MemoryIndex {
                     keys.add(key);
                     keys
                 }),
+            labels,
             records,
             times_ms,
             last_offset,
@@ -105,6 +172,7 @@ impl MemoryIndex {
             samples: self.samples.clone(),
             controls: self.controls.clone(),
             keys: self.keys.rows.iter().map(|(key, _)| *key).collect(),
+            labels: self.labels.rows.clone(),
             records: self.records,
             times_ms: self.times_ms,
         }
@@ -141,6 +209,16 @@ impl MemoryIndex {
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {
         self.keys.add(key);
+    }
+
+    /// Adds a label of the data record that was added last.
+    pub(crate) fn add_label(&mut self, labelled: Labelled) {
+        self.labels.add(labelled);
+    }
+
+    /// The records that have a label, by rising position.
+    pub(crate) fn labelled(&self, label: Label) -> impl DoubleEndedIterator<Item = &Labelled> {
+        self.labels.find(label)
     }
 
     /// How many records the segment holds.
@@ -184,17 +262,18 @@ impl MemoryIndex {
         self.keys.find(stream, hash)
     }
 
-    /// The size of the index block if the segment were sealed now.
+    /// The most bytes that the index block takes if the segment is sealed now.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        let keys = self.keys.rows.len();
-        Counts::of([
-            self.streams.len(),
-            self.postings,
-            self.samples.len(),
-            self.controls.len(),
-            keys,
-        ])
-        .encoded_bytes()
+        Counts {
+            stream_rows: self.streams.len(),
+            postings: self.postings,
+            samples: self.samples.len(),
+            controls: self.controls.len(),
+            keys: self.keys.rows.len(),
+            label_rows: self.labels.by_label.len(),
+            label_postings: self.labels.rows.len(),
+        }
+        .block_bytes_max()
     }
 }
 
@@ -205,6 +284,7 @@ pub(crate) struct Copied {
     samples: Vec<u32>,
     controls: Vec<ControlRow>,
     keys: Vec<KeyRow>,
+    labels: Vec<Labelled>,
     pub(crate) records: u32,
     pub(crate) times_ms: Option<(u64, u64)>,
 }
@@ -229,13 +309,16 @@ impl Copied {
             });
             postings.extend_from_slice(&offsets);
         }
-        Parts {
+        let mut parts = Parts {
             stream_rows,
             postings,
             samples: sample_rows(&self.samples),
             controls: self.controls,
             keys: self.keys,
-        }
+            ..Parts::default()
+        };
+        parts.set_labels(self.labels);
+        parts
     }
 }
 

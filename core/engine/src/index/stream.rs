@@ -44,6 +44,9 @@ pub(crate) struct SnapshotRef {
     pub(crate) sequence: u32,
     pub(crate) source: u32,
     pub(crate) ordinal: u32,
+    pub(crate) position: u64,
+    /// Where it was before any compaction. In what is applied from a pack, its place there: places are compared only to tell
+    /// what came first, and a pack keeps that order.
     pub(crate) location: Location,
 }
 

@@ -1,5 +1,8 @@
 //! Segments as files: open, read, scan.
 
 pub(crate) mod arena;
+pub(crate) mod blocks;
+pub(crate) mod codec;
+pub(crate) mod pack;
 pub(crate) mod scan;
 pub(crate) mod segment;

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::segment::{Frame, Segment};
 use crate::{
@@ -16,6 +16,10 @@ pub(crate) const READ_AHEAD_BYTES: u64 = 256 << 10;
 /// From a map they are copied in pieces that grow from the first to the second size: who wants one record copies little.
 const COPY_BYTES_MIN: u64 = 4 << 10;
 const COPY_BYTES_MAX: u64 = 64 << 10;
+/// The device is asked this far ahead for what a map will be read for, in steps: what the operating system reads ahead by itself
+/// at a fault of a page keeps a fast device waiting.
+const ASK_AHEAD_BYTES: u64 = 8 << 20;
+const ASK_STEP_BYTES: u64 = 2 << 20;
 
 /// So much is read of false records at one damaged place before the rest of the segment is given up: a hostile file could have
 /// them everywhere.
@@ -37,6 +41,17 @@ pub(crate) struct Scan<'a> {
 pub(crate) struct Window {
     bytes: Bytes,
     start: u64,
+    /// Up to where the device was asked for what follows.
+    asked: u64,
+}
+
+/// A record in a window; its body's CRC was found right.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
+    /// Where its body is in the window, without its padding.
+    pub(crate) body: Range<usize>,
 }
 
 impl Window {
@@ -81,6 +96,16 @@ impl<'a> Scan<'a> {
         self
     }
 
+    /// The bytes of the window, to be kept with what [`next_spot`](Self::next_spot) found in it.
+    pub(crate) fn window_bytes(&self) -> Bytes {
+        self.window.bytes.clone()
+    }
+
+    /// Whether no record is left.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.offset >= self.end
+    }
+
     /// What was read ahead.
     pub(crate) fn into_window(self) -> Window {
         self.window
@@ -118,6 +143,60 @@ impl<'a> Scan<'a> {
         self.offset = frame.end();
         self.prefetch(&frame);
         Ok(Some(frame))
+    }
+
+    /// The next record that has a position, told by its place in the window. With `stays`, only one that lies in the window
+    /// there is: `None` at its end, and where something in it doesn't check that may be read again from the file.
+    #[inline]
+    pub(crate) fn next_spot(&mut self, stays: bool) -> Result<Option<Spot>> {
+        loop {
+            if self.is_at_end() || (stays && !self.has_next()) {
+                return Ok(None);
+            }
+            let spot = match self.spot() {
+                Err(_) if self.map.is_some() => {
+                    if stays {
+                        return Ok(None);
+                    }
+                    self.map = None;
+                    self.window = Window::default();
+                    self.spot()?
+                }
+                spot => spot?,
+            };
+            self.offset = spot.offset + spot.header.frame_bytes();
+            if let Some(map) = self.map.as_deref() {
+                let ahead = self.window.bytes.len() as u64;
+                map.prefetch(spot.offset + ahead, spot.header.frame_bytes());
+            }
+            if spot.header.has_position() {
+                return Ok(Some(spot));
+            }
+        }
+    }
+
+    /// Whether the window has the next record whole, as far as its header, which isn't checked yet, tells.
+    #[inline]
+    fn has_next(&self) -> bool {
+        let header = self
+            .window
+            .range(self.offset, record::HEADER_BYTES as u64)
+            .and_then(|header| record::Header::frame_bytes_in(&self.window.bytes[header]));
+        header.is_some_and(|frame_bytes| self.window.range(self.offset, frame_bytes).is_some())
+    }
+
+    #[inline]
+    fn spot(&mut self) -> Result<Spot> {
+        let header = self.header()?;
+        let body_start = self.offset + record::HEADER_BYTES as u64;
+        let padded = self.fetch(body_start, header.padded_body_bytes() as u64)?;
+        self.segment
+            .check(self.offset, &header, &self.window.bytes[padded.clone()])?;
+        Ok(Spot {
+            offset: self.offset,
+            header,
+            body: padded.start..padded.start + header.body_bytes as usize,
+        })
     }
 
     /// Asks memory for the bytes that lie one window behind a record: the next window is then copied at the speed of the
@@ -216,6 +295,7 @@ impl<'a> Scan<'a> {
             return Ok(range);
         }
         let left = self.end.saturating_sub(offset);
+        self.ask_ahead(offset);
         let bytes = match self.copied(offset, length, left) {
             Some(bytes) => bytes,
             None => {
@@ -229,21 +309,36 @@ impl<'a> Scan<'a> {
                 }
             }
         };
-        self.window = Window {
-            bytes,
-            start: offset,
-        };
+        self.window.bytes = bytes;
+        self.window.start = offset;
         self.window
             .range(offset, length)
             .ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
     }
 
-    /// A window from the map. Of what is larger than one, reading it costs less than copying.
-    fn copied(&self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
+    /// Has the device fetch what a reader that goes on comes to soon.
+    fn ask_ahead(&mut self, offset: u64) {
+        let goes_on = self.read_ahead == READ_AHEAD_BYTES;
+        let Some(map) = self.map.as_deref().filter(|_| goes_on) else {
+            return;
+        };
+        let wanted = (offset + ASK_AHEAD_BYTES).min(self.end);
+        let asked = self.window.asked.max(offset);
+        if wanted >= asked + ASK_STEP_BYTES || (wanted == self.end && wanted > asked) {
+            map.will_need_all(asked, wanted - asked);
+            self.window.asked = wanted;
+        }
+    }
+
+    /// A window from the map, in the memory of the one before where nobody holds that any more. Of what is larger than a window,
+    /// reading it costs less than copying.
+    fn copied(&mut self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
         let map = self.map.as_deref().filter(|_| length < COPY_BYTES_MAX)?;
         let wanted = (self.window.bytes.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
         let wanted = usize::try_from(wanted.min(left).max(length)).ok()?;
-        let mut bytes = BytesMut::new();
+        let before = std::mem::take(&mut self.window.bytes);
+        let mut bytes = before.try_into_mut().unwrap_or_default();
+        bytes.clear();
         map.append(offset, wanted, &mut bytes)
             .then(|| bytes.freeze())
     }

@@ -8,30 +8,35 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
-use super::arena::Arena;
+use super::{arena::Arena, pack::Image};
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
-    bounded::{Bounded, Slot},
+    Error, ErrorKind, Label, Result, SegmentId,
+    bounded::Slot,
     checksum,
     format::{
-        files,
-        index::{Block, TRAILER_BYTES, Trailer},
+        extension,
+        files::SegmentFile,
+        index::{Block, LabelIndex, TRAILER_BYTES, Trailer},
         newer, record, segment,
     },
     limits,
     storage::{Access, File, Map, Storage},
 };
 
+/// What this build doesn't know of a record's extension fields; the body comes without its padding.
+#[inline]
+fn unknown_field(header: &record::Header, body: &[u8]) -> Option<String> {
+    let is_extended = header.flags.has(record::Flags::EXTENDED);
+    match is_extended.then(|| extension::check(body))? {
+        Err(extension::Fault::Unknown(what)) => Some(what),
+        Ok(()) | Err(extension::Fault::Impossible) => None,
+    }
+}
+
 /// So many bytes are read for one record at first; a longer one takes a second read.
 pub(crate) const READ_BYTES: u64 = 4096;
 /// From this size on a record's body is read into memory of its own: one call costs less than the copy then.
 const LARGE_BYTES: usize = 64 << 10;
-/// Index blocks are kept in memory, so many bytes of them in the whole process; others are read and checked again at need.
-/// A block is copied because its lookups trust what was checked once.
-const BLOCK_BYTES_MAX: usize = 128 << 20;
-
-static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
-
 /// A file that is being sealed changes its length once, or twice where it was made longer just before.
 const LENGTH_CHANGES_MAX: u32 = 8;
 
@@ -41,18 +46,21 @@ pub(crate) struct Segment {
     /// What every CRC of it continues: kept, because each record needs it.
     pub(crate) seed: u32,
     pub(crate) name: String,
+    /// Its bytes; of a pack, those of its image.
     pub(crate) file: Arc<dyn File>,
-    sealed: Option<Sealed>,
+    image: Option<Arc<Image>>,
+    pub(super) sealed: Option<Sealed>,
 }
 
-struct Sealed {
-    trailer: Trailer,
-    block: Indexed,
+pub(super) struct Sealed {
+    pub(super) trailer: Trailer,
+    pub(super) block: Indexed,
 }
 
 /// Where the index block is.
-enum Indexed {
-    InFile(Arc<Slot<Block>>),
+pub(super) enum Indexed {
+    /// Its labels are read by those who ask for them.
+    InFile(Arc<Slot<Block>>, Arc<Slot<LabelIndex>>),
     /// Made from the records, and not in the file.
     Made(Arc<Block>),
 }
@@ -95,6 +103,26 @@ impl Frame {
         Some((meta, payload))
     }
 
+    /// What of it this build doesn't know and would have to.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        self.header
+            .unknown()
+            .or_else(|| unknown_field(&self.header, &self.body))
+    }
+
+    /// Whether its extension fields are such as a build writes, this one or another.
+    pub(crate) fn has_possible_extension(&self) -> bool {
+        !self.header.flags.has(record::Flags::EXTENDED)
+            || extension::check(&self.body) != Err(extension::Fault::Impossible)
+                && self.header.kind.is_data()
+    }
+
+    /// What it can be found by.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = Label> + '_ {
+        let is_extended = self.header.flags.has(record::Flags::EXTENDED);
+        extension::labels(if is_extended { &self.body } else { &[] })
+    }
+
     /// The idempotency key, empty for none.
     pub(crate) fn key(&self) -> Option<&[u8]> {
         record::Body::decode(self.header.flags, &self.body).map(|body| body.key)
@@ -112,7 +140,28 @@ impl Segment {
         access: Access,
         store: &[u8; 16],
     ) -> Result<Self> {
-        let name = files::segment_name(id);
+        Self::open_file(storage, SegmentFile::of_log(id), access, store)
+    }
+
+    /// The same, of a pack too.
+    pub(crate) fn open_file(
+        storage: &dyn Storage,
+        found: SegmentFile,
+        access: Access,
+        store: &[u8; 16],
+    ) -> Result<Self> {
+        Self::open_as(storage, found, &found.name(), access, store)
+    }
+
+    /// The same of a file that doesn't have its name yet.
+    pub(crate) fn open_as(
+        storage: &dyn Storage,
+        found: SegmentFile,
+        name: &str,
+        access: Access,
+        store: &[u8; 16],
+    ) -> Result<Self> {
+        let (id, name) = (found.first, name.to_owned());
         let place = |what: &str| format!("{}: {what} {name}", storage.describe());
         let file = storage
             .open(&name, access)
@@ -127,7 +176,10 @@ impl Segment {
                 .map_err(|error| Error::from_io(error, place("measuring")))?;
             if length_now == length {
                 let segment = opened?;
-                if segment.header.segment != id || segment.header.store != *store {
+                let generation = segment.header.generation();
+                let is_named_so =
+                    (segment.header.last_segment(), generation) == (found.last, found.generation);
+                if segment.header.segment != id || segment.header.store != *store || !is_named_so {
                     return Err(segment.damaged(
                         0,
                         format!(
@@ -169,6 +221,11 @@ impl Segment {
         ];
         file.read_at(0, &mut bytes)
             .map_err(|error| Error::from_io(error, place("reading the header of")))?;
+        if let Ok(header) = segment::Header::decode(&bytes, name)
+            && header.compacted.is_some()
+        {
+            return Self::read_pack(file, header, name);
+        }
         let mut end = [0; segment::COPY_BYTES + TRAILER_BYTES];
         let end_offset = length
             .checked_sub(end.len() as u64)
@@ -197,15 +254,47 @@ impl Segment {
         };
         let sealed = sealed.map(|trailer| Sealed {
             trailer,
-            block: Indexed::InFile(Arc::default()),
+            block: Indexed::InFile(Arc::default(), Arc::default()),
         });
         Ok(Self {
             header,
             seed: header.seed(),
             name: name.to_owned(),
             file: file.clone(),
+            image: None,
             sealed,
         })
+    }
+
+    /// Opens the image in the pack with this header, which is sealed.
+    fn read_pack(file: &Arc<dyn File>, header: segment::Header, name: &str) -> Result<Self> {
+        let image = Arc::new(Image::open(file.clone(), &header, name)?);
+        let mut segment = Self {
+            header,
+            seed: header.seed(),
+            name: name.to_owned(),
+            file: image.clone(),
+            image: Some(image),
+            sealed: None,
+        };
+        let length = segment.file_bytes()?;
+        let lost = || segment.damaged(length, "the image of this pack has no trailer");
+        let offset = length
+            .checked_sub(TRAILER_BYTES as u64)
+            .filter(|offset| *offset >= segment::DATA_START)
+            .ok_or_else(lost)?;
+        let bytes = segment.bytes_at(offset, TRAILER_BYTES as u64)?;
+        let trailer = bytes
+            .first_chunk()
+            .map(|bytes| Trailer::decode(bytes, &header, length))
+            .transpose()?
+            .flatten()
+            .ok_or_else(lost)?;
+        segment.sealed = Some(Sealed {
+            trailer,
+            block: Indexed::InFile(Arc::default(), Arc::default()),
+        });
+        Ok(segment)
     }
 
     /// A segment that was just made.
@@ -213,8 +302,9 @@ impl Segment {
         Self {
             header,
             seed: header.seed(),
-            name: files::segment_name(header.segment),
+            name: SegmentFile::of_log(header.segment).name(),
             file,
+            image: None,
             sealed: None,
         }
     }
@@ -246,6 +336,7 @@ impl Segment {
             seed: self.seed,
             name: self.name.clone(),
             file: self.file.clone(),
+            image: None,
             sealed: Some(sealed),
         })
     }
@@ -268,6 +359,50 @@ impl Segment {
         self.header.segment
     }
 
+    /// The last of the segments that a pack stands for; of a segment of the log itself.
+    pub(crate) fn last_id(&self) -> SegmentId {
+        self.header.last_segment()
+    }
+
+    /// What of a pack is decoded where it is read; `None` for a segment of the log.
+    pub(crate) fn image(&self) -> Option<&Image> {
+        self.image.as_deref()
+    }
+
+    /// Whether it is a pack: its records are gathered by stream, and not in the order of their positions.
+    pub(crate) fn is_pack(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// Its file's name in parts.
+    pub(crate) fn named(&self) -> SegmentFile {
+        SegmentFile {
+            first: self.id(),
+            last: self.last_id(),
+            generation: self.header.generation(),
+        }
+    }
+
+    /// What the header of the segment behind says of its end: the salt, where the records end, and the CRC of the index
+    /// block, as far as it is known.
+    pub(crate) fn ending(&self) -> (u32, Option<u64>, Option<u32>) {
+        match (self.header.compacted, self.trailer()) {
+            (Some(compacted), _) => (
+                compacted.end.salt,
+                Some(compacted.end.end),
+                Some(compacted.end.index_crc),
+            ),
+            // An older copy of the file, from a backup, has another index block. So has one that a repair made again.
+            (None, trailer) => (
+                self.header.salt,
+                trailer.map(|trailer| trailer.data_end),
+                trailer
+                    .filter(|trailer| !trailer.repaired)
+                    .map(|trailer| trailer.index_crc),
+            ),
+        }
+    }
+
     /// The trailer of a sealed segment.
     pub(crate) fn trailer(&self) -> Option<&Trailer> {
         self.sealed.as_ref().map(|sealed| &sealed.trailer)
@@ -277,35 +412,13 @@ impl Segment {
     pub(crate) fn has_block_in_file(&self) -> bool {
         self.sealed
             .as_ref()
-            .is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(_)))
-    }
-
-    /// The index block of a sealed segment, read and checked when it isn't kept.
-    pub(crate) fn block(&self) -> Result<Option<Arc<Block>>> {
-        let Some(sealed) = &self.sealed else {
-            return Ok(None);
-        };
-        #[cfg(test)]
-        BLOCK_LOOKS.set(BLOCK_LOOKS.get() + 1);
-        let slot = match &sealed.block {
-            Indexed::Made(block) => return Ok(Some(block.clone())),
-            Indexed::InFile(slot) => slot,
-        };
-        let block = BLOCKS.get(slot, || {
-            let trailer = sealed.trailer;
-            let length = trailer.block_bytes() - TRAILER_BYTES as u64;
-            self.file.will_read(trailer.data_end, length);
-            let bytes = self.bytes_at(trailer.data_end, length)?;
-            let weight = bytes.len() + size_of::<Block>();
-            Block::check(bytes, trailer, self.seed, &self.name).map(|block| (block, weight))
-        })?;
-        Ok(Some(block))
+            .is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(..)))
     }
 
     /// The map of a sealed segment, where the storage can.
     pub(crate) fn map(&self) -> Option<Arc<dyn Map>> {
         match self.sealed.as_ref()?.block {
-            Indexed::InFile(_) => self.file.map(),
+            Indexed::InFile(..) => self.file.map(),
             Indexed::Made(_) => None,
         }
     }
@@ -313,11 +426,20 @@ impl Segment {
     /// Some bytes, read from the file. The caller has bounded the length.
     pub(crate) fn bytes_at(&self, offset: u64, length: u64) -> Result<Bytes> {
         let eof = || self.damaged(offset, format!("the file ends before {length} more bytes"));
-        let mut bytes = vec![0; usize::try_from(length).map_err(|_| eof())?];
+        let length_here = usize::try_from(length).map_err(|_| eof())?;
+        if let Some(found) = self
+            .image
+            .as_ref()
+            .and_then(|image| image.slice(offset, length_here))
+        {
+            return found;
+        }
+        let mut bytes = vec![0; length_here];
         self.file
             .read_at(offset, &mut bytes)
             .map_err(|error| match error.kind() {
                 std::io::ErrorKind::UnexpectedEof => eof(),
+                std::io::ErrorKind::InvalidData => self.damaged(offset, error),
                 _ => Error::from_io(
                     error,
                     format!("{}: reading {length} bytes at offset {offset}", self.name),
@@ -387,6 +509,13 @@ impl Segment {
         self.checked(offset, header, body)
     }
 
+    /// Whether an error of reading it says that its file is gone, as it is when a pack has taken its place.
+    pub(crate) fn is_gone(error: &Error) -> bool {
+        std::error::Error::source(error)
+            .and_then(|source| source.downcast_ref::<std::io::Error>())
+            .is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
+    }
+
     fn check_start(&self, offset: u64, end: u64) -> Result<()> {
         if offset < segment::HEADER_BYTES as u64
             || end.saturating_sub(offset) < record::HEADER_BYTES as u64
@@ -433,7 +562,19 @@ impl Segment {
         header: record::Header,
         mut body: Bytes,
     ) -> Result<Frame> {
-        let crc = checksum::crc(&body);
+        self.check(offset, &header, &body)?;
+        body.truncate(header.body_bytes as usize);
+        Ok(Frame {
+            offset,
+            header,
+            body,
+        })
+    }
+
+    /// Whether a body, which comes with its padding, is that of a header, and nothing is in either that this build doesn't know.
+    #[inline]
+    pub(crate) fn check(&self, offset: u64, header: &record::Header, body: &[u8]) -> Result<()> {
+        let crc = checksum::crc(body);
         if crc != header.body_crc {
             let message = format!("record CRC is {crc:08x}, expected {:08x}", header.body_crc);
             return Err(self.damaged(offset, message));
@@ -441,12 +582,13 @@ impl Segment {
         if let Some(unknown) = header.unknown() {
             return Err(newer(&format!("{}: offset {offset}", self.name), &unknown));
         }
-        body.truncate(header.body_bytes as usize);
-        Ok(Frame {
-            offset,
+        match unknown_field(
             header,
-            body,
-        })
+            body.get(..header.body_bytes as usize).unwrap_or(body),
+        ) {
+            None => Ok(()),
+            Some(unknown) => Err(newer(&format!("{}: offset {offset}", self.name), &unknown)),
+        }
     }
 
     /// Damage of this segment at an offset.
@@ -456,12 +598,6 @@ impl Segment {
             format!("{}: offset {offset}: {what}", self.name),
         )
     }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How often an index block was looked into.
-    pub(crate) static BLOCK_LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -139,4 +139,8 @@ pub trait Map: Send + Sync {
     fn will_need(&self, offsets: &[u64]) {
         let _ = offsets;
     }
+    /// All of these bytes will be read soon. Advice only.
+    fn will_need_all(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
 }

@@ -88,7 +88,7 @@ fn record_of(segment: &Header, offset: u64, index: u32, kind: Kind, flags: u8) -
 fn record_of_a_newer_build_is_refused_by_name_and_never_overwritten() {
     for (kind, flags, word) in [
         (3, 3 | 32, "flag 32"),
-        (3, 3 | 128, "flag 128"),
+        (3, 3 | 64, "flag 64"),
         (137, 3, "kind 137"),
     ] {
         let storage = closed(3);
@@ -148,7 +148,7 @@ fn reserved_bytes_and_features_of_a_newer_build_are_refused_by_name() {
         "an incompatible feature"
     );
     assert_eq!(
-        changed(48, 1),
+        changed(48, 2),
         (unsupported, None),
         "a read-only compatible feature"
     );

@@ -12,18 +12,20 @@ use super::{
         shared::Shared,
         stage::{Outcome, Waiting, appended},
     },
+    find::Finder,
     open::entry,
     options::OpenOptions,
     place::Place,
     read::{self, Reader},
     scan::{LogReader, Subscription},
-    stat,
+    snapshots, stat,
     tools::{backup, verify::verify},
 };
 use crate::{
-    Appended, Backup, BackupOptions, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record,
-    Recovery, Result, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification,
-    index::stream::Stream, storage::Storage,
+    Appended, Backup, BackupOptions, Batch, CompactOptions, Compaction, Expected, FindOptions,
+    Label, NewRecord, OnCompactProgress, Op, Position, ReadOptions, Record, Recovery, Result,
+    Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification, index::stream::Stream,
+    log::scan::is_damage, storage::Storage,
 };
 
 /// A log of streams of records, in a folder or in memory. Clones are handles of the same open store.
@@ -224,7 +226,52 @@ impl Store {
         } else {
             self.sync()?;
         }
-        backup::backup(self.shared(), target, "a backup", options)
+        let shared = self.shared();
+        // No segment is taken away meanwhile by this process; what another one takes away is looked for anew.
+        let _packing = crate::sync::lock(&shared.packing);
+        shared.past_packs(|| backup::backup(shared, target, "a backup", options))
+    }
+
+    /// Writes what is in use of sealed segments into packs, compressed and gathered by stream, and gives the disk space of the
+    /// rest back. No position, no sequence and no byte that is kept changes; a stream reads as before. Reads and appends go on
+    /// meanwhile, in other processes too. It is durable when it returns, and after a crash it is done in part or not at all.
+    ///
+    /// What is given up for good: data records that no stream has any more, because they were truncated or their stream was
+    /// deleted, snapshots of these, and the payloads of redacted records. A fork keeps what it shares.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) where what is in use can't be read: nothing is given up then;
+    /// [`StorageFull`](crate::ErrorKind::StorageFull): it takes room for one pack before it gives any back;
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io). The
+    /// store is as it was but for the packs that were finished, and goes on.
+    ///
+    /// ```
+    /// use runlog_engine::{CompactOptions, Expected, NewRecord, OpenOptions, Sequence, Store, StreamId};
+    ///
+    /// # fn main() -> runlog_engine::Result<()> {
+    /// let store = Store::in_memory(OpenOptions::default())?;
+    /// let stream = StreamId(store.new_id());
+    /// store.append(stream, Expected::Absent, &[NewRecord::data(b"kept"), NewRecord::data(b"not kept")])?;
+    /// store.truncate(stream, Sequence(1))?;
+    /// let done = store.compact(CompactOptions::default())?;
+    /// assert_eq!(done.records_dropped, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compact(&self, options: CompactOptions) -> Result<Compaction> {
+        self.compact_with(options, &mut |_| std::ops::ControlFlow::Continue(()))
+    }
+
+    /// [`compact`](Self::compact); `progress` is told how far it is, about once a megabyte, and says whether it goes on.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_with(
+        &self,
+        options: CompactOptions,
+        progress: &mut OnCompactProgress<'_>,
+    ) -> Result<Compaction> {
+        self.shared().compact(options, progress)
     }
 
     /// Forgets a stream's records after a sequence. O(1).
@@ -302,6 +349,18 @@ impl Store {
         Reader::new(self.shared().clone(), &stream, options)
     }
 
+    /// Finds the records that have a label, in order of position, in bounded memory: those of the store, or of one stream. A record that
+    /// was redacted or truncated is not found, nor one whose stream was deleted.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there. Each record may be an error of its own:
+    /// [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or [`Io`](crate::ErrorKind::Io), after which
+    /// the finding ends.
+    pub fn find(&self, label: Label, options: FindOptions) -> Result<Finder> {
+        self.shared().refresh()?;
+        Finder::new(self.shared().clone(), label, options)
+    }
+
     /// Reads the whole log in order of position, from a position on. A damaged range is one error, and what is behind it
     /// follows: see [`LogReader`].
     ///
@@ -311,6 +370,22 @@ impl Store {
     pub fn scan(&self, first: Position) -> Result<LogReader> {
         self.shared().refresh()?;
         Ok(LogReader::new(self.shared().clone(), first))
+    }
+
+    /// The first position from `first` on whose record can be read, however much is damaged before it; `None` when none follows.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io), and as [`scan`](Self::scan).
+    pub fn next_readable(&self, first: Position) -> Result<Option<Position>> {
+        for record in self.scan(first)? {
+            match record {
+                Ok(record) => return Ok(Some(record.position)),
+                // One error stands for a whole range, which isn't read again.
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Every record from a position on: those that are there, then those that come.
@@ -324,11 +399,15 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn record(&self, position: Position) -> Result<Option<Record>> {
         self.shared().refresh()?;
-        let Some(place) = Place::of(&self.shared().durable(), position.0) else {
-            return Ok(None);
-        };
-        let frame = place.frame()?;
-        read::record_in(&self.shared().durable(), &place.segment, frame).map(Some)
+        let shared = self.shared();
+        shared.past_packs(|| {
+            let Some(place) = Place::of(&shared.durable(), position.0) else {
+                return Ok(None);
+            };
+            let frame = place.frame()?;
+            let record = |frame| read::record_in(&shared.durable(), &place.segment, frame);
+            frame.map(record).transpose()
+        })
     }
 
     /// A stream in short; `None` when it isn't there, or was deleted.
@@ -373,7 +452,7 @@ impl Store {
         at_or_before: Sequence,
     ) -> Result<Option<Snapshot>> {
         self.shared().refresh()?;
-        read::latest_snapshot(self.shared(), &stream, at_or_before)
+        snapshots::latest_snapshot(self.shared(), &stream, at_or_before)
     }
 
     /// The last position that readers see.

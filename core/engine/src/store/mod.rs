@@ -4,30 +4,39 @@
 //! - [`published`] and [`place`]: the state of the log that readers see
 //! - [`staging`]: what the writer has staged and not yet published
 //! - [`commit`]: one open store, and what its threads do with it
-//! - [`read`], [`scan`] and [`readers`]: reading it
+//! - [`read`] with what is [`upcoming`], [`find`], [`scan`] with its [`page`]s, [`record_ref`], [`snapshots`] and [`readers`]: reading it
 //! - [`open`]: recovery, and putting an open store together
 //! - [`tools`]: verify, repair, salvage and backup
 //! - [`handle`]: the public [`Store`]
 
 mod commit;
+mod compact;
 mod files;
+mod find;
 mod handle;
 mod open;
 mod options;
+mod page;
 mod place;
 mod published;
 mod read;
 mod readers;
+mod record_ref;
 mod scan;
 mod segments;
+mod snapshots;
 mod staging;
 mod stat;
 mod tools;
+mod upcoming;
+mod written;
 
 pub use commit::future::Commit;
+pub use find::Finder;
 pub use handle::Store;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
+pub use record_ref::RecordRef;
 pub use scan::{LogReader, Subscription};
 pub use tools::{
     repair::repair,

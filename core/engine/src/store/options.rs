@@ -20,6 +20,9 @@ pub struct OpenOptions {
     /// How long an opening for writing waits for another writer to let go of the store, before it is refused with
     /// [`Locked`](crate::ErrorKind::Locked). Zero, and so not at all, unless set: a restarted service waits for the one before it to end.
     pub lock_timeout: Duration,
+    /// Whether segments of which nothing is in use any more are given up by themselves, in the background, as the log grows.
+    /// Nothing else is rewritten unless [`Store::compact`](crate::Store::compact) is called.
+    pub auto_compact: bool,
     /// Time, randomness and threads.
     pub host: Arc<dyn Host>,
 }
@@ -61,6 +64,7 @@ impl OpenOptions {
             mode: Mode::Write,
             preallocation: Preallocation::Auto,
             lock_timeout: Duration::ZERO,
+            auto_compact: true,
             host,
         }
     }

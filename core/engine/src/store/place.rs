@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::published::durable::Durable;
 use crate::{
     Error, Result,
-    format::{index::SampleRow, segment::HEADER_BYTES},
+    format::{index::SampleRow, record, segment::HEADER_BYTES},
     log::{
         scan::{Scan, is_damage},
         segment::{Frame, READ_BYTES, Segment},
@@ -99,8 +99,38 @@ impl Place {
         Ok(Scan::new(&self.segment, scan.offset(), self.end).reading_ahead(read_ahead))
     }
 
-    /// The record.
-    pub(crate) fn frame(&self) -> Result<Frame> {
+    /// The record; `None` when a compaction left it out.
+    pub(crate) fn frame(&self) -> Result<Option<Frame>> {
+        if self.segment.is_pack() {
+            return self.frame_in_pack();
+        }
+        self.frame_in_log().map(Some)
+    }
+
+    /// Every record of a pack has a sample.
+    fn frame_in_pack(&self) -> Result<Option<Frame>> {
+        let wanted = index_in(&self.segment, self.position);
+        let block = self.segment.block();
+        let block = block.map_err(|error| self.unreadable(&error))?;
+        let sample = block.and_then(|block| block.samples_from(wanted).next());
+        let sample = sample.filter(|sample| sample.index == wanted);
+        let read = |sample: SampleRow| {
+            let frame = self.segment.frame(sample.offset, self.end)?;
+            let found = frame.header.index;
+            let is_it = found == wanted && frame.header.has_position();
+            let other = || {
+                let message = format!("expected record {wanted} here, found {found}");
+                self.segment.damaged(sample.offset, message)
+            };
+            is_it.then_some(frame).ok_or_else(other)
+        };
+        sample
+            .map(read)
+            .transpose()
+            .map_err(|error| self.unreadable(&error))
+    }
+
+    fn frame_in_log(&self) -> Result<Frame> {
         let mut scan = self.scan(READ_BYTES)?;
         let offset = scan.offset();
         let lost = || self.segment.damaged(offset, "no record can be found here");
@@ -126,18 +156,26 @@ impl Place {
 
 /// That the record with a position can't be read, and why.
 pub(crate) fn unreadable(position: u64, error: &Error) -> Error {
-    Error::new(
-        error.kind(),
-        format!("position {position} can't be read: {error}"),
-    )
+    let message = format!("position {position} can't be read: {error}");
+    // Who meets a file that is gone looks for the pack that took its place.
+    if Segment::is_gone(error) {
+        let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Error::with_source(error.kind(), message, source);
+    }
+    Error::new(error.kind(), message)
 }
 
 /// The position of a record in its segment.
 pub(crate) fn position_of(segment: &Segment, frame: &Frame) -> u64 {
+    position_in(segment, &frame.header)
+}
+
+/// The same of its header.
+pub(crate) fn position_in(segment: &Segment, header: &record::Header) -> u64 {
     segment
         .header
         .base_position
-        .saturating_add(u64::from(frame.header.index))
+        .saturating_add(u64::from(header.index))
 }
 
 /// A position's place in its segment.

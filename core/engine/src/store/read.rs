@@ -1,6 +1,6 @@
-//! Reading: one stream, one record, snapshots.
+//! Reading a stream.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
 
@@ -8,16 +8,14 @@ use super::{
     commit::shared::Shared,
     place::position_of,
     published::durable::{Durable, Postings, Run, Spot, missing},
+    record_ref::RecordRef,
+    upcoming::Upcoming,
 };
 use crate::{
     Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence,
-    Snapshot, StreamId,
+    StreamId,
     format::record,
-    index::{
-        lineage::{Range, View},
-        redacted::Redacted,
-        stream::Stream,
-    },
+    index::{redacted::Redacted, stream::Stream},
     log::{
         arena::Arena,
         scan::is_damage,
@@ -28,6 +26,8 @@ use crate::{
 
 /// So many records are looked up at a time.
 const WINDOW_RECORDS: usize = 1024;
+/// More are looked up once so few are left, so that the device fetches those while these are read.
+const WINDOW_RECORDS_LEFT: usize = 256;
 /// A record is asked of memory while those before it are copied and checked: scattered as the records of a stream are, each
 /// would be waited for else.
 const PREFETCH_RECORDS: usize = 2;
@@ -46,7 +46,7 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// reading ends.
 pub struct Reader {
     shared: Arc<Shared>,
-    todo: Todo,
+    upcoming: Upcoming,
     direction: Direction,
     kinds: Vec<Kind>,
     remaining: u64,
@@ -64,64 +64,12 @@ pub struct Reader {
     ended: bool,
 }
 
-/// What is left to look up of a stream.
-struct Todo {
-    view: View,
-    /// The first and the last sequence, both inclusive. None is left when the first is higher.
-    first: u32,
-    last: u32,
-    /// Of the range that the reading is in, what is left.
-    range: Option<Range>,
-}
-
-impl Todo {
-    /// The next record: its sequence, its source and its ordinal.
-    fn next(&mut self, direction: Direction) -> Option<(u32, u32, u32)> {
-        let mut range = match self.range.take() {
-            Some(range) => range,
-            None if self.first > self.last => return None,
-            None => {
-                let at = if direction == Direction::Forward {
-                    self.first
-                } else {
-                    self.last
-                };
-                let range = self.view.range_at(at)?.between(self.first, self.last)?;
-                // Sequences end before the highest number there is.
-                match direction {
-                    Direction::Forward => {
-                        self.first = range.first_sequence.saturating_add(range.count)
-                    }
-                    Direction::Backward => self.last = range.first_sequence - 1,
-                }
-                range
-            }
-        };
-        range.count = range.count.checked_sub(1)?;
-        let step = if direction == Direction::Forward {
-            0
-        } else {
-            range.count
-        };
-        let next = (
-            range.first_sequence.saturating_add(step),
-            range.source,
-            range.first_ordinal.saturating_add(step),
-        );
-        if direction == Direction::Forward {
-            range.first_sequence = range.first_sequence.saturating_add(1);
-            range.first_ordinal = range.first_ordinal.saturating_add(1);
-        }
-        self.range = Some(range).filter(|range| range.count > 0);
-        Some(next)
-    }
-}
-
 struct Located {
     segment: Arc<Segment>,
     end: u64,
     offset: u64,
     source: u32,
+    ordinal: u32,
     /// The stream with that number.
     stream: StreamId,
     sequence: u32,
@@ -159,7 +107,7 @@ impl Reader {
         let durable = shared.durable();
         let (number, stream) = existing(&durable, stream)?;
         let bound = |sequence: Sequence| u32::try_from(sequence.0).unwrap_or(u32::MAX);
-        let view = stream.view(number);
+        let view = shared.begin_reading(stream.view(number));
         let (first, last) = (
             bound(options.first).max(1),
             bound(options.last).min(view.last_sequence()),
@@ -168,7 +116,7 @@ impl Reader {
         drop(durable);
         Ok(Self {
             shared,
-            todo: Todo {
+            upcoming: Upcoming {
                 view,
                 first,
                 last,
@@ -198,14 +146,16 @@ impl Reader {
         } else {
             self.remaining.saturating_mul(4)
         };
+        let known = self.window.len();
         let wanted = usize::try_from(wanted)
             .unwrap_or(WINDOW_RECORDS)
+            .saturating_sub(known)
             .min(WINDOW_RECORDS);
         let durable = self.shared.durable();
         let mut spots = Vec::with_capacity(wanted);
         let mut run: Option<Run> = None;
         while spots.len() < wanted {
-            let Some((sequence, source, ordinal)) = self.todo.next(self.direction) else {
+            let Some((sequence, source, ordinal)) = self.upcoming.next(self.direction) else {
                 break;
             };
             let spot = match run.take().filter(|run| run.has(source, ordinal)) {
@@ -216,11 +166,27 @@ impl Reader {
             spots.push((sequence, spot));
         }
         drop(durable);
+        ask_for_blocks(spots.iter().filter_map(|(_, spot)| spot.as_ref().ok()));
         for (sequence, spot) in spots {
-            let located = spot.and_then(|spot| self.locate(spot, sequence));
+            let located = spot.and_then(|spot| self.locate_or_again(spot, sequence));
             self.window.extend(located.transpose());
         }
-        self.read_ahead();
+        self.read_ahead(known);
+    }
+
+    /// The record at a spot, or at the one that it has come to lie at.
+    fn locate_or_again(&mut self, spot: Spot, sequence: u32) -> Result<Option<Located>> {
+        let (source, ordinal) = (spot.source, spot.ordinal);
+        match self.locate(spot, sequence) {
+            Err(error) if Segment::is_gone(&error) => {}
+            located => return located,
+        }
+        let shared = self.shared.clone();
+        shared.past_packs(|| {
+            shared.renew()?;
+            let spot = shared.durable().spot(source, ordinal)?;
+            self.locate(spot, sequence)
+        })
     }
 
     /// The record at a spot; `None` when it is in a segment whose damage was told.
@@ -238,6 +204,7 @@ impl Reader {
             end,
             stream,
             source,
+            ordinal,
             ..
         } = spot;
         Ok(Some(Located {
@@ -245,15 +212,16 @@ impl Reader {
             end,
             offset,
             source,
+            ordinal,
             stream,
             sequence,
         }))
     }
 
-    /// Has the operating system fetch the window's records together: cold and scattered, they would cost a
+    /// Has the operating system fetch the window's records from one on together: cold and scattered, they would cost a
     /// wait each.
-    fn read_ahead(&self) {
-        let window: Vec<&Located> = self.window.iter().flatten().collect();
+    fn read_ahead(&self, from: usize) {
+        let window: Vec<&Located> = self.window.iter().skip(from).flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
             if let Some(map) = run[0].segment.map() {
                 map.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
@@ -261,18 +229,39 @@ impl Reader {
         }
     }
 
+    /// The record at a place, or where it has come to lie, when a pack took the place of its segment meanwhile.
+    fn frame_or_again(&mut self, mut located: Located) -> Result<(Located, Frame)> {
+        match self.frame(&located) {
+            Err(error) if Segment::is_gone(&error) => {}
+            frame => return Ok((located, frame?)),
+        }
+        let shared = self.shared.clone();
+        let frame = shared.past_packs(|| {
+            shared.renew()?;
+            let spot = shared.durable().spot(located.source, located.ordinal)?;
+            let again = self.locate(spot, located.sequence)?;
+            located = again.ok_or_else(|| missing(SegmentId(0)))?;
+            self.frame(&located)
+        })?;
+        Ok((located, frame))
+    }
+
     /// The record at a place, which is no longer in the window.
     fn frame(&mut self, located: &Located) -> Result<Frame> {
         let segment = &located.segment;
-        if let Some(map) = self.map_of(segment) {
+        let mapped = self.mapped_of(segment);
+        if let Some(map) = &mapped.map {
             if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
                 && Arc::ptr_eq(&soon.segment, segment)
             {
                 map.prefetch(soon.offset, u64::MAX);
             }
-            let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
+            let arena = &mut self.arena;
+            let found = segment.frame_in_map(&**map, located.offset, located.end, arena);
+            self.mapped = Some(mapped);
             return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
         }
+        self.mapped = Some(mapped);
         let mut bytes = self
             .together
             .as_ref()
@@ -290,18 +279,14 @@ impl Reader {
         }
     }
 
-    fn map_of(&mut self, segment: &Arc<Segment>) -> Option<Arc<dyn Map>> {
-        if self
-            .mapped
-            .as_ref()
-            .is_none_or(|mapped| !Arc::ptr_eq(&mapped.segment, segment))
-        {
-            self.mapped = Some(Mapped {
+    /// The segment's map, taken out of where it is kept for the next record.
+    fn mapped_of(&mut self, segment: &Arc<Segment>) -> Mapped {
+        let kept = self.mapped.take();
+        kept.filter(|mapped| Arc::ptr_eq(&mapped.segment, segment))
+            .unwrap_or_else(|| Mapped {
                 segment: segment.clone(),
                 map: segment.map(),
-            });
-        }
-        self.mapped.as_ref().and_then(|mapped| mapped.map.clone())
+            })
     }
 
     /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more
@@ -334,15 +319,16 @@ impl Reader {
         })
     }
 
-    fn read(&mut self) -> Result<Option<Record>> {
+    /// The next record, and where it was.
+    fn read(&mut self) -> Result<Option<(Located, Frame)>> {
         while self.remaining > 0 {
-            if self.window.is_empty() {
+            if self.window.len() <= WINDOW_RECORDS_LEFT && !self.upcoming.is_done() {
                 self.fill_window();
             }
             let Some(located) = self.window.pop_front().transpose()? else {
                 break;
             };
-            let frame = self.frame(&located)?;
+            let (located, frame) = self.frame_or_again(located)?;
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
                 let message = format!(
                     "expected sequence {} of stream number {}, found sequence {} of {}",
@@ -354,9 +340,90 @@ impl Reader {
                 continue;
             }
             self.remaining -= 1;
-            return record(located.stream, &self.redacted, &located.segment, frame).map(Some);
+            return Ok(Some((located, frame)));
         }
         Ok(None)
+    }
+
+    /// Notes what came, and whether anything follows it.
+    fn note(&mut self, failed: Option<&Error>) {
+        self.damaged = failed.map_or(0, |_| self.damaged + 1);
+        self.ended = failed.is_some_and(|error| !is_damage(error)) || self.damaged == DAMAGED_MAX;
+    }
+
+    /// Shows each record that is left to `see`, in order, until it says to stop: what it is shown is gone when it returns, so
+    /// that nothing is kept, and nothing is allocated for a record. The next call, or the iterator, goes on behind the last
+    /// that was shown. Errors come as they do from the iterator.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use runlog_engine::{Expected, NewRecord, OpenOptions, ReadOptions, Store, StreamId};
+    ///
+    /// let store = Store::in_memory(OpenOptions::default())?;
+    /// let stream = StreamId(store.new_id());
+    /// store.append(stream, Expected::Any, &[NewRecord::data(b"one"), NewRecord::data(b"two")])?;
+    /// let mut found = None;
+    /// store.read(stream, ReadOptions::default())?.for_each_ref(|record| match record {
+    ///     Ok(record) if record.payload == b"two" => {
+    ///         found = Some(record.sequence);
+    ///         ControlFlow::Break(())
+    ///     }
+    ///     _ => ControlFlow::Continue(()),
+    /// });
+    /// assert_eq!(found.map(|sequence| sequence.0), Some(2));
+    /// # Ok::<(), runlog_engine::Error>(())
+    /// ```
+    pub fn for_each_ref(&mut self, mut see: impl FnMut(Result<RecordRef<'_>>) -> ControlFlow<()>) {
+        while !self.ended {
+            let found = match self.read() {
+                Ok(None) => return,
+                Ok(Some(found)) => Ok(found),
+                Err(error) => Err(error),
+            };
+            let shown = match &found {
+                Ok((located, frame)) => show(located, &self.redacted, frame),
+                Err(error) => Err(error.clone()),
+            };
+            self.note(shown.as_ref().err());
+            if see(shown).is_break() {
+                return;
+            }
+        }
+    }
+}
+
+/// A record as it is shown.
+fn show<'f>(located: &Located, redacted: &Redacted, frame: &'f Frame) -> Result<RecordRef<'f>> {
+    let (segment, header) = (&located.segment, &frame.header);
+    let position = position_of(segment, frame);
+    let redacted = redacted.contains(position);
+    let body = if redacted {
+        record::Body::default()
+    } else {
+        record::Body::decode(header.flags, &frame.body)
+            .ok_or_else(|| contradiction(segment, frame.offset))?
+    };
+    Ok(RecordRef {
+        stream: located.stream,
+        sequence: Sequence(u64::from(header.sequence)),
+        position: Position(position),
+        time_ms: segment.header.time_ms(header.time_delta_ms),
+        kind: header.kind,
+        redacted,
+        meta: body.meta,
+        payload: body.payload,
+    })
+}
+
+/// Has the device fetch the index blocks of several segments together, where they aren't known: one after the other, each
+/// would cost a wait.
+fn ask_for_blocks<'s>(spots: impl Iterator<Item = &'s Spot>) {
+    let mut last: Option<&Arc<Segment>> = None;
+    for spot in spots {
+        if !last.is_some_and(|last| Arc::ptr_eq(last, &spot.segment)) {
+            spot.segment.will_need_block();
+            last = Some(&spot.segment);
+        }
     }
 }
 
@@ -367,14 +434,15 @@ impl Iterator for Reader {
         if self.ended {
             return None;
         }
-        let next = self.read().transpose();
-        self.damaged = if matches!(&next, Some(Err(_))) {
-            self.damaged + 1
-        } else {
-            0
-        };
-        self.ended =
-            matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
+        let next = self.read().and_then(|found| {
+            found
+                .map(|(located, frame)| {
+                    record(located.stream, &self.redacted, &located.segment, frame)
+                })
+                .transpose()
+        });
+        let next = next.transpose();
+        self.note(next.as_ref().and_then(|next| next.as_ref().err()));
         next
     }
 }
@@ -433,58 +501,18 @@ fn record(
 }
 
 #[inline]
-pub(super) fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
+pub(crate) fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
     let offset = frame.offset;
-    let contradiction = || {
-        segment.damaged(
-            offset,
-            "the lengths in the record's body contradict each other",
-        )
-    };
-    frame.into_parts().ok_or_else(contradiction)
+    frame
+        .into_parts()
+        .ok_or_else(|| contradiction(segment, offset))
 }
 
-/// The newest snapshot of a stream at or before a sequence that isn't redacted.
-pub(crate) fn latest_snapshot(
-    shared: &Shared,
-    stream: &StreamId,
-    at_or_before: Sequence,
-) -> Result<Option<Snapshot>> {
-    let bound = u32::try_from(at_or_before.0).unwrap_or(u32::MAX);
-    // Whether one is redacted is known by its position, which its record tells.
-    let mut redacted = Vec::new();
-    loop {
-        let durable = shared.durable();
-        let (number, _) = existing(&durable, stream)?;
-        let Some(found) = durable.directory.latest_snapshot(number, bound, &redacted) else {
-            return Ok(None);
-        };
-        let id = found.location.segment;
-        let segment = durable.segment(id).cloned().ok_or_else(|| missing(id))?;
-        let (end, known) = (
-            durable.end_of(&segment),
-            durable.directory.redacted().clone(),
-        );
-        drop(durable);
-        let frame = segment.frame(found.location.offset, end)?;
-        let header = frame.header;
-        if header.kind != Kind::SNAPSHOT || header.sequence != found.sequence {
-            return Err(segment.damaged(frame.offset, "expected a snapshot here"));
-        }
-        let position = position_of(&segment, &frame);
-        if known.contains(position) {
-            redacted.push(found.location);
-            continue;
-        }
-        let (meta, payload) = parts(&segment, frame)?;
-        return Ok(Some(Snapshot {
-            sequence: Sequence(u64::from(header.sequence)),
-            position: Position(position),
-            time_ms: segment.header.time_ms(header.time_delta_ms),
-            meta,
-            payload,
-        }));
-    }
+fn contradiction(segment: &Segment, offset: u64) -> Error {
+    segment.damaged(
+        offset,
+        "the lengths in the record's body contradict each other",
+    )
 }
 
 #[cfg(test)]

@@ -145,6 +145,7 @@ fn store_of(storage: &MemoryStorage, steps: &[Step]) -> Store {
                     .map(|at| ((at * 31 + index) % 251).try_into().unwrap())
                     .collect();
                 let record = NewRecord {
+                    labels: &[],
                     kind: Kind(kind),
                     meta: &payload[..bytes.min(9)],
                     payload: &payload,
@@ -173,8 +174,24 @@ fn store_of(storage: &MemoryStorage, steps: &[Step]) -> Store {
 /// What both ways of reading give.
 type Both = [Vec<std::result::Result<Record, String>>; 2];
 
+/// What is shown of the records that are left.
+fn shown(reader: &mut Reader) -> Vec<std::result::Result<Record, String>> {
+    let mut shown = Vec::new();
+    reader.for_each_ref(|record| {
+        let record = record.map(|record| record.to_record());
+        shown.push(record.map_err(|error| error.to_string()));
+        ControlFlow::Continue(())
+    });
+    shown
+}
+
 fn both(store: &Store, of: u8, options: &ReadOptions) -> Option<Both> {
     let together = told(store.read(stream(of), options.clone()).ok()?);
+    // Some are taken, and the others shown.
+    let mut reader = store.read(stream(of), options.clone()).ok()?;
+    let mut taken = told(reader.by_ref().take(together.len() / 3));
+    taken.extend(shown(&mut reader));
+    assert_eq!(taken, together);
     Some([
         together,
         told(Alone(store.read(stream(of), options.clone()).ok()?)),

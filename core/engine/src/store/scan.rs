@@ -1,26 +1,29 @@
 //! The whole log in order of position: [`LogReader`], and [`Subscription`], which goes on as the log grows.
 
-use std::{collections::VecDeque, task::Context, task::Poll, time::Duration};
+use std::{ops::ControlFlow, task::Context, task::Poll, time::Duration};
+
+use bytes::BytesMut;
 
 use super::{
     commit::shared::Shared,
-    place::{Place, index_in, position_of, unreadable},
-    read,
+    page::Page,
+    place::{Place, index_in, position_in, unreadable},
+    record_ref::RecordRef,
 };
 use crate::{
-    Error, ErrorKind, Position, Record, Result, SegmentId,
+    Error, ErrorKind, Position, Record, Result,
     log::{
-        scan::{Scan, Window, is_damage},
-        segment::{Frame, READ_BYTES},
+        scan::{Scan, Spot, Window, is_damage},
+        segment::{READ_BYTES, Segment},
     },
     sync::Arc,
 };
 
 /// At most so many records are read at once. One at first, then twice as many each time: who wants the first record
 /// only doesn't wait for others.
-const BATCH_RECORDS_MAX: u64 = 256;
-/// No more are read at once when these have so many bytes.
-const BATCH_BYTES_MAX: u64 = 64 << 10;
+const PAGE_RECORDS_MAX: u64 = 1024;
+/// No more of a pack are copied together when these have so many bytes.
+const PIECE_BYTES: usize = 64 << 10;
 /// A reader in another process looks for news so often while it waits.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -32,112 +35,237 @@ const POLL: Duration = Duration::from_millis(2);
 /// Where records are damaged, one error of kind [`Damaged`](crate::ErrorKind::Damaged) stands in the place of all those
 /// that can't be read, and names the first of them and the next that can; then the next follows. After any other error the
 /// reading ends: a new scan from the same position tries again.
+///
+/// As an iterator it gives each record to keep; [`for_each_ref`](Self::for_each_ref) shows each in passing, which is faster.
 pub struct LogReader {
     shared: Arc<Shared>,
-    /// The position behind what is in `batch`.
+    /// The position behind what is in `page`.
     next: u64,
-    /// Where the record with that position begins, once that is known, and what was read ahead there.
-    at: Option<(SegmentId, u64, Window)>,
+    /// Where the record with that position begins, once that is known: the seed of its segment, the offset, and what was read
+    /// ahead there.
+    at: Option<(u32, u64, Window)>,
     /// How many records to read next.
     step: u64,
-    batch: VecDeque<Result<Record>>,
-    /// Empty between two readings: its memory is used again.
-    frames: Vec<Frame>,
+    page: Page,
+    /// What went wrong behind the page.
+    failed: Option<Error>,
     ended: bool,
 }
 
 impl LogReader {
     pub(crate) fn new(shared: Arc<Shared>, first: Position) -> Self {
+        let redacted = shared.durable().directory.redacted().clone();
         Self {
+            page: Page::new(redacted),
             shared,
             next: first.0.max(1),
             at: None,
             step: 1,
-            batch: VecDeque::new(),
-            frames: Vec::new(),
+            failed: None,
             ended: false,
+        }
+    }
+
+    /// Shows each record that is left to `see`, in order, until it says to stop: what it is shown is gone when it returns, so
+    /// that nothing is allocated, counted or locked for a record. The next call, or the iterator, goes on behind the last that was
+    /// shown. Errors come as they do from the iterator.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use runlog_engine::{OpenOptions, Position, Result, Store};
+    ///
+    /// fn payload_bytes(store: &Store) -> Result<usize> {
+    ///     let (mut bytes, mut failed) = (0, None);
+    ///     store.scan(Position::FIRST)?.for_each_ref(|record| match record {
+    ///         Ok(record) => {
+    ///             bytes += record.payload.len();
+    ///             ControlFlow::Continue(())
+    ///         }
+    ///         Err(error) => {
+    ///             failed = Some(error);
+    ///             ControlFlow::Break(())
+    ///         }
+    ///     });
+    ///     failed.map_or(Ok(bytes), Err)
+    /// }
+    /// # let store = Store::in_memory(OpenOptions::default())?;
+    /// # assert_eq!(payload_bytes(&store)?, 0);
+    /// # Ok::<(), runlog_engine::Error>(())
+    /// ```
+    pub fn for_each_ref(&mut self, mut see: impl FnMut(Result<RecordRef<'_>>) -> ControlFlow<()>) {
+        while !self.ended {
+            let flow = match self.ready() {
+                None => return,
+                Some(Ok(())) => self.page.show(&mut see),
+                Some(Err(error)) => {
+                    self.ended = !is_damage(&error);
+                    see(Err(error))
+                }
+            };
+            if flow.is_break() {
+                return;
+            }
         }
     }
 
     /// The next record, or the next error; `None` when there is nothing more yet. An error is told once, and the next call
     /// goes on: behind what is damaged, and where it was for any other error.
     fn advance(&mut self) -> Option<Result<Record>> {
-        loop {
-            if let Some(next) = self.batch.pop_front() {
-                return Some(next);
-            }
-            let before = self.next;
-            match self.fill() {
-                Err(error) => return Some(Err(error)),
-                // Records that are left out make an empty batch in the middle of the log.
-                Ok(()) if self.next == before && self.batch.is_empty() => return None,
-                Ok(()) => {}
-            }
+        match self.ready()? {
+            Ok(()) => self.page.take(),
+            Err(error) => Some(Err(error)),
         }
     }
 
+    /// Has a record in the page; or tells an error; or `None` when there is nothing more yet.
+    #[inline]
+    fn ready(&mut self) -> Option<Result<()>> {
+        while self.page.is_empty() {
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
+            let before = self.next;
+            match self.shared.clone().past_packs(|| self.fill()) {
+                Err(error) => return Some(Err(error)),
+                // Records that are left out make an empty page in the middle of the log.
+                Ok(()) if self.next == before && self.page.is_empty() => return None,
+                Ok(()) => {}
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// A page of a pack: its next records in order of position, which lie in many places of it. What a compaction left out is
+    /// no gap: nothing refers to it.
+    fn fill_from_pack(&mut self, place: &Place) -> Result<()> {
+        let segment = &place.segment;
+        let base = segment.header.base_position;
+        let block = match segment.block() {
+            Ok(block) => block,
+            Err(error) => {
+                let lost = unreadable(self.next, &error);
+                if is_damage(&error) {
+                    self.next = place.end_position;
+                }
+                return Err(lost);
+            }
+        };
+        let Some(block) = block else {
+            return Ok(());
+        };
+        let mut piece = BytesMut::new();
+        let mut samples = block.samples_from(index_in(segment, self.next));
+        while (self.page.len() as u64) < self.step && piece.len() < PIECE_BYTES {
+            let Some(sample) = samples.next() else {
+                self.next = place.end_position;
+                break;
+            };
+            let position = base + u64::from(sample.index);
+            let frame = segment.frame(sample.offset, place.end);
+            let frame = frame.and_then(|frame| match frame.header.index == sample.index {
+                true => Ok(frame),
+                false => {
+                    let found = position_in(segment, &frame.header);
+                    Err(segment.damaged(sample.offset, format!("found position {found}")))
+                }
+            });
+            match frame {
+                Ok(frame) => {
+                    let start = piece.len();
+                    piece.extend_from_slice(&frame.body);
+                    if !frame.header.is_skipped() {
+                        self.page.push(Spot {
+                            offset: frame.offset,
+                            header: frame.header,
+                            body: start..piece.len(),
+                        });
+                    }
+                    self.next = position + 1;
+                }
+                Err(error) if is_damage(&error) => {
+                    self.failed = Some(unreadable(position, &error));
+                    self.next = position + 1;
+                    break;
+                }
+                Err(error) if self.page.len() == 0 => return Err(unreadable(position, &error)),
+                // What was read is given first; then it is met again.
+                Err(_) => break,
+            }
+        }
+        self.step = (self.step * 2).min(PAGE_RECORDS_MAX);
+        self.page
+            .settle(&self.shared.durable(), segment, piece.freeze());
+        Ok(())
+    }
+
+    /// Reads a page: records that lie in one window.
     fn fill(&mut self) -> Result<()> {
+        self.page.clear();
         let Some(place) = Place::of_next(&self.shared.durable(), self.next) else {
             return Ok(());
         };
         self.next = place.position;
+        if place.segment.is_pack() {
+            return self.fill_from_pack(&place);
+        }
         let segment = &place.segment;
         let read_ahead = self.step.saturating_mul(READ_BYTES);
         let mut scan = match self.at.take() {
-            Some((id, offset, window)) if id == segment.id() => {
+            Some((seed, offset, window)) if seed == segment.seed => {
                 Scan::new(segment, offset, place.end)
                     .reading_ahead(read_ahead)
                     .with_window(window)
             }
             _ => place.scan(read_ahead)?,
         };
-        let (mut bytes, mut failed) = (0, None);
-        while failed.is_none() && (self.frames.len() as u64) < self.step && bytes < BATCH_BYTES_MAX
-        {
+        let (mut failed, mut is_first) = (None, true);
+        while failed.is_none() && (self.page.len() as u64) < self.step {
             let before = scan.offset();
-            match scan.next() {
-                Ok(Some(frame))
-                    if position_of(segment, &frame) == self.next && frame.header.is_skipped() =>
-                {
+            let position = |spot: &Spot| position_in(segment, &spot.header);
+            match scan.next_spot(!is_first) {
+                Ok(Some(spot)) if position(&spot) == self.next => {
                     self.next += 1;
+                    if !spot.header.is_skipped() {
+                        self.page.push(spot);
+                    }
                 }
-                Ok(Some(frame)) if position_of(segment, &frame) == self.next => {
-                    bytes += frame.header.frame_bytes();
-                    self.frames.push(frame);
-                    self.next += 1;
-                }
-                Ok(Some(frame)) => {
-                    let found = position_of(segment, &frame);
-                    // It is read again, as the next one, if it is behind what is missing here.
-                    scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
+                Ok(Some(spot)) => {
+                    let found = position(&spot);
                     failed = Some((
+                        before,
                         segment.damaged(before, format!("found position {found}")),
                         (found > self.next).then_some(found),
                     ));
                 }
-                Ok(None) if self.next < place.end_position => {
-                    failed = Some((segment.damaged(before, "records end here"), None));
+                Ok(None) if scan.is_at_end() && self.next < place.end_position => {
+                    let error = segment.damaged(before, "records end here");
+                    failed = Some((before, error, None));
                 }
                 Ok(None) => break,
-                Err(error) => failed = Some((error, None)),
+                Err(error) => failed = Some((before, error, None)),
             }
+            is_first = false;
         }
-        self.step = (self.step * 2).min(BATCH_RECORDS_MAX);
-        let failed = failed.map(|(error, found)| match is_damage(&error) {
-            true => self
-                .pass(&place, &mut scan, &error, found)
-                .unwrap_or_else(|error| error),
-            false => unreadable(self.next, &error),
-        });
-        self.at = Some((segment.id(), scan.offset(), scan.into_window()));
-        let durable = self.shared.durable();
-        self.batch.extend(
-            self.frames
-                .drain(..)
-                .map(|frame| read::record_in(&durable, segment, frame)),
-        );
-        drop(durable);
-        self.batch.extend(failed.map(Err));
+        self.step = (self.step * 2).min(PAGE_RECORDS_MAX);
+        // Before anything else is read: that has a window of its own.
+        let bytes = scan.window_bytes();
+        if let Some((_, error, _)) = failed.take_if(|(_, error, _)| Segment::is_gone(error))
+            && self.page.len() == 0
+        {
+            return Err(unreadable(self.next, &error));
+        }
+        self.failed = match failed {
+            Some((before, error, found)) if is_damage(&error) => {
+                // What was found is read again, as the next one, if it is behind what is missing here.
+                scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
+                let passed = self.pass(&place, &mut scan, &error, found);
+                Some(passed.unwrap_or_else(|error| error))
+            }
+            Some((_, error, _)) => Some(unreadable(self.next, &error)),
+            None => None,
+        };
+        self.at = Some((segment.seed, scan.offset(), scan.into_window()));
+        self.page.settle(&self.shared.durable(), segment, bytes);
         Ok(())
     }
 

@@ -418,6 +418,7 @@ fn kinds_filter_what_a_read_gives() {
     let store = Store::in_memory(options()).unwrap();
     let records: Vec<_> = (0..6)
         .map(|index| NewRecord {
+            labels: &[],
             kind: Kind(index % 3),
             meta: b"m",
             payload: b"p",
@@ -438,6 +439,7 @@ fn kinds_filter_what_a_read_gives() {
         stream(1),
         Expected::Any,
         &[NewRecord {
+            labels: &[],
             kind: Kind::FORK,
             meta: b"",
             payload: b"",

@@ -1,11 +1,13 @@
 //! [`Block`]: looking things up in an index block.
 
+use std::ops::Range;
+
 use super::{
-    CONTROL_ROW_BYTES, ControlRow, KEY_ROW_BYTES, KeyRow, Parts, SAMPLE_ROW_BYTES,
-    STREAM_ROW_BYTES, SampleRow, StreamRow, TRAILER_BYTES, Trailer,
+    ControlRow, KeyRow, LabelIndex, Parts, SampleRow, Section, SectionType, StreamRow,
+    TRAILER_BYTES, Table, Trailer, check_section, partition_point,
 };
 use crate::{
-    Error, ErrorKind, Result, checksum,
+    Error, ErrorKind, Result,
     format::{Field, Fields, aligned, segment, units_to_offset},
 };
 
@@ -16,10 +18,43 @@ use crate::{
 pub(crate) struct Block {
     bytes: bytes::Bytes,
     trailer: Trailer,
+    stream_rows: Rows,
+    postings: Rows,
+    samples: Rows,
+    controls: Rows,
+    keys: Rows,
+    /// Unless only the rest was read.
+    labels: Option<LabelIndex>,
+    header_copy: bytes::Bytes,
+}
+
+/// A section: where it begins in the block, how long each of its elements is, and how many there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rows {
+    start: usize,
+    row_bytes: usize,
+    count: u32,
+}
+
+impl Rows {
+    fn of(table: &Table, kind: SectionType, data_end: u64) -> Self {
+        // The table was checked: what it names is inside the block.
+        let section = table.find(kind);
+        section.map_or_else(Self::default, |section| Self {
+            start: usize::try_from(section.offset - data_end).unwrap_or(usize::MAX),
+            row_bytes: section.element_bytes as usize,
+            count: section.count,
+        })
+    }
+
+    /// The places of its elements.
+    fn places(&self) -> Range<u32> {
+        0..self.count
+    }
 }
 
 impl Block {
-    /// Checks the CRC and the order of `bytes`, the block without its trailer.
+    /// Checks the CRCs and the order of `bytes`, the block without its trailer.
     pub(crate) fn check(
         bytes: bytes::Bytes,
         trailer: Trailer,
@@ -39,20 +74,81 @@ impl Block {
                 bytes.len()
             )));
         }
-        let crc = checksum::crc_at(seed, trailer.data_end, &bytes);
-        if crc != trailer.index_crc {
-            return Err(damaged(format!(
-                "CRC is {crc:08x}, expected {:08x}",
-                trailer.index_crc
-            )));
+        let table_start = usize::try_from(trailer.table_offset() - trailer.data_end)
+            .expect("the block is in memory");
+        let table = bytes.slice(table_start..);
+        let sections = Table::decode(&table, &trailer, seed, name)?;
+        for section in &sections.0 {
+            check_section(section, &slice(&bytes, section, &trailer), seed, name)?;
         }
-        let block = Self { bytes, trailer };
+        let section = |kind| {
+            let section = sections.find(kind);
+            section.map_or_else(bytes::Bytes::new, |section| {
+                let mut padded = slice(&bytes, section, &trailer);
+                padded.truncate(usize::try_from(section.bytes).unwrap_or(usize::MAX));
+                padded
+            })
+        };
+        let labels = LabelIndex::check(&sections, section, name)?;
+        let block = Self::of(bytes.clone(), &sections, trailer, table, name)?;
+        let places = block.postings.count;
+        if labels
+            .as_ref()
+            .is_some_and(|labels| labels.postings().any(|place| place >= places))
+        {
+            return Err(damaged("a label posting names no posting".to_owned()));
+        }
+        Ok(Self { labels, ..block })
+    }
+
+    /// The block without its labels: `bytes` are its sections but for those of labels, whose CRCs are checked here, `table` what
+    /// follows its sections.
+    pub(crate) fn check_without_labels(
+        bytes: bytes::Bytes,
+        sections: &Table,
+        table: bytes::Bytes,
+        trailer: Trailer,
+        seed: u32,
+        name: &str,
+    ) -> Result<Self> {
+        for section in sections.before_labels() {
+            check_section(section, &slice(&bytes, section, &trailer), seed, name)?;
+        }
+        Self::of(bytes, sections, trailer, table, name)
+    }
+
+    /// Checks the order of sections whose CRCs are right.
+    fn of(
+        bytes: bytes::Bytes,
+        sections: &Table,
+        trailer: Trailer,
+        table: bytes::Bytes,
+        name: &str,
+    ) -> Result<Self> {
+        let damaged = |what: String| {
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: offset {}: index block: {what}", trailer.data_end),
+            )
+        };
+        let rows = |kind| Rows::of(sections, kind, trailer.data_end);
+        let block = Self {
+            bytes,
+            trailer,
+            stream_rows: rows(SectionType::STREAM_ROWS),
+            postings: rows(SectionType::POSTINGS),
+            samples: rows(SectionType::SAMPLES),
+            controls: rows(SectionType::CONTROLS),
+            keys: rows(SectionType::KEYS),
+            labels: None,
+            header_copy: table.slice(table.len() - segment::COPY_BYTES..),
+        };
         let (mut last, mut postings) = (0, 0_u64);
         for row in block.stream_rows() {
             // The rows share out the postings, so that no block says more than it holds.
             let follows = u64::from(row.postings_start) == postings;
             postings += u64::from(row.count);
-            let inside = postings <= u64::from(trailer.counts.postings);
+            let inside = postings <= u64::from(block.postings.count);
             let counted =
                 row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
             if row.stream <= last || !follows || !inside || !counted {
@@ -66,44 +162,47 @@ impl Block {
         Ok(block)
     }
 
-    /// The row at a place of the section that begins at `start`.
-    fn row<T: Field>(&self, start: usize, row_bytes: usize, place: u32) -> T {
-        Fields::new(&self.bytes[start + place as usize * row_bytes..]).get()
+    /// The element at a place of a section.
+    fn row<T: Field>(&self, rows: &Rows, place: u32) -> T {
+        Fields::new(&self.bytes[rows.start + place as usize * rows.row_bytes..]).get()
     }
 
     fn stream_row(&self, place: u32) -> StreamRow {
-        self.row(0, STREAM_ROW_BYTES, place)
+        self.row(&self.stream_rows, place)
     }
 
     fn posting_at(&self, place: u32) -> u32 {
-        self.row(self.postings_start(), 4, place)
+        self.row(&self.postings, place)
     }
 
     fn sample_row(&self, place: u32) -> SampleRow {
-        self.row(self.samples_start(), SAMPLE_ROW_BYTES, place)
-    }
-
-    fn control_row(&self, place: u32) -> ControlRow {
-        self.row(self.controls_start(), CONTROL_ROW_BYTES, place)
+        self.row(&self.samples, place)
     }
 
     fn key_row(&self, place: u32) -> KeyRow {
-        let start =
-            self.controls_start() + self.trailer.counts.controls as usize * CONTROL_ROW_BYTES;
-        self.row(start, KEY_ROW_BYTES, place)
+        self.row(&self.keys, place)
     }
 
     pub(crate) fn stream_rows(&self) -> impl Iterator<Item = StreamRow> + '_ {
-        (0..self.trailer.counts.stream_rows).map(|place| self.stream_row(place))
+        self.stream_rows
+            .places()
+            .map(|place| self.stream_row(place))
     }
 
     pub(crate) fn controls(&self) -> impl Iterator<Item = ControlRow> + '_ {
-        (0..self.trailer.counts.controls).map(|place| self.control_row(place))
+        self.controls
+            .places()
+            .map(|place| self.row(&self.controls, place))
+    }
+
+    /// How many engine records the segment holds.
+    pub(crate) fn controls_count(&self) -> u32 {
+        self.controls.count
     }
 
     /// The row of a stream, if the segment holds data of it. O(log rows).
     pub(crate) fn find_stream(&self, stream: u32) -> Option<StreamRow> {
-        let rows = self.trailer.counts.stream_rows;
+        let rows = self.stream_rows.count;
         let place = partition_point(rows, |place| self.stream_row(place).stream < stream);
         (place < rows)
             .then(|| self.stream_row(place))
@@ -119,9 +218,21 @@ impl Block {
     /// The last sampled record at or before the one with this index. O(log samples).
     pub(crate) fn sample(&self, record_index: u32) -> Option<SampleRow> {
         let is_before = |place| self.sample_row(place).index <= record_index;
-        partition_point(self.trailer.counts.samples, is_before)
+        partition_point(self.samples.count, is_before)
             .checked_sub(1)
             .map(|place| self.sample_row(place))
+    }
+
+    /// Every sample from the first one at or behind a record's index: of a pack, every record in order of position.
+    pub(crate) fn samples_from(&self, record_index: u32) -> impl Iterator<Item = SampleRow> + '_ {
+        let rows = self.samples.count;
+        let first = partition_point(rows, |place| self.sample_row(place).index < record_index);
+        (first..rows).map(|place| self.sample_row(place))
+    }
+
+    /// The rows of all keys.
+    pub(crate) fn keys_all(&self) -> impl Iterator<Item = KeyRow> + '_ {
+        self.keys.places().map(|place| self.key_row(place))
     }
 
     /// The offsets of the batches that may have this key: those whose hash agrees. O(log keys).
@@ -139,7 +250,7 @@ impl Block {
     }
 
     fn keys_from(&self, stream: u32, hash: u64) -> impl Iterator<Item = KeyRow> + '_ {
-        let rows = self.trailer.counts.keys;
+        let rows = self.keys.count;
         let is_before = |place| {
             let row = self.key_row(place);
             (row.stream, row.hash) < (stream, hash)
@@ -149,18 +260,56 @@ impl Block {
 
     /// The parts again, to compare with those that the records give.
     pub(crate) fn parts(&self) -> Parts {
-        let counts = &self.trailer.counts;
         Parts {
             stream_rows: self.stream_rows().collect(),
-            postings: (0..counts.postings)
+            postings: self
+                .postings
+                .places()
                 .map(|place| self.posting_at(place))
                 .collect(),
-            samples: (0..counts.samples)
+            samples: self
+                .samples
+                .places()
                 .map(|place| self.sample_row(place))
                 .collect(),
             controls: self.controls().collect(),
-            keys: (0..counts.keys).map(|place| self.key_row(place)).collect(),
+            keys: self
+                .keys
+                .places()
+                .map(|place| self.key_row(place))
+                .collect(),
+            label_rows: self
+                .labels
+                .iter()
+                .flat_map(LabelIndex::label_rows)
+                .collect(),
+            label_postings: self.labels.iter().flat_map(LabelIndex::postings).collect(),
         }
+    }
+
+    /// The bytes that it takes in memory.
+    pub(crate) fn weight(&self) -> usize {
+        self.bytes.len() + self.header_copy.len() + size_of::<Self>()
+    }
+
+    /// The labels, if the block was read with them and has any.
+    pub(crate) fn labels(&self) -> Option<&LabelIndex> {
+        self.labels.as_ref()
+    }
+
+    /// The offset of the record with a place among the postings.
+    pub(crate) fn offset_at(&self, place: u32) -> Option<u64> {
+        (place < self.postings.count).then(|| units_to_offset(self.posting_at(place)))
+    }
+
+    /// The stream and the ordinal of the record with a place among the postings. O(log rows).
+    pub(crate) fn ordinal_at(&self, place: u32) -> Option<(u32, u32)> {
+        let after = partition_point(self.stream_rows.count, |row| {
+            self.stream_row(row).postings_start <= place
+        });
+        let row = self.stream_row(after.checked_sub(1)?);
+        let nth = place - row.postings_start;
+        (nth < row.count).then(|| (row.stream, row.first_ordinal.saturating_add(nth)))
     }
 
     pub(crate) fn trailer(&self) -> &Trailer {
@@ -169,32 +318,13 @@ impl Block {
 
     /// The copy of the segment's header that ends it.
     pub(crate) fn header_copy(&self) -> &[u8] {
-        &self.bytes[self.bytes.len().saturating_sub(segment::COPY_BYTES)..]
-    }
-
-    fn postings_start(&self) -> usize {
-        self.trailer.counts.stream_rows as usize * STREAM_ROW_BYTES
-    }
-
-    fn samples_start(&self) -> usize {
-        self.postings_start() + aligned(self.trailer.counts.postings as usize * 4)
-    }
-
-    fn controls_start(&self) -> usize {
-        self.samples_start() + self.trailer.counts.samples as usize * SAMPLE_ROW_BYTES
+        &self.header_copy
     }
 }
 
-/// The first of `count` places that isn't before what is looked for.
-fn partition_point(count: u32, is_before: impl Fn(u32) -> bool) -> u32 {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
+/// The bytes of a section, with its padding; `bytes` are the block from its beginning. The table was checked.
+fn slice(bytes: &bytes::Bytes, section: &Section, trailer: &Trailer) -> bytes::Bytes {
+    let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let start = within(section.offset - trailer.data_end);
+    bytes.slice(start..start + aligned(within(section.bytes)))
 }

@@ -3,18 +3,31 @@
 use bytes::BufMut;
 
 use crate::{
-    Kind,
-    format::{Field, Fields, aligned, offset_to_units, record, segment, units_to_offset},
+    Kind, Label,
+    format::{Field, Fields, offset_to_units, record, segment, units_to_offset},
 };
 
 /// The offset of one in this many records is sampled.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
+/// The size of a label row.
+pub(crate) const LABEL_ROW_BYTES: usize = 12;
+/// The size of a row of the label filter, and how many words it has.
+pub(crate) const FILTER_ROW_BYTES: usize = FILTER_WORDS * 4;
+pub(super) const FILTER_WORDS: usize = 8;
+/// So many labels share a row of the filter.
+const LABELS_PER_FILTER_ROW: usize = 16;
 /// The size of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 128;
 pub(crate) const STREAM_ROW_BYTES: usize = 32;
 pub(crate) const CONTROL_ROW_BYTES: usize = 48;
 pub(crate) const KEY_ROW_BYTES: usize = 16;
 pub(crate) const SAMPLE_ROW_BYTES: usize = 8;
+/// The offset that the postings of a pack give of a record which a compaction left out.
+pub(crate) const DROPPED: u64 = 0;
+/// The size of a row of the table of sections.
+pub(crate) const SECTION_ROW_BYTES: usize = 32;
+/// A block has at most so many sections.
+pub(crate) const SECTIONS_MAX: u32 = 64;
 
 layout! {
     /// Which data records of a stream a segment holds.
@@ -43,7 +56,7 @@ layout! {
         pub(crate) offset: u64 as units,
         /// Fork: the parent. Snapshot: the stream that the ordinal counts in.
         pub(crate) other: u32,
-        /// Redact: the position of the redacted record.
+        /// Redact: the position of the redacted record. Snapshot: its own.
         pub(crate) target: u64,
         /// Create and fork: the new stream's id.
         pub(crate) id: [u8; 16],
@@ -111,42 +124,46 @@ layout! {
 }
 
 layout! {
-    /// How many rows each section of a block has.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(crate) struct Counts {
-        pub(crate) stream_rows: u32,
-        pub(crate) postings: u32,
-        pub(crate) samples: u32,
-        pub(crate) controls: u32,
-        pub(crate) keys: u32,
+    /// A label, and where its postings end; they begin where those of the label before it end.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct LabelRow {
+        pub(crate) label: Label,
+        pub(crate) end: u32,
     }
 }
 
-impl Counts {
-    /// The counts of sections with these lengths.
-    pub(crate) fn of([stream_rows, postings, samples, controls, keys]: [usize; 5]) -> Self {
-        let count = |length: usize| {
-            u32::try_from(length).expect("a segment holds fewer than 2^32 of anything")
-        };
-        Self {
-            stream_rows: count(stream_rows),
-            postings: count(postings),
-            samples: count(samples),
-            controls: count(controls),
-            keys: count(keys),
-        }
+impl Field for Label {
+    fn put(&self, bytes: &mut impl BufMut) {
+        self.0.put(bytes);
     }
 
-    /// The size of the block, its trailer included. In 64 bits: the counts may be a hostile file's.
-    pub(crate) fn encoded_bytes(&self) -> u64 {
-        let times = |count: u32, bytes: usize| u64::from(count) * bytes as u64;
-        times(self.stream_rows, STREAM_ROW_BYTES)
-            + times(self.postings, 4).next_multiple_of(aligned(1) as u64)
-            + times(self.samples, SAMPLE_ROW_BYTES)
-            + times(self.controls, CONTROL_ROW_BYTES)
-            + times(self.keys, KEY_ROW_BYTES)
-            + (segment::COPY_BYTES + TRAILER_BYTES) as u64
+    fn get(fields: &mut Fields<'_>) -> Self {
+        Self(fields.get())
     }
+}
+
+/// The most bytes that a label of a record takes in an index block: a row, a posting, and in the filter, of which a row is
+/// begun for the first label.
+pub(crate) const LABEL_BYTES_MAX: u64 =
+    (LABEL_ROW_BYTES + 4 + FILTER_ROW_BYTES / LABELS_PER_FILTER_ROW) as u64;
+
+/// How many rows the filter of so many labels has.
+pub(crate) const fn filter_rows(labels: usize) -> usize {
+    labels.div_ceil(LABELS_PER_FILTER_ROW)
+}
+
+/// The first of `count` places that isn't before what is looked for.
+pub(super) fn partition_point(count: u32, is_before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 const _: () =

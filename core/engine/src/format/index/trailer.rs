@@ -2,18 +2,20 @@
 
 use bytes::BufMut;
 
-use super::{Counts, TRAILER_BYTES};
+use super::{SECTION_ROW_BYTES, SECTIONS_MAX, TRAILER_BYTES};
 use crate::{
     ErrorKind, Result, SegmentId,
-    format::{self, Field, Fields, VERSION, segment},
+    format::{self, Field, Fields, segment},
     limits,
 };
 
 const MAGIC: [u8; 8] = *b"RUNLOGIX";
 /// The flag of a trailer whose block was made by a repair.
 const FLAG_REPAIRED: u32 = 1;
+/// A block without labels has no more sections of those that this build knows.
+const SECTIONS_WITHOUT_LABELS_MAX: u32 = 5;
 /// Where the flags of a trailer are.
-const FLAGS_AT: usize = 92;
+const FLAGS_AT: usize = 68;
 
 layout! {
     /// The last 128 bytes of a sealed segment.
@@ -30,12 +32,18 @@ layout! {
         pub(crate) segment: SegmentId,
         /// How many of its records have a position.
         pub(crate) records: u32,
-        pub(crate) counts: Counts,
         /// The number that the next new stream gets.
         pub(crate) next_stream: u32,
-        pub(crate) index_crc: u32,
         /// Whether the block was made by a repair: records that it names may be lost.
         pub(crate) repaired: bool,
+        /// Of the sections that must be understood; the next segment's header repeats it.
+        pub(crate) index_crc: u32,
+        /// Of the table of sections and the header behind it.
+        pub(crate) table_crc: u32,
+        /// How many sections the block has.
+        pub(crate) sections: u32,
+        /// The size of the block: sections, table and header.
+        pub(crate) index_bytes: u64,
     }
 }
 
@@ -59,7 +67,7 @@ pub(crate) struct Ends {
 }
 
 impl Trailer {
-    /// The trailer of the segment with this header, but for the counts and the CRC that come with the block.
+    /// The trailer of the segment with this header, but for what comes with the block: its size and its CRCs.
     /// `times_ms` are those of the first and the last record, if there are any.
     pub(crate) fn new(
         header: &segment::Header,
@@ -78,15 +86,17 @@ impl Trailer {
             time_max_ms,
             segment: header.segment,
             records,
-            counts: Counts::default(),
             next_stream: ends.next_stream,
-            index_crc: 0,
             repaired: ends.repaired,
+            index_crc: 0,
+            table_crc: 0,
+            sections: 0,
+            index_bytes: 0,
         }
     }
 
     pub(super) fn encode(&self) -> [u8; TRAILER_BYTES] {
-        format::fixed(|bytes| put!(bytes, MAGIC, VERSION, *self))
+        format::fixed(|bytes| put!(bytes, MAGIC, format::VERSION, *self))
     }
 
     /// The trailer in the last bytes of a file of `file_bytes`, or `None` when there is none, as in a
@@ -100,36 +110,57 @@ impl Trailer {
         file_bytes: u64,
     ) -> Result<Option<Self>> {
         let name = || format::files::segment_name(header.segment);
+        let mut fields = Fields::new(&bytes[12..]);
+        let trailer: Self = fields.get();
+        // A payload may end in anything, but doesn't know the salt: only what is of this segment can be a newer build's.
+        let is_ours = trailer.segment == header.segment
+            && trailer.salt == header.salt
+            && trailer.base_position == header.base_position;
         match format::checked(bytes, &MAGIC, &name()) {
+            _ if !is_ours => return Ok(None),
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
             Err(error) => return Err(error),
         }
-        let mut fields = Fields::new(&bytes[12..]);
-        let trailer: Self = fields.get();
         let flags = Fields::new(&bytes[FLAGS_AT..]).u32();
-        if flags & !FLAG_REPAIRED != 0 || fields.take::<28>() != [0; 28] {
+        if flags & !FLAG_REPAIRED != 0 || fields.take::<32>() != [0; 32] {
             return Err(format::newer(
                 &name(),
                 "something in the reserved bytes of its trailer",
             ));
         }
         let (base, next) = (trailer.base_position, trailer.next_position);
-        let fits = trailer.segment == header.segment
-            && trailer.salt == header.salt
-            && base == header.base_position
-            && next
-                .checked_sub(base)
-                .is_some_and(|count| count >= u64::from(trailer.records))
+        let fits = next
+            .checked_sub(base)
+            .is_some_and(|count| count >= u64::from(trailer.records))
             && next - base <= u64::from(u32::MAX)
             && trailer.time_max_ms <= limits::TIME_MS_MAX
             && trailer.data_end >= segment::HEADER_BYTES as u64
+            && trailer.sections <= SECTIONS_MAX
+            && trailer.index_bytes >= trailer.table_bytes()
+            && trailer.index_bytes <= limits::SEGMENT_BYTES_MAX
             && trailer.data_end.checked_add(trailer.block_bytes()) == Some(file_bytes);
         Ok(fits.then_some(trailer))
     }
 
+    /// Whether the block may have labels: one that has any has six sections at least, since a labelled record has a row, a posting and
+    /// a sample.
+    pub(crate) fn may_have_labels(&self) -> bool {
+        self.sections > SECTIONS_WITHOUT_LABELS_MAX
+    }
+
     /// The size of the block with its trailer.
     pub(crate) fn block_bytes(&self) -> u64 {
-        self.counts.encoded_bytes()
+        self.index_bytes + TRAILER_BYTES as u64
+    }
+
+    /// The size of the table of sections with the header behind it.
+    fn table_bytes(&self) -> u64 {
+        u64::from(self.sections) * SECTION_ROW_BYTES as u64 + segment::COPY_BYTES as u64
+    }
+
+    /// Where the table of sections begins: the block ends with it and the header once more.
+    pub(crate) fn table_offset(&self) -> u64 {
+        self.data_end + self.index_bytes - self.table_bytes()
     }
 }

@@ -36,21 +36,22 @@ impl ReadFile {
 
     pub(crate) fn file(&self) -> io::Result<Arc<fs::File>> {
         OPEN.get(&self.handle, || {
-            let gone = |what: &str| {
-                io::Error::other(format!(
+            let gone = |kind, what: &str| {
+                let message = format!(
                     "{} was {what} while the store was open; open the store again",
                     self.name
-                ))
+                );
+                io::Error::new(kind, message)
             };
             let file = self
                 .folder
                 .open_file(&self.name, How::Read)
                 .map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => gone("removed"),
+                    io::ErrorKind::NotFound => gone(io::ErrorKind::NotFound, "removed"),
                     _ => error,
                 })?;
             if Identity::of(&file)? != self.identity {
-                return Err(gone("replaced by another file"));
+                return Err(gone(io::ErrorKind::Other, "replaced by another file"));
             }
             Ok((file, 1))
         })

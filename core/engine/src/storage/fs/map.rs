@@ -34,6 +34,8 @@ const MAPS_MAX: usize = 512;
 const PREFETCH_BYTES: usize = 1280;
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
+/// What lies between two places that are read is read too, rather than asking twice.
+const CLOSE_BYTES: usize = 8 << 10;
 /// So many of the places asked for are looked at.
 const PROBES: usize = 4;
 
@@ -218,8 +220,38 @@ impl Map for Mapped {
         {
             return;
         }
+        // Those that lie close are asked for with one call.
+        let mut wanted: Option<(usize, usize)> = None;
         for offset in offsets.iter().filter_map(inside) {
-            self.will_need_range(offset, (2 * page_bytes()).min(self.length - offset));
+            let end = (offset + 2 * page_bytes()).min(self.length);
+            match &mut wanted {
+                Some((from, to)) if offset >= *from && offset <= *to + CLOSE_BYTES => {
+                    *to = end.max(*to);
+                }
+                wanted => {
+                    let before = wanted.replace((offset, end));
+                    before.inspect(|(from, to)| self.will_need_range(*from, to - from));
+                }
+            }
+        }
+        wanted.inspect(|(from, to)| self.will_need_range(*from, to - from));
+    }
+
+    fn will_need_all(&self, offset: u64, bytes: u64) {
+        let (Ok(start), Ok(bytes)) = (usize::try_from(offset), usize::try_from(bytes)) else {
+            return;
+        };
+        let end = start.saturating_add(bytes).min(self.length);
+        if start >= end {
+            return;
+        }
+        // Asking for what is in memory costs a look at each page of it, which a few looks spare.
+        let step = ((end - start) / PROBES).max(1);
+        if !(start..end)
+            .step_by(step)
+            .all(|offset| self.is_in_memory(offset))
+        {
+            self.will_need_range(start, end - start);
         }
     }
 }

@@ -49,10 +49,15 @@ pub(super) struct FlushRequest {
 
 /// What the maintainer is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a task by itself, asked for or not"
+)]
 pub(crate) struct MaintenanceTasks {
     pub(crate) start_writeback: bool,
     pub(crate) make_spare: bool,
     pub(crate) save_checkpoint: bool,
+    pub(crate) drop_dead: bool,
 }
 
 impl MaintenanceTasks {
@@ -126,6 +131,7 @@ impl Background {
             asked.start_writeback |= tasks.start_writeback;
             asked.make_spare |= tasks.make_spare;
             asked.save_checkpoint |= tasks.save_checkpoint;
+            asked.drop_dead |= tasks.drop_dead;
         });
         let threads = &mut *self.threads();
         if threads.maintainer.is_none() {

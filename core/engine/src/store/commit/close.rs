@@ -80,6 +80,7 @@ impl Shared {
     fn finish(&self) -> Result<()> {
         let flushed = self.flush_staged(true);
         self.await_idle();
+        self.end_packing();
         self.background.end();
         self.end_spares();
         let save = || self.save_checkpoint().and_then(|()| self.mark_end());

@@ -264,6 +264,7 @@ impl Shared {
             start_writeback: writer.ask_for_writeback(WRITEBACK_EVERY_BYTES),
             make_spare,
             save_checkpoint,
+            drop_dead: false,
         }
     }
 

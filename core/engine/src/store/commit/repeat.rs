@@ -3,41 +3,17 @@
 //! Only hashes of keys are indexed, so whether a batch has the key is read from the log, without the writer's lock. What may
 //! be published meanwhile is checked again under it ([`Keyed::state`]), from memory alone.
 
-use std::collections::HashMap;
-
 use super::shared::Shared;
 use crate::{
     Appended, Batch, Expected, Kind, Op, OpResult, Position, Result, SegmentId, Sequence, StreamId,
     checksum,
-    format::record::Flags,
-    log::{scan::Scan, segment::Segment},
     store::{
         place::position_of,
-        published::{
-            durable::{Durable, Spot},
-            keys::sealed_keys,
-        },
+        published::{durable::Durable, keys::sealed_keys},
         staging::{refusals::deleted, writer::Writer},
+        written::{Step, Written, written_at},
     },
-    sync::Arc,
 };
-
-/// One op of a batch, as the log has it. The creation of a stream counts as an op.
-struct Step {
-    kind: Kind,
-    stream: u32,
-    records: usize,
-    result: OpResult,
-    last_position: Position,
-}
-
-/// A batch, as the log has it.
-struct Written {
-    segment: SegmentId,
-    steps: Vec<Step>,
-    /// By stream: sequence and offset of those of its data records that it didn't truncate or delete itself.
-    left: HashMap<u32, Vec<(u32, u64)>>,
-}
 
 /// The key of a batch, and what is known of it so far.
 pub(crate) struct Keyed<'b> {
@@ -195,25 +171,28 @@ impl Shared {
         }
         let steps = &written.steps;
         let ops = results(&durable, batch, steps).unwrap_or_else(|| of_what_was_written(steps));
-        // Of each stream the last record: a truncation that took an earlier one took it too.
         let mut truncated = false;
-        let mut last: Vec<(Spot, u64)> = Vec::new();
-        for (stream, left) in &written.left {
-            let Some((sequence, offset)) = left.last() else {
-                continue;
-            };
+        let mut last = Vec::new();
+        for (stream, (sequence, position)) in &written.left {
             match durable
                 .directory
                 .resolve(*stream, *sequence)
                 .filter(|_| is_there(*stream))
             {
-                Some((source, ordinal)) => last.push((durable.spot(source, ordinal)?, *offset)),
+                Some((source, ordinal)) => {
+                    let place = written.places.get(stream).copied();
+                    last.push((durable.spot(source, ordinal)?, *position, place));
+                }
                 None => truncated = true,
             }
         }
         drop(durable);
-        for (spot, offset) in last {
-            truncated |= (spot.segment.id(), spot.offset()?) != (written.segment, offset);
+        for (spot, position, place) in last {
+            // Where the record still lies where the batch wrote it, it needn't be read.
+            truncated |= match place.filter(|(seed, _)| *seed == spot.segment.seed) {
+                Some((_, offset)) => spot.offset()? != offset,
+                None => position_of(&spot.segment, &spot.frame()?) != position,
+            };
         }
         let last_position = steps
             .last()
@@ -225,68 +204,6 @@ impl Shared {
             truncated,
         }))
     }
-}
-
-/// The batch at an offset, if it has this key in this stream.
-fn written_at(
-    segment: &Arc<Segment>,
-    offset: u64,
-    end: u64,
-    stream: u32,
-    key: &[u8],
-) -> Result<Option<Written>> {
-    let mut scan = Scan::new(segment, offset, end);
-    let mut written = Written {
-        segment: segment.id(),
-        steps: Vec::new(),
-        left: HashMap::new(),
-    };
-    let mut matches = false;
-    while let Some(frame) = scan.next()? {
-        let header = &frame.header;
-        let position = Position(position_of(segment, &frame));
-        matches |=
-            header.flags.has(Flags::KEY) && header.stream == stream && frame.key() == Some(key);
-        let last_sequence = match header.kind {
-            Kind::CREATE | Kind::DELETE | Kind::REDACT => Sequence::ZERO,
-            _ => Sequence(u64::from(header.sequence)),
-        };
-        let left = written.left.entry(header.stream).or_default();
-        match header.kind {
-            Kind::TRUNCATE => {
-                let kept = left.partition_point(|(sequence, _)| *sequence <= header.sequence);
-                left.truncate(kept);
-            }
-            Kind::DELETE => left.clear(),
-            kind if kind.is_data() => left.push((header.sequence, frame.offset)),
-            _ => {}
-        }
-        match written
-            .steps
-            .last_mut()
-            .filter(|_| header.kind.is_data() && !header.flags.has(Flags::OP_FIRST))
-        {
-            Some(step) => {
-                step.result.last_sequence = last_sequence;
-                step.last_position = position;
-                step.records += 1;
-            }
-            None => written.steps.push(Step {
-                kind: header.kind,
-                stream: header.stream,
-                records: 1,
-                result: OpResult {
-                    position,
-                    last_sequence,
-                },
-                last_position: position,
-            }),
-        }
-        if header.flags.has(Flags::BATCH_LAST) {
-            break;
-        }
-    }
-    Ok(matches.then_some(written))
 }
 
 /// The result of each op of a batch that was written; `None` if what was written is another batch's.

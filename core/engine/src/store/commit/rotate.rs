@@ -50,12 +50,9 @@ impl Shared {
     /// Makes room in the active segment or rotates to a new one. Nothing is being written, and nothing is staged.
     pub(crate) fn rotate_or_wait(
         &self,
-        mut writer: MutexGuard<'_, Writer>,
+        writer: MutexGuard<'_, Writer>,
         prepared: &Prepared,
     ) -> Result<()> {
-        assert!(writer.open.is_none(), "room is made while a group gathers");
-        writer.phase.start_making_room();
-        let guard = WriteGuard::new(self);
         let batch_bytes = prepared.bytes_max + prepared.index_bytes_max;
         let needed = Needed {
             active: writer.active.clone(),
@@ -67,6 +64,56 @@ impl Shared {
             active_bytes: writer.end + writer.index_bytes + batch_bytes + SLACK_BYTES,
             fresh_bytes: DATA_START + batch_bytes + 2 * SLACK_BYTES,
         };
+        self.make_room(writer, &needed)
+    }
+
+    /// Begins a new segment, if the active one has any record, so that this one is no longer written to.
+    pub(crate) fn turn(&self) -> Result<()> {
+        loop {
+            self.flush(false)?;
+            let writer = self.writer()?;
+            writer.phase.check()?;
+            if let Some(group) = self.blocking_group(&writer) {
+                drop(writer);
+                let _ = self.wait(&group);
+                continue;
+            }
+            if writer.open.is_some() {
+                self.lead(writer);
+                continue;
+            }
+            if writer.unproven_end.is_some() {
+                self.flush_written(writer)?;
+                continue;
+            }
+            if self.durable().active_index.records() == 0 {
+                return Ok(());
+            }
+            let needed = Needed {
+                active: writer.active.clone(),
+                capacity: writer.capacity,
+                end: writer.end,
+                position: writer.next_position,
+                last_time_ms: writer.last_time_ms,
+                may_extend: false,
+                active_bytes: 0,
+                fresh_bytes: DATA_START + 2 * SLACK_BYTES,
+            };
+            self.make_room(writer, &needed)?;
+            // What comes may be long in coming, and the segment before may be gone by then.
+            let durable = self.durable();
+            let (end, position) = (durable.end, durable.next_position - 1);
+            let active = durable.active().map(|active| active.id());
+            drop(durable);
+            self.write_watermark(active.unwrap_or_default(), end, position);
+            return Ok(());
+        }
+    }
+
+    fn make_room(&self, mut writer: MutexGuard<'_, Writer>, needed: &Needed) -> Result<()> {
+        assert!(writer.open.is_none(), "room is made while a group gathers");
+        writer.phase.start_making_room();
+        let guard = WriteGuard::new(self);
         let is_unsynced = writer.synced_end < writer.written_end;
         drop(writer);
         // Whatever is done to the active segment's file ends in a flush. If that one failed, nothing could tell which bytes it
@@ -77,7 +124,7 @@ impl Shared {
             Ok(())
         };
         let is_flushed = flushed.is_ok();
-        let made = flushed.and_then(|()| self.extend_or_turn(&needed));
+        let made = flushed.and_then(|()| self.extend_or_turn(needed));
         let mut writer = self.writer()?;
         if is_flushed {
             writer.flushed(needed.end);
@@ -103,9 +150,11 @@ impl Shared {
         let waiters = writer.phase.end().settle(Ok(()));
         drop(writer);
         waiters.wake();
-        if save_checkpoint {
+        let drop_dead = result.is_ok() && self.may_have_dead();
+        if save_checkpoint || drop_dead {
             self.keep(MaintenanceTasks {
                 save_checkpoint,
+                drop_dead,
                 ..MaintenanceTasks::default()
             });
         }

@@ -4,6 +4,7 @@ use super::background::Background;
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::files::{Identity, Watermark},
+    index::lineage::View,
     storage::{File, Storage},
     store::{
         files::watermark::{WatermarkFile, WatermarkReader},
@@ -11,7 +12,10 @@ use crate::{
         published::{durable::Durable, keys::KeyCache, watch::Watch},
         staging::{group::Group, writer::Writer},
     },
-    sync::{self, Arc, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard},
+    sync::{
+        self, Arc, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock,
+        RwLockReadGuard, Weak,
+    },
 };
 
 /// One open store.
@@ -46,6 +50,14 @@ pub(crate) struct Shared {
     /// How large the last checkpoint was.
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) keys: Mutex<KeyCache>,
+    /// Locked while a compaction is under way.
+    pub(crate) packing: Mutex<Packing>,
+    /// How many truncations and deletions there had been when segments were last looked through for dead ones.
+    pub(crate) given_up_seen: AtomicU64,
+    /// Whether a compaction has to end, because the store is closed.
+    pub(crate) packing_over: AtomicBool,
+    /// What readings that are under way began with: a compaction keeps it.
+    pub(crate) readings: Mutex<Readings>,
     /// Whether a flush has a deadline that no thread watches.
     pub(crate) is_due_unwatched: AtomicBool,
 }
@@ -56,6 +68,34 @@ pub(crate) struct Saved {
     pub(crate) end: Option<(u32, u64)>,
     /// Nothing is saved any more: the store is closed.
     pub(crate) is_over: bool,
+}
+
+/// What a compaction has to know of those before it.
+#[derive(Default)]
+pub(crate) struct Packing {
+    /// One failed so that it is unknown whether a pack has its name.
+    pub(crate) failed: Option<Error>,
+}
+
+/// The views of readings, without keeping them.
+#[derive(Default)]
+pub(crate) struct Readings {
+    views: Vec<Weak<View>>,
+    /// When there are as many, those that ended are dropped.
+    sweep_at: usize,
+}
+
+impl Readings {
+    /// At least so many are kept before any is looked at.
+    const SWEEP_MIN: usize = 64;
+
+    fn add(&mut self, view: &Arc<View>) {
+        if self.views.len() >= self.sweep_at.max(Self::SWEEP_MIN) {
+            self.views.retain(|view| view.strong_count() > 0);
+            self.sweep_at = 2 * self.views.len();
+        }
+        self.views.push(Arc::downgrade(view));
+    }
 }
 
 /// The segment made ahead of need.
@@ -97,6 +137,46 @@ impl Shared {
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.options.mode == Mode::ReadOnly
+    }
+
+    /// Notes what a reading begins with. The caller has the directory's lock: what a reading is given can't be given up
+    /// before it is noted.
+    pub(crate) fn begin_reading(&self, view: View) -> Arc<View> {
+        let view = Arc::new(view);
+        if !self.is_read_only() {
+            self.readings().add(&view);
+        }
+        view
+    }
+
+    /// What the readings under way began with.
+    pub(crate) fn views_in_use(&self) -> Vec<Arc<View>> {
+        self.readings()
+            .views
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    fn readings(&self) -> MutexGuard<'_, Readings> {
+        sync::lock(&self.readings)
+    }
+
+    /// Whether there may be segments of which nothing is in use any more. It says so once.
+    pub(crate) fn may_have_dead(&self) -> bool {
+        let given_up = self.durable().given_up;
+        self.options.auto_compact
+            && self.given_up_seen.swap(given_up, Ordering::Relaxed) != given_up
+    }
+
+    pub(crate) fn is_packing_over(&self) -> bool {
+        self.packing_over.load(Ordering::Acquire)
+    }
+
+    /// Waits for a compaction, which is told to end; there is no other from now on.
+    pub(crate) fn end_packing(&self) {
+        self.packing_over.store(true, Ordering::Release);
+        drop(sync::lock(&self.packing));
     }
 
     /// Checks that this process opened the store. One forked from it has the same open files and the same lock, and knows

@@ -54,10 +54,10 @@ impl Shared {
         let mut conflict_is_seen = false;
         let mut keyed = Keyed::of(batch, &self.identity.hash_key).filter(|_| !self.is_read_only());
         let mut facts = Facts::default();
-        facts.read_redacted(&self.durable, batch)?;
+        self.past_packs(|| facts.read_redacted(&self.durable, batch))?;
         loop {
             if let Some(keyed) = &mut keyed
-                && let Some(appended) = self.repeated(batch, keyed)?
+                && let Some(appended) = self.past_packs(|| self.repeated(batch, keyed))?
             {
                 return self.already_done(appended, durability);
             }
@@ -89,7 +89,7 @@ impl Shared {
                 Err(Stop::Read(need)) => {
                     drop(durable);
                     drop(writer);
-                    facts.read(&self.durable, batch, need)?;
+                    self.past_packs(|| facts.read(&self.durable, batch, need))?;
                     continue;
                 }
                 Err(Stop::Publish) => {

@@ -89,6 +89,10 @@ impl Shared {
                 // Without a checkpoint the next open takes longer; nothing else is lost.
                 let _ = self.save_checkpoint();
             }
+            if tasks.drop_dead {
+                // What can't be given back now is met again when more is given up.
+                let _ = self.compact_dead();
+            }
         }
     }
 }

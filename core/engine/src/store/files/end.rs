@@ -41,7 +41,22 @@ pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
 /// What the end marker says was durable, and is there: else it was damaged since.
 pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     let name = files::segment_name(end.segment);
-    let Some(segment) = segments.iter().find(|segment| segment.id() == end.segment) else {
+    let has = |segment: &&Arc<Segment>| (segment.id()..=segment.last_id()).contains(&end.segment);
+    let found = segments.iter().find(has);
+    // A pack has taken the place of the segment: it was whole when it was read for that.
+    if let Some(pack) = found.filter(|segment| segment.is_pack()) {
+        let reached = pack.trailer().map_or(0, |trailer| trailer.next_position);
+        return if reached < end.next_position {
+            let message = format!(
+                "it ends before position {reached}, but {} when the store was closed",
+                end.next_position
+            );
+            Err(pack.damaged(0, message))
+        } else {
+            Ok(())
+        };
+    }
+    let Some(segment) = found else {
         let message =
             format!("{name} is missing: the store was closed when the log had reached it");
         return Err(Error::new(ErrorKind::Damaged, message));

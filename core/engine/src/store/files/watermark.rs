@@ -114,6 +114,7 @@ impl WatermarkReader {
     ) -> Result<Option<Watermark>> {
         if self.same_seen >= SAME_SEEN_MAX {
             self.file = None;
+            self.same_seen = 0;
         }
         if let Some(file) = self.file.clone() {
             if let Ok(found) = read_whole(&*file)? {

@@ -2,8 +2,8 @@
 
 use super::load::{LoadMode, Loaded, load};
 use crate::{
-    Result, SegmentId,
-    format::files::{self, Identity, Watermark},
+    Result,
+    format::files::{Identity, SegmentFile, Watermark},
     storage::{Access, Storage},
     store::{files::watermark, segments::chain},
 };
@@ -46,24 +46,22 @@ pub(crate) fn load_beside_a_writer(
 #[derive(PartialEq, Eq)]
 pub(crate) struct Moving {
     watermark: Option<Watermark>,
-    last_segments: Vec<(SegmentId, Option<u64>)>,
+    last_segments: Vec<(SegmentFile, Option<u64>)>,
+    packs: Vec<SegmentFile>,
 }
 
 impl Moving {
     pub(crate) fn look(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
-        let mut ids = chain::segment_ids(storage)?;
-        ids.drain(..ids.len().saturating_sub(2));
-        let length = |id: &SegmentId| {
-            storage
-                .open(&files::segment_name(*id), Access::Read)
-                .ok()?
-                .len()
-                .ok()
-        };
-        let last_segments = ids.iter().map(|id| (*id, length(id))).collect();
+        let mut files = chain::segment_files(storage)?.current;
+        let packs = files.iter().filter(|file| file.generation != 0);
+        let packs = packs.copied().collect();
+        files.drain(..files.len().saturating_sub(2));
+        let length = |file: &SegmentFile| storage.open(&file.name(), Access::Read).ok()?.len().ok();
+        let last_segments = files.iter().map(|file| (*file, length(file))).collect();
         Ok(Self {
             watermark: watermark::read(storage, &identity.store)?,
             last_segments,
+            packs,
         })
     }
 }

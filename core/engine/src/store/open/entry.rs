@@ -2,7 +2,9 @@
 
 use super::{
     beside::load_beside_a_writer,
-    folder::{Folder, no_store, not_a_store, read_identity, remove_unfinished, state_of},
+    folder::{
+        Folder, no_store, not_a_store, read_identity, remove_replaced, remove_unfinished, state_of,
+    },
     holder::holder,
     load::{LoadMode, Loaded, load},
     lock::{in_time, lock, lock_identity},
@@ -102,6 +104,8 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         segment.header.features.check_writable(&segment.name)?;
     }
     let watermark = WatermarkFile::open(&*storage)?;
+    // It opens without them.
+    remove_replaced(&*storage)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     // No crash left a store that wasn't there.
     let report = Recovery {
@@ -206,6 +210,10 @@ fn shared(
         }),
         checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
         keys: Mutex::default(),
+        packing: Mutex::default(),
+        given_up_seen: AtomicU64::new(0),
+        packing_over: AtomicBool::new(false),
+        readings: Mutex::default(),
         is_due_unwatched: AtomicBool::new(false),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Error, ErrorKind, Result,
     format::files::{self, Identity},
     storage::{IoContext, Storage},
-    store::files::small,
+    store::{files::small, segments::chain},
 };
 
 /// No more of the identity file is read.
@@ -88,6 +88,17 @@ pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
         storage
             .remove(name)
             .with_context(|| format!("removing the unfinished {name}"))?;
+    }
+    Ok(())
+}
+
+/// Removes segments whose place a pack has taken: a compaction was cut off before it did.
+pub(super) fn remove_replaced(storage: &dyn Storage) -> Result<()> {
+    for file in chain::segment_files(storage)?.replaced {
+        let name = file.name();
+        storage
+            .remove(&name)
+            .with_context(|| format!("removing {name}, whose place a pack has taken"))?;
     }
     Ok(())
 }

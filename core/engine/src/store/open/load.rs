@@ -31,7 +31,7 @@ use crate::{
             durable::Durable,
         },
         segments::{
-            chain::{has_no_index, is_seal_unproven, no_index, open_segments},
+            chain::{behind_pack, has_no_index, is_seal_unproven, no_index, open_segments},
             seal::encode_index,
         },
     },
@@ -60,8 +60,15 @@ pub(crate) fn load(
 ) -> Result<Loaded> {
     let store = &identity.store;
     let limit = match mode {
-        LoadMode::Reader(watermark) => watermark,
-        LoadMode::Writer(_) => None,
+        LoadMode::Reader(Some(watermark)) => {
+            let (segment, offset) = behind_pack(storage, (watermark.segment, watermark.offset))?;
+            Some(Watermark {
+                segment,
+                offset,
+                ..watermark
+            })
+        }
+        LoadMode::Reader(None) | LoadMode::Writer(_) => None,
     };
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
     let found = checkpoint::read(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
@@ -188,7 +195,7 @@ impl Loader {
         }
         self.durable.segments.push(segment.clone());
         if let Some(next) = next
-            && has_no_index(segment)?
+            && has_no_index(segment, next)?
         {
             if is_seal_unproven(next)? {
                 return self.half_sealed(segment, next, from);

@@ -85,7 +85,7 @@ impl Plan {
 
 /// Makes the seal of a segment durable: only a record in the next one proves that it is.
 fn make_seal_durable(storage: &dyn Storage, segment: &Segment) -> Result<()> {
-    let Some(trailer) = segment.trailer() else {
+    let Some(trailer) = segment.trailer().filter(|_| !segment.is_pack()) else {
         return Ok(());
     };
     let writable = Segment::open(storage, segment.id(), Access::Write, &segment.header.store)?;

@@ -21,6 +21,21 @@ pub(super) fn covers(limit: &Watermark, end: &checkpoint::End) -> bool {
 /// What a checkpoint covers was durable: it must be there.
 pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Result<()> {
     let id = SegmentId(found.end.segment);
+    let is_packed = |segment: &&Arc<Segment>| {
+        segment.is_pack() && (segment.id()..=segment.last_id()).contains(&id)
+    };
+    if let Some(pack) = segments.iter().find(is_packed) {
+        let reached = pack.trailer().map_or(0, |trailer| trailer.next_position);
+        return if reached < found.end.next_position {
+            let message = format!(
+                "it ends before position {reached}, but the checkpoint says the log had come to {}",
+                found.end.next_position
+            );
+            Err(pack.damaged(0, message))
+        } else {
+            Ok(())
+        };
+    }
     let segment = segments
         .iter()
         .find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
@@ -53,13 +68,14 @@ pub(super) fn resume(
 ) -> Option<(usize, u64)> {
     let first = segments
         .iter()
-        .position(|segment| segment.id().0 == found.end.segment)?;
+        .position(|segment| !segment.is_pack() && segment.id().0 == found.end.segment)?;
     let segment = &segments[first];
     let block = found.active_block(&segment.header)?;
     let trailer = block.trailer();
     let times =
         (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
-    let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
+    let last_known = segments[first].id();
+    let known = |id: SegmentId| SegmentId(1) <= id && id <= last_known;
     let sound = found
         .directory
         .streams()

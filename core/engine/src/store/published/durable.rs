@@ -6,9 +6,9 @@ use std::ops::Range;
 use crate::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,
+    Error, ErrorKind, Kind, Label, Result, SegmentId, StreamId, checksum,
     format::{
-        index::{Block, ControlRow, KeyRow, StreamRow},
+        index::{Block, ControlRow, DROPPED, KeyRow, Labelled, StreamRow},
         record::{self, Flags},
         segment,
     },
@@ -27,6 +27,9 @@ pub(crate) struct Durable {
     /// The position that the next record gets.
     pub(crate) next_position: u64,
     pub(crate) last_time_ms: u64,
+    /// How many truncations and deletions were published since it was opened: only these leave segments of which nothing is
+    /// in use.
+    pub(crate) given_up: u64,
     /// The highest epoch of a writer that wrote to it.
     pub(crate) epoch: u32,
     /// The store's key of the hashes of idempotency keys.
@@ -53,6 +56,8 @@ pub(crate) struct Entries {
     pub(crate) records: Vec<Entry>,
     pub(crate) controls: Vec<ControlRow>,
     pub(crate) keys: Vec<KeyRow>,
+    /// The labels of data records, each with the offset of its record; in the order of `records`.
+    pub(crate) labels: Vec<(u64, Label)>,
 }
 
 impl Durable {
@@ -65,6 +70,7 @@ impl Durable {
             end: segment::DATA_START,
             next_position: 1,
             last_time_ms: 0,
+            given_up: 0,
             epoch: 0,
             hash_key,
         }
@@ -80,12 +86,11 @@ impl Durable {
         self.segments.last()
     }
 
+    /// The segment with a number, or the pack that stands for it.
     pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
-        let index = self
-            .segments
-            .binary_search_by_key(&id, |segment| segment.id())
-            .ok()?;
-        Some(&self.segments[index])
+        let after = self.segments.partition_point(|segment| segment.id() <= id);
+        let found = self.segments.get(after.checked_sub(1)?)?;
+        (id <= found.last_id()).then_some(found)
     }
 
     /// Where the published records of a segment end.
@@ -168,6 +173,7 @@ impl Durable {
         };
         let segment = active.id();
         let mut controls = entries.controls;
+        let mut labels = entries.labels.into_iter().peekable();
         for entry in &entries.records {
             let time_ms = active.header.base_time_ms + u64::from(entry.time_delta_ms);
             self.active_index.add_record(entry.offset, time_ms);
@@ -189,11 +195,23 @@ impl Durable {
                             "the index of the segment contradicts the directory",
                         ));
                     }
+                    while let Some((offset, label)) =
+                        labels.next_if(|(offset, _)| *offset == entry.offset)
+                    {
+                        self.active_index.add_label(Labelled {
+                            label,
+                            stream: entry.stream,
+                            ordinal,
+                            offset,
+                        });
+                    }
                 }
                 Some(index) => {
                     let control = &mut controls[index];
                     self.directory.complete_control(control);
                     self.directory.apply_control(control, segment)?;
+                    self.given_up +=
+                        u64::from(matches!(control.kind, Kind::TRUNCATE | Kind::DELETE));
                     self.active_index.add_control(*control);
                 }
             }
@@ -240,6 +258,11 @@ impl Durable {
                 entries.controls.push(control);
                 entry.control = u32::try_from(entries.controls.len()).expect("a batch is bounded");
             }
+            if !frame.has_possible_extension() {
+                return damaged("record with impossible extension fields");
+            }
+            let labels = frame.labels().map(|label| (frame.offset, label));
+            entries.labels.extend(labels);
             if header.flags.has(Flags::KEY) {
                 let Some(key) = frame.key() else {
                     return damaged("record with an impossible key");
@@ -264,7 +287,7 @@ impl Durable {
         Ok(())
     }
 
-    /// The control row of an engine record; `None` when this engine can't have written the record.
+    /// The control row of an engine record, whose position is the next; `None` when this engine can't have written the record.
     pub(crate) fn control_of(&self, frame: &Frame) -> Option<ControlRow> {
         let header = &frame.header;
         let body = record::Body::decode(header.flags, &frame.body)?;
@@ -291,7 +314,11 @@ impl Durable {
                 control.target = record::engine::decode_redact(body.payload)?.0;
                 control.target < self.next_position && last(header.stream).is_some()
             }
-            Kind::TRUNCATE | Kind::SNAPSHOT => header.sequence <= last(header.stream)?,
+            Kind::SNAPSHOT => {
+                control.target = self.next_position;
+                header.sequence <= last(header.stream)?
+            }
+            Kind::TRUNCATE => header.sequence <= last(header.stream)?,
             Kind::DELETE => last(header.stream).is_some(),
             _ => false,
         };
@@ -314,9 +341,10 @@ impl Run {
     }
 }
 
-/// The postings of one stream in a sealed segment, kept from one lookup to the next.
+/// The postings of one stream in a sealed segment, kept from one lookup to the next. The segment is told by its seed: a pack
+/// may have the number of another one.
 #[derive(Default)]
-pub(crate) struct Postings(Option<(SegmentId, Arc<Block>, StreamRow)>);
+pub(crate) struct Postings(Option<(u32, Arc<Block>, StreamRow)>);
 
 /// Where a data record is: found under the directory's lock, looked up without it.
 pub(crate) struct Spot {
@@ -326,7 +354,7 @@ pub(crate) struct Spot {
     /// The stream that was given the record, and its number.
     pub(crate) stream: StreamId,
     pub(crate) source: u32,
-    ordinal: u32,
+    pub(crate) ordinal: u32,
     /// In a sealed segment its index block knows it.
     offset: Option<u64>,
 }
@@ -342,19 +370,23 @@ impl Spot {
         if let Some(offset) = self.offset {
             return Ok(offset);
         }
-        let id = self.segment.id();
+        let seed = self.segment.seed;
         if kept
             .as_ref()
-            .is_none_or(|(segment, _, row)| (*segment, row.stream) != (id, self.source))
+            .is_none_or(|(segment, _, row)| (*segment, row.stream) != (seed, self.source))
         {
             let block = self.segment.block()?;
-            *kept =
-                block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
+            *kept = block
+                .and_then(|block| block.find_stream(self.source).map(|row| (seed, block, row)));
         }
         let offset = kept
             .as_ref()
             .and_then(|(_, block, row)| block.posting(row, self.ordinal));
-        offset.ok_or_else(|| lacks(&self.segment, self.source, self.ordinal))
+        match offset {
+            Some(DROPPED) => Err(dropped(&self.segment, self.source, self.ordinal)),
+            Some(offset) => Ok(offset),
+            None => Err(lacks(&self.segment, self.source, self.ordinal)),
+        }
     }
 
     /// The record.
@@ -366,6 +398,18 @@ impl Spot {
         }
         Ok(frame)
     }
+}
+
+/// Nothing refers to the record any more, but for a reading that began while something did, in another process.
+fn dropped(segment: &Segment, source: u32, ordinal: u32) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "{}: record {ordinal} of stream number {source} was given up by a compaction after it was truncated or \
+             deleted; read again",
+            segment.name
+        ),
+    )
 }
 
 fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {

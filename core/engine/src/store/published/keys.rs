@@ -185,9 +185,11 @@ fn segments_of(
         .iter()
         .skip(first)
         .take_while(|run| run.segment < active);
-    wanted
-        .filter_map(|run| durable.segment(run.segment).cloned())
-        .collect()
+    let found = wanted.filter_map(|run| durable.segment(run.segment).cloned());
+    let mut segments: Vec<_> = found.collect();
+    // Several runs may be in one pack.
+    segments.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    segments
 }
 
 /// The hashes of a stream's keys in these segments; `None` when they are too many.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Appended, Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store, StreamId,
-    log::segment,
+    log::blocks,
 };
 
 fn options() -> OpenOptions {
@@ -37,15 +37,15 @@ fn key_is_told_from_others_without_a_look_into_the_segments() {
     }
     assert!(store.stat().unwrap().segments > 25);
     append(&store, 1, "the first gathers what is in the segments", 1);
-    segment::BLOCK_LOOKS.set(0);
+    blocks::BLOCK_LOOKS.set(0);
     for number in 0..1000 {
         assert!(!append(&store, 1, &format!("another {number}"), 1).repeated);
     }
     let turns = 1;
     assert!(
-        segment::BLOCK_LOOKS.get() <= 2 * turns,
+        blocks::BLOCK_LOOKS.get() <= 2 * turns,
         "{} looks",
-        segment::BLOCK_LOOKS.get()
+        blocks::BLOCK_LOOKS.get()
     );
     for number in (0..60).rev() {
         assert!(append(&store, 1, &format!("key {number}"), 1).repeated);

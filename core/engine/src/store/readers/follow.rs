@@ -6,9 +6,16 @@ use crate::{
     index::memory::MemoryIndex,
     log::segment::Segment,
     storage::Access,
-    store::{commit::shared::Shared, published::batches::scan_batches},
+    store::{
+        commit::shared::{Following, Shared},
+        open::beside::load_beside_a_writer,
+        published::batches::scan_batches,
+    },
     sync::{self, Arc},
 };
+
+/// A segment whose place a pack took may be met so often, one after the other, until its reading fails.
+const RENEWALS_MAX: u32 = 8;
 
 impl Shared {
     /// Applies what a writer in another process published since the last look. A writer itself flushes what is due, where no
@@ -25,9 +32,46 @@ impl Shared {
         let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else {
             return Ok(());
         };
-        self.follow_to(&watermark)?;
-        state.seen = Some(watermark);
+        match self.follow_to(&watermark) {
+            // A pack has taken the place of a segment that this reader had not read to its end yet.
+            Err(error) if Segment::is_gone(&error) => self.reload(&mut state)?,
+            followed => {
+                followed?;
+                state.seen = Some(watermark);
+            }
+        }
         self.watch.advance(self.durable().next_position - 1);
+        Ok(())
+    }
+
+    /// Reads what may be gone because a pack took its place, and if so, again from there.
+    pub(crate) fn past_packs<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..RENEWALS_MAX {
+            match read() {
+                Err(error) if Segment::is_gone(&error) => self.renew()?,
+                done => return done,
+            }
+        }
+        read()
+    }
+
+    /// Has a reader see what a writer in another process has put in the place of segments. The writer itself knows it.
+    pub(crate) fn renew(&self) -> Result<()> {
+        let Some(follower) = &self.follower else {
+            return Ok(());
+        };
+        let mut state = sync::lock(follower);
+        self.reload(&mut state)
+    }
+
+    fn reload(&self, state: &mut Following) -> Result<()> {
+        let (loaded, seen) = load_beside_a_writer(&*self.storage, &self.identity)?;
+        let mut durable = sync::write(&self.durable);
+        // What was seen stays seen.
+        if loaded.durable.next_position >= durable.next_position {
+            *durable = loaded.durable;
+            state.seen = seen;
+        }
         Ok(())
     }
 
@@ -67,7 +111,7 @@ impl Shared {
             };
             scan_batches(&mut durable, &active, from, end)?;
             check_end(&active, durable.end, end)?;
-            let next = SegmentId(active.id().0 + 1);
+            let next = SegmentId(active.last_id().0 + 1);
             let next = Segment::open(&*self.storage, next, Access::Read, &self.identity.store)?;
             let base_position = next.header.base_position;
             if let Some(last) = durable.segments.last_mut() {

@@ -1,24 +1,69 @@
 //! The chain of segments: that each follows the one before, and whether one is sealed.
 
+use std::cmp::Reverse;
+
 use crate::{
     Error, ErrorKind, Result, SegmentId,
-    format::{files, index::Block},
+    format::{
+        files::{self, SegmentFile},
+        index::Block,
+        segment::DATA_START,
+    },
     log::segment::Segment,
     storage::{Access, IoContext, Storage},
     sync::Arc,
 };
 
-/// The segments whose files are there, in order.
-pub(crate) fn segment_ids(storage: &dyn Storage) -> Result<Vec<SegmentId>> {
+/// The files that have records of the log, and those of them whose place a pack has taken.
+#[derive(Default)]
+pub(crate) struct SegmentFiles {
+    /// In order.
+    pub(crate) current: Vec<SegmentFile>,
+    /// What a compaction that was cut off left: the next writer removes it.
+    pub(crate) replaced: Vec<SegmentFile>,
+}
+
+/// The files of segments and packs that are there.
+pub(crate) fn segment_files(storage: &dyn Storage) -> Result<SegmentFiles> {
     let names = storage
         .list()
         .with_context(|| format!("listing {}", storage.describe()))?;
-    let mut ids: Vec<_> = names
+    Ok(SegmentFiles::of(
+        names
+            .iter()
+            .filter_map(|name| SegmentFile::of_name(name))
+            .collect(),
+    ))
+}
+
+impl SegmentFiles {
+    fn of(mut files: Vec<SegmentFile>) -> Self {
+        // Of those that begin at one segment the longest first, and of as long ones the newest: each that another one
+        // replaces then follows that one.
+        files.sort_unstable_by_key(|file| (file.first, Reverse((file.last, file.generation))));
+        let mut found = Self::default();
+        for file in files {
+            let mut before = found
+                .current
+                .iter()
+                .rev()
+                .take_while(|other| other.last >= file.first);
+            match before.any(|other| other.replaces(&file)) {
+                true => found.replaced.push(file),
+                false => found.current.push(file),
+            }
+        }
+        found
+    }
+}
+
+/// Where a log goes on whose place `at` a pack has taken: behind that, where the next segment begins.
+pub(crate) fn behind_pack(storage: &dyn Storage, at: (SegmentId, u64)) -> Result<(SegmentId, u64)> {
+    let files = segment_files(storage)?.current;
+    let pack = files
         .iter()
-        .filter_map(|name| files::segment_of_name(name))
-        .collect();
-    ids.sort_unstable();
-    Ok(ids)
+        .find(|file| file.generation != 0 && (file.first..=file.last).contains(&at.0));
+    Ok(pack.map_or(at, |pack| (SegmentId(pack.last.0 + 1), DATA_START)))
 }
 
 /// Opens every segment up to `last`, and checks that each follows the one before. Those behind `last` must follow too: they
@@ -29,21 +74,22 @@ pub(crate) fn open_segments(
     access: Access,
     last: Option<SegmentId>,
 ) -> Result<Vec<Arc<Segment>>> {
-    let mut ids = segment_ids(storage)?;
-    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(ids.len());
+    let mut files = segment_files(storage)?.current;
+    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.len());
     loop {
-        for id in ids.iter().skip(segments.len()) {
+        let known = segments.last().map_or(SegmentId(0), |last| last.last_id());
+        for file in files.iter().filter(|file| file.last > known) {
             let expected = next_id(&segments);
-            if *id != expected {
+            if file.first != expected {
                 return Err(missing(storage, expected));
             }
             // Only the last is appended to; who seals one opens it anew.
-            let access = if Some(id) == ids.last() {
+            let access = if Some(file) == files.last() {
                 access
             } else {
                 Access::Read
             };
-            let segment = Segment::open(storage, *id, access, store)?;
+            let segment = Segment::open_file(storage, *file, access, store)?;
             match segments.last() {
                 Some(before) => follows(before, &segment)?,
                 None if segment.header.predecessor_end == 0 => {}
@@ -63,13 +109,14 @@ pub(crate) fn open_segments(
         {
             break;
         }
-        ids = segment_ids(storage)?;
-        if ids.len() <= segments.len() {
-            return Err(missing_last(storage, next_id(&segments)));
+        files = segment_files(storage)?.current;
+        let expected = next_id(&segments);
+        if files.last().is_none_or(|file| file.last < expected) {
+            return Err(missing_last(storage, expected));
         }
     }
     if let Some(last) = last {
-        if segments.last().is_none_or(|found| found.id() < last) {
+        if segments.last().is_none_or(|found| found.last_id() < last) {
             return Err(missing_last(storage, last));
         }
         segments.retain(|segment| segment.id() <= last);
@@ -81,7 +128,7 @@ fn next_id(segments: &[Arc<Segment>]) -> SegmentId {
     SegmentId(
         segments
             .last()
-            .map_or(1, |segment| segment.id().0.saturating_add(1)),
+            .map_or(1, |segment| segment.last_id().0.saturating_add(1)),
     )
 }
 
@@ -107,13 +154,8 @@ const REPAIRABLE: &str = "restore it, or `runlog verify --repair` goes on with w
 fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     let header = &segment.header;
     let next_position = before.trailer().map(|trailer| trailer.next_position);
-    let end = before.trailer().map(|trailer| trailer.data_end);
-    // An older copy of the file, from a backup, has another index block. So has one that a repair made again.
-    let index_crc = before
-        .trailer()
-        .filter(|trailer| !trailer.repaired)
-        .map(|trailer| trailer.index_crc);
-    if header.predecessor_salt != before.header.salt
+    let (salt, end, index_crc) = before.ending();
+    if header.predecessor_salt != salt
         || next_position.is_some_and(|position| position > header.base_position)
         || end.is_some_and(|end| end != header.predecessor_end)
         || index_crc.is_some_and(|crc| crc != header.predecessor_index_crc)
@@ -139,19 +181,25 @@ pub(crate) fn no_index(segment: &Segment) -> Error {
     )
 }
 
-/// The index block of a segment; `Ok(Err(_))` when it doesn't check.
+/// The index block of a segment with its labels; `Ok(Err(_))` when it doesn't check.
 pub(crate) fn checked_block(
     segment: &Segment,
 ) -> Result<std::result::Result<Option<Arc<Block>>, String>> {
-    match segment.block() {
+    match segment.whole_block() {
         Ok(block) => Ok(Ok(block)),
         Err(error) if error.kind() == ErrorKind::Damaged => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }
 
-/// Whether a segment's index block is missing or doesn't check.
-pub(crate) fn has_no_index(segment: &Segment) -> Result<bool> {
+/// Whether a segment's index block is missing or doesn't check. Where it is proved that it was durable, its labels aren't looked at.
+pub(crate) fn has_no_index(segment: &Segment, next: &Segment) -> Result<bool> {
+    if segment.trailer().is_some() && !is_seal_unproven(next)? {
+        return match segment.block() {
+            Err(error) if error.kind() != ErrorKind::Damaged => Err(error),
+            block => Ok(block.is_err()),
+        };
+    }
     Ok(!matches!(checked_block(segment)?, Ok(Some(_))))
 }
 
@@ -163,5 +211,5 @@ pub(crate) fn is_seal_unproven(next: &Segment) -> Result<bool> {
 /// Whether a crash kept the index block of a segment from being written whole. Else one that is missing or
 /// doesn't check is damage.
 pub(crate) fn is_half_written(segment: &Segment, next: &Segment) -> Result<bool> {
-    Ok(has_no_index(segment)? && is_seal_unproven(next)?)
+    Ok(has_no_index(segment, next)? && is_seal_unproven(next)?)
 }

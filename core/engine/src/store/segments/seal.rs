@@ -30,10 +30,14 @@ pub(crate) fn first_header(identity: &Identity, host: &dyn Host, epoch: u32) -> 
         predecessor_salt: 0,
         predecessor_index_crc: 0,
         next_stream: 1,
-        features: Features::default(),
+        features: Features {
+            read_only_compatible: Features::LABELS,
+            ..Features::default()
+        },
         epoch,
         writer_version: WRITER_VERSION,
         hash_key: identity.hash_key,
+        compacted: None,
     }
 }
 

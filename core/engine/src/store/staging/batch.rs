@@ -31,6 +31,7 @@ pub(crate) struct Undo {
     pub(crate) records: usize,
     pub(crate) controls: usize,
     pub(crate) keys: usize,
+    pub(crate) labels: usize,
     pub(crate) heads: usize,
     pub(crate) index_bytes: u64,
     pub(crate) next_position: u64,

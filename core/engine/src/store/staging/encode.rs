@@ -13,6 +13,7 @@ use crate::{
     Kind, NewRecord, Position,
     format::{
         WRITER_VERSION,
+        extension::LabelSet,
         index::{self, ControlRow, KeyRow},
         record::{self, Body, Flags},
     },
@@ -70,11 +71,20 @@ impl Staging<'_, '_> {
             .copied()
             .expect("one body was prepared for each record");
         let key = std::mem::take(&mut self.key);
+        let labels = LabelSet::of_some(record.labels);
+        let labels = labels.as_ref().map_or(&[][..], LabelSet::as_slice);
         let body = Body {
             key,
             meta: record.meta,
             payload: record.payload,
+            labels,
         };
+        if !labels.is_empty() {
+            let offset = self.open.end();
+            let entries = labels.iter().map(|label| (offset, *label));
+            self.open.entries.labels.extend(entries);
+            self.writer.index_bytes += index::LABEL_BYTES_MAX * labels.len() as u64;
+        }
         if !key.is_empty() {
             let hash = self.durable.key_hash(key);
             self.open.entries.keys.push(KeyRow {
@@ -111,6 +121,9 @@ impl Staging<'_, '_> {
             offset,
             ..ControlRow::new(kind, stream)
         };
+        if kind == Kind::SNAPSHOT {
+            control.target = self.writer.next_position;
+        }
         complete(&mut control);
         self.open.entries.controls.push(control);
         let place = u32::try_from(self.open.entries.controls.len()).expect("a group is bounded");
@@ -119,6 +132,7 @@ impl Staging<'_, '_> {
             key: &[],
             meta,
             payload,
+            labels: &[],
         };
         let prepared = PreparedBody::of(&body);
         self.frame(

@@ -93,8 +93,10 @@ impl Facts {
                 let is_read = self.headers.contains_key(&position.0);
                 let lost = || {
                     Error::new(
-                        ErrorKind::Damaged,
-                        format!("position {position} can't be found any more"),
+                        ErrorKind::NotFound,
+                        format!(
+                            "no record has position {position} any more: a compaction gave it up"
+                        ),
                     )
                 };
                 is_read.then_some(()).ok_or_else(lost)
@@ -116,7 +118,9 @@ impl Facts {
         let Some(place) = Place::of(&read(durable), position.0) else {
             return Ok(());
         };
-        self.headers.insert(position.0, place.frame()?.header);
+        if let Some(frame) = place.frame()? {
+            self.headers.insert(position.0, frame.header);
+        }
         Ok(())
     }
 

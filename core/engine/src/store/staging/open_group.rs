@@ -54,11 +54,14 @@ pub(crate) struct Held {
 impl OpenGroup {
     /// A group that begins at `start`, and gathers in a buffer that was used before.
     pub(crate) fn new(start: u64, mut bytes: Vec<u8>) -> Self {
-        bytes.clear();
-        bytes.reserve(BUFFER_BYTES_MIN);
+        if bytes.capacity() < BUFFER_BYTES_MIN {
+            bytes = Vec::with_capacity(BUFFER_BYTES_MIN);
+        }
         let in_memory = bytes.as_ptr().addr() as u64 % PAGE_BYTES;
         let lead = (PAGE_BYTES + start % PAGE_BYTES - in_memory) % PAGE_BYTES;
         let lead = usize::try_from(lead).expect("less than a page");
+        // What stands in front of the group is never written: what was there before may stay.
+        bytes.truncate(lead);
         bytes.resize(lead, 0);
         Self {
             group: Arc::default(),

@@ -1,13 +1,15 @@
 //! What can be done for a batch before the writer's lock is taken: limits, sizes, and CRCs of bodies.
 
 use crate::{
-    Batch, Error, ErrorKind, Expected, NewRecord, Op, Result, StreamId,
+    Batch, Error, ErrorKind, Expected, Label, NewRecord, Op, Result, StreamId,
     format::{
+        extension::LabelSet,
         index,
         record::{self, Body},
     },
     limits::{
-        BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, PAYLOAD_BYTES_MAX,
+        BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, LABELS_MAX, META_BYTES_MAX,
+        PAYLOAD_BYTES_MAX,
     },
 };
 
@@ -70,7 +72,10 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                 }
                 prepared.bodies.reserve(records.len());
                 for record in records {
-                    let body = checked_body(record, std::mem::take(&mut key))?;
+                    let labels = checked_labels(record)?;
+                    let labels = labels.as_ref().map_or(&[][..], LabelSet::as_slice);
+                    let body = checked_body(record, labels, std::mem::take(&mut key))?;
+                    prepared.index_bytes_max += index::LABEL_BYTES_MAX * labels.len() as u64;
                     prepared.bodies.push(PreparedBody::of(&body));
                     prepared.bytes_max += record::frame_bytes(body.encoded_bytes()) as u64;
                 }
@@ -86,6 +91,7 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                     key: &[],
                     meta,
                     payload,
+                    labels: &[],
                 };
                 add_control(&mut prepared, body.encoded_bytes());
                 records_max += 1;
@@ -141,7 +147,26 @@ fn add_control(prepared: &mut Prepared, body_bytes: usize) {
     prepared.index_bytes_max += (index::CONTROL_ROW_BYTES + 8) as u64;
 }
 
-fn checked_body<'a>(record: &NewRecord<'a>, key: &'a [u8]) -> Result<Body<'a>> {
+/// The labels of a record as they are written; `None` for none, which costs nothing then.
+fn checked_labels(record: &NewRecord<'_>) -> Result<Option<LabelSet>> {
+    let labels = LabelSet::of_some(record.labels);
+    if labels.is_none() && !record.labels.is_empty() {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "a record has {} labels; it can have at most {LABELS_MAX}",
+                record.labels.len()
+            ),
+        ));
+    }
+    Ok(labels)
+}
+
+fn checked_body<'a>(
+    record: &NewRecord<'a>,
+    labels: &'a [Label],
+    key: &'a [u8],
+) -> Result<Body<'a>> {
     if !record.kind.is_data() {
         return Err(Error::new(
             ErrorKind::InvalidInput,
@@ -156,6 +181,7 @@ fn checked_body<'a>(record: &NewRecord<'a>, key: &'a [u8]) -> Result<Body<'a>> {
         key,
         meta: record.meta,
         payload: record.payload,
+        labels,
     })
 }
 

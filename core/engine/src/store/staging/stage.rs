@@ -43,6 +43,7 @@ impl Writer {
             records: open.entries.records.len(),
             controls: open.entries.controls.len(),
             keys: open.entries.keys.len(),
+            labels: open.entries.labels.len(),
             heads: self.heads.len(),
             index_bytes: self.index_bytes,
             next_position: self.next_position,
@@ -88,6 +89,7 @@ impl Writer {
         open.bytes.truncate(undo.bytes);
         open.entries.records.truncate(undo.records);
         open.entries.controls.truncate(undo.controls);
+        open.entries.labels.truncate(undo.labels);
         for key in open.entries.keys.drain(undo.keys..) {
             // No other batch in line has it: this one would have waited for that.
             self.new_keys.remove(&(key.stream, key.hash));

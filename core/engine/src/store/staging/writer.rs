@@ -170,7 +170,7 @@ impl Writer {
         self.spare_asked = false;
         self.checkpoint_asked = start;
         self.writeback_asked = start;
-        self.index_bytes = index::Counts::default().encoded_bytes();
+        self.index_bytes = index::Counts::default().block_bytes_max();
     }
 
     /// Whether a checkpoint is due after every `step` bytes, the active segment being `end` long: then it is asked for.

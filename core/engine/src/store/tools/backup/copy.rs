@@ -11,7 +11,7 @@ use crate::{
     Backup, BackupOptions, Error, ErrorKind, Result,
     format::{files, segment::DATA_START},
     storage::{Access, IoContext, Storage},
-    store::{commit::shared::Shared, files::small, open::lock},
+    store::{commit::shared::Shared, files::small, open::lock, segments::chain},
 };
 
 /// How the names of segments end.
@@ -70,6 +70,7 @@ pub(crate) fn backup(
     target
         .sync_dir()
         .with_context(|| format!("{place}: making its names durable"))?;
+    remove_replaced(target, &place)?;
     damage.check(&place)?;
     Ok(Backup {
         last_position,
@@ -116,7 +117,7 @@ fn copy_all(
     let mut unsealed: Option<(&Source, bool)> = None;
     for (source, there) in plan {
         let copying = |error| failed(error, &format!("copying {}", source.name));
-        if *there == There::Nothing {
+        if *there == There::Nothing && !source.segment.is_pack() {
             copy(source, DATA_START, target, *there).map_err(copying)??;
         }
         if let Some((before, is_sound)) = unsealed.take() {
@@ -126,6 +127,14 @@ fn copy_all(
         }
         if *there == There::Same {
             done.segments_kept += 1;
+            continue;
+        }
+        if source.segment.is_pack() {
+            let found = source.damage_of_pack()?;
+            copy_pack(source, target).map_err(copying)?;
+            damage.add(found);
+            done.segments_copied += 1;
+            done.bytes_copied += source.end;
             continue;
         }
         // No segment but the last two may lack what seals it, whatever breaks the backup off.
@@ -189,6 +198,39 @@ fn seal(source: &Source, target: &dyn Storage) -> io::Result<Option<Error>> {
     file.write_at(source.data_end, &tail)?;
     file.sync()?;
     Ok(check_tail(source, tail.into()))
+}
+
+/// Copies a pack, under another name until it is whole.
+fn copy_pack(source: &Source, target: &dyn Storage) -> io::Result<()> {
+    let unfinished = format!("{}{}", source.name, files::UNFINISHED);
+    let write = || {
+        let file = target.create(&unfinished)?;
+        let (mut at, mut chunk) = (0, vec![0; CHUNK_BYTES]);
+        while at < source.end {
+            let length = usize::try_from(source.end - at)
+                .unwrap_or(usize::MAX)
+                .min(CHUNK_BYTES);
+            source.file.read_at(at, &mut chunk[..length])?;
+            file.write_at(at, &chunk[..length])?;
+            at += length as u64;
+        }
+        file.sync()?;
+        target.rename(&unfinished, &source.name)?;
+        target.sync_dir()
+    };
+    // If it can't be removed now, the opening of the backup removes it.
+    write().inspect_err(|_| drop(target.remove(&unfinished)))
+}
+
+/// Removes what packs of the backup have taken the place of.
+fn remove_replaced(target: &dyn Storage, place: &str) -> Result<()> {
+    for file in chain::segment_files(target)?.replaced {
+        let name = file.name();
+        target
+            .remove(&name)
+            .with_context(|| format!("{place}: removing {name}"))?;
+    }
+    Ok(())
 }
 
 /// Copies a segment up to an offset, under another name until that is done, and gives its damage. The inner error is of

@@ -103,6 +103,22 @@ pub(super) fn there(
     }
     let there = target.open(&source.name, Access::Read)?;
     let is_whole = there.len()? == source.end;
+    if source.segment.is_pack() {
+        // It has its name only once it is whole.
+        let is_same = is_whole
+            && match options.verify {
+                true => is_same_throughout(source, &*there)?,
+                false => is_same_at_its_ends(source, &*there)?,
+            };
+        let (found, damage) = match is_same {
+            true => (There::Same, None),
+            false => (
+                There::Damaged,
+                source.damage_of_pack().map_err(io::Error::other)?,
+            ),
+        };
+        return Ok((found, damage));
+    }
     let is_sealed_alike = is_whole
         && source.data_end < source.end
         && tail(source, &*there)? == tail(source, &*source.file)?;
@@ -118,6 +134,25 @@ pub(super) fn there(
     }
     let (is_same, damage) = compare(source, &*there)?;
     Ok((if is_same { There::Same } else { There::Damaged }, damage))
+}
+
+fn is_same_at_its_ends(source: &Source, there: &dyn File) -> io::Result<bool> {
+    let from = source.end.saturating_sub(COMPARED_BYTES);
+    let [one, other] = both(source, there, from, source.end)?;
+    Ok(one == other && header(there)? == header(&*source.file)?)
+}
+
+fn is_same_throughout(source: &Source, there: &dyn File) -> io::Result<bool> {
+    let mut at = 0;
+    while at < source.end {
+        let end = (at + CHUNK_BYTES as u64).min(source.end);
+        let [one, other] = both(source, there, at, end)?;
+        if one != other {
+            return Ok(false);
+        }
+        at = end;
+    }
+    Ok(true)
 }
 
 /// Whether the header of a segment and samples of its records are as they were copied.

@@ -3,8 +3,12 @@
 use std::io;
 
 use crate::{
-    Position, format::segment::HEADER_BYTES, log::segment::Segment, storage::File,
-    store::commit::shared::Shared, sync::Arc,
+    Error, Position, Result,
+    format::segment::HEADER_BYTES,
+    log::{scan::is_damage, segment::Segment},
+    storage::{Access, File},
+    store::commit::shared::Shared,
+    sync::Arc,
 };
 
 /// One segment to copy.
@@ -22,6 +26,9 @@ pub(super) struct Source {
 pub(super) fn sources(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
     let durable = shared.durable();
     let source = |segment: &Arc<Segment>| {
+        if segment.is_pack() {
+            return pack(shared, segment);
+        }
         let data_end = durable.end_of(segment);
         let end = if segment.trailer().is_some() {
             segment.file.len()?
@@ -39,6 +46,35 @@ pub(super) fn sources(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
     };
     let sources: io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
     (sources, Position(durable.next_position - 1))
+}
+
+/// A pack is copied as it lies in its file, whole.
+fn pack(shared: &Shared, segment: &Arc<Segment>) -> io::Result<Source> {
+    let file = shared.storage.open(&segment.name, Access::Read)?;
+    let length = file.len()?;
+    Ok(Source {
+        name: segment.name.clone(),
+        segment: Arc::clone(segment),
+        file,
+        data_end: length,
+        end: length,
+    })
+}
+
+impl Source {
+    /// The first damage of a pack, all of which is read for it.
+    pub(super) fn damage_of_pack(&self) -> Result<Option<Error>> {
+        let blocks = self.segment.image().map_or(0, |image| image.blocks());
+        for place in 0..blocks {
+            let read = self.segment.image().map(|image| image.read_block(place));
+            match read {
+                Some(Err(error)) if is_damage(&error) => return Ok(Some(error)),
+                Some(Err(error)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
 }
 
 pub(super) fn header(file: &dyn File) -> io::Result<Vec<u8>> {

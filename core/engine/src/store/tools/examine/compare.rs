@@ -2,13 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{draft::Draft, guide, stand::Seen};
+use super::{draft::Draft, guide, pack::packed, stand::Seen};
 use crate::{
+    SegmentId,
     format::{
         index::{Block, KeyRow, Parts, SampleRow, StreamRow, Trailer},
         units_to_offset,
     },
-    index::{checkpoint::Checkpoint, directory::Directory, lineage::Lineage, stream::Stream},
+    index::{
+        checkpoint::Checkpoint,
+        directory::Directory,
+        lineage::Lineage,
+        stream::{Forked, Location, Run, SnapshotRef, Stream},
+    },
     log::segment::Segment,
     store::published::durable::Durable,
 };
@@ -62,6 +68,18 @@ pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<Strin
     differ(&mut wrong, "stream row", &rows(theirs), &rows(ours));
     differ(&mut wrong, "posting", &theirs.postings, &ours.postings);
     differ(&mut wrong, "step", &theirs.controls, &ours.controls);
+    differ(
+        &mut wrong,
+        "label row",
+        &theirs.label_rows,
+        &ours.label_rows,
+    );
+    differ(
+        &mut wrong,
+        "label posting",
+        &theirs.label_postings,
+        &ours.label_postings,
+    );
     if has_holes {
         let place = |sample: &SampleRow| (sample.index, sample.offset);
         let samples: HashSet<_> = theirs.samples.iter().map(place).collect();
@@ -162,6 +180,7 @@ pub(super) fn checkpoint(
     ours: &Durable,
     draft: &Draft,
     seen: &Seen,
+    packs: &[(SegmentId, SegmentId)],
 ) -> Option<String> {
     let end = &theirs.end;
     let times = draft.times_ms(&segment.header);
@@ -198,7 +217,7 @@ pub(super) fn checkpoint(
             end.epoch, seen.epoch
         ));
     }
-    if let Some(what) = directories(&theirs.directory, &ours.directory) {
+    if let Some(what) = directories(&theirs.directory, &ours.directory, packs) {
         return Some(what);
     }
     let Some(block) = theirs.active_block(&segment.header) else {
@@ -210,8 +229,13 @@ pub(super) fn checkpoint(
         .next()
 }
 
-/// How a directory differs from ours: the first difference.
-pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String> {
+/// How a directory differs from ours: the first difference. One that is older than a pack names the segments it stands for,
+/// and snapshots that it left out.
+pub(super) fn directories(
+    theirs: &Directory,
+    ours: &Directory,
+    packs: &[(SegmentId, SegmentId)],
+) -> Option<String> {
     if theirs.streams().len() != ours.streams().len() {
         return Some(format!(
             "it has {} streams, expected {}",
@@ -223,7 +247,7 @@ pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String
     for (number, (theirs, ours)) in
         (1_u32..).zip(theirs.streams().iter().zip(ours.streams().iter()))
     {
-        if let Some(what) = streams(theirs, ours, &mut lists) {
+        if let Some(what) = streams(theirs, ours, &mut lists, packs) {
             return Some(format!("stream number {number} ({}): {what}", ours.id));
         }
     }
@@ -235,7 +259,12 @@ pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String
     (redacted(theirs) != redacted(ours)).then(|| "other positions are redacted".to_owned())
 }
 
-fn streams(theirs: &Stream, ours: &Stream, lists: &mut Lists) -> Option<String> {
+fn streams(
+    theirs: &Stream,
+    ours: &Stream,
+    lists: &mut Lists,
+    packs: &[(SegmentId, SegmentId)],
+) -> Option<String> {
     let tail = |stream: &Stream| (stream.tail_first_sequence, stream.tail_first_ordinal);
     let facts = [
         ("its id", theirs.id == ours.id),
@@ -251,13 +280,63 @@ fn streams(theirs: &Stream, ours: &Stream, lists: &mut Lists) -> Option<String> 
         ),
         (
             "in which segments its records are",
-            theirs.runs == ours.runs,
+            packed_runs(theirs, packs) == packed_runs(ours, packs),
         ),
-        ("what its snapshots are", theirs.snapshots == ours.snapshots),
-        ("where it was forked from", theirs.forked == ours.forked),
+        (
+            "what its snapshots are",
+            have_same_snapshots(theirs, ours, packs),
+        ),
+        (
+            "where it was forked from",
+            forked(theirs, packs) == forked(ours, packs),
+        ),
     ];
     let (what, _) = facts.into_iter().find(|(_, is_same)| !is_same)?;
     Some(format!("{what} is another than the records give"))
+}
+
+/// Where the records of a stream lie, with one run for a pack.
+fn packed_runs(stream: &Stream, packs: &[(SegmentId, SegmentId)]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::with_capacity(stream.runs.len());
+    for run in &stream.runs {
+        let segment = packed(packs, run.segment);
+        if runs.last().is_none_or(|last| last.segment != segment) {
+            runs.push(Run { segment, ..*run });
+        }
+    }
+    runs
+}
+
+/// Where a stream was forked from; of a place in a pack only that.
+fn forked(stream: &Stream, packs: &[(SegmentId, SegmentId)]) -> Option<Forked> {
+    stream.forked.map(|forked| Forked {
+        location: in_pack(forked.location, packs),
+        ..forked
+    })
+}
+
+fn in_pack(location: Location, packs: &[(SegmentId, SegmentId)]) -> Location {
+    let is_in = packs
+        .iter()
+        .any(|(first, last)| (*first..=*last).contains(&location.segment));
+    let segment = packed(packs, location.segment);
+    Location {
+        segment,
+        offset: if is_in { 0 } else { location.offset },
+    }
+}
+
+/// Whether the snapshots are the same, but for those that a pack left out, of which only theirs may know.
+fn have_same_snapshots(theirs: &Stream, ours: &Stream, packs: &[(SegmentId, SegmentId)]) -> bool {
+    let place = |snapshot: &SnapshotRef| SnapshotRef {
+        location: in_pack(snapshot.location, packs),
+        ..*snapshot
+    };
+    let kept: HashSet<u64> = ours.snapshots.iter().map(|own| own.position).collect();
+    let theirs = theirs.snapshots.iter().map(place);
+    let theirs =
+        theirs.filter(|other| other.location.offset != 0 || kept.contains(&other.position));
+    theirs.eq(ours.snapshots.iter().map(place))
 }
 
 /// Gives equal lists of ranges equal numbers, however they are shared: in time linear in the ranges there are.

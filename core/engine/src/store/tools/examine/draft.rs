@@ -5,7 +5,8 @@ use crate::{
     Kind,
     format::{
         index::{
-            ControlRow, Counts, Ends, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StreamRow, Trailer,
+            ControlRow, Counts, Ends, KeyRow, Labelled, Parts, SAMPLE_EVERY, SampleRow, StreamRow,
+            Trailer,
         },
         offset_to_units, segment,
     },
@@ -19,6 +20,8 @@ pub(crate) struct Draft {
     samples: Vec<SampleRow>,
     controls: Vec<ControlRow>,
     keys: Vec<KeyRow>,
+    /// Of records that were found, by rising position.
+    labels: Vec<Labelled>,
     records: u32,
     times_ms: Option<(u64, u64)>,
 }
@@ -111,17 +114,19 @@ impl Draft {
         })
     }
 
-    /// The size of the index block, its trailer included, without making it.
+    /// The most bytes that the index block takes, its trailer included, without making it.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         let postings = self.rows.values().map(|row| row.count as usize).sum();
-        Counts::of([
-            self.rows.len(),
+        Counts {
+            stream_rows: self.rows.len(),
             postings,
-            self.samples.len(),
-            self.controls.len(),
-            self.keys.len(),
-        ])
-        .encoded_bytes()
+            samples: self.samples.len(),
+            controls: self.controls.len(),
+            keys: self.keys.len(),
+            label_rows: self.labels.len(),
+            label_postings: self.labels.len(),
+        }
+        .block_bytes_max()
     }
 
     /// Whether a data record of the stream was named.
@@ -151,6 +156,10 @@ impl Draft {
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {
         self.keys.push(key);
+    }
+
+    pub(crate) fn add_label(&mut self, labelled: Labelled) {
+        self.labels.push(labelled);
     }
 
     pub(crate) fn records(&self) -> u32 {
@@ -189,13 +198,16 @@ impl Draft {
         // What is lost was named when a record behind it showed that it is.
         let mut controls = self.controls.clone();
         controls.sort_by_key(|control| control.offset);
-        Parts {
+        let mut parts = Parts {
             stream_rows,
             postings,
             samples: self.samples.clone(),
             controls,
             keys,
-        }
+            ..Parts::default()
+        };
+        parts.set_labels(self.labels.clone());
+        parts
     }
 
     /// The trailer, but for the counts and the CRC that come with the block.

@@ -80,6 +80,7 @@ impl Examiner<'_> {
             epoch: self.walker.durable.epoch.max(1),
             writer_version: WRITER_VERSION,
             hash_key: identity.hash_key,
+            compacted: None,
         }
     }
 }

@@ -19,6 +19,7 @@ mod guide;
 mod lose;
 mod missing;
 mod names;
+mod pack;
 mod part;
 mod pass;
 mod places;

@@ -5,7 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use super::sources::Sources;
 use crate::{
     Kind, StreamId,
-    format::{index::Block, record},
+    format::{
+        index::{Block, DROPPED},
+        record,
+    },
     index::{
         checkpoint::Checkpoint,
         directory::Directory,
@@ -77,11 +80,13 @@ impl Names {
             let offset = block
                 .posting(&row, row.first_ordinal)
                 .filter(|_| row.first_ordinal < known);
-            let first = offset.map(|offset| First {
-                ordinal: row.first_ordinal,
-                segment: segment.clone(),
-                offset,
-            });
+            let first = offset
+                .filter(|offset| *offset != DROPPED)
+                .map(|offset| First {
+                    ordinal: row.first_ordinal,
+                    segment: segment.clone(),
+                    offset,
+                });
             self.firsts.extend(first.map(|first| (row.stream, first)));
         }
         self.ids.extend(

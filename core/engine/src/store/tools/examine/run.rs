@@ -53,6 +53,7 @@ pub(crate) fn examine(
         View::Opened(loaded) => (of_opened(&loaded), Some(loaded), None),
         View::Refused(error) => (Slots::of(storage, &sources)?, None, Some(error)),
     };
+    forget_packed(&mut sources, &slots);
     let names = match &refused {
         Some(_) => names_of(&slots, &sources)?,
         // It opens, so all that isn't there was behind a checkpoint.
@@ -165,6 +166,21 @@ fn of_opened(loaded: &Loaded) -> Slots {
     }
 }
 
+/// What the small files say of segments that a pack took the place of can't be held against these any more.
+fn forget_packed(sources: &mut Sources, slots: &Slots) {
+    let is_packed = |id: SegmentId| {
+        slots.slots.iter().any(|slot| match &slot.state {
+            State::Usable(found) => found.is_pack() && (found.id()..=found.last_id()).contains(&id),
+            _ => false,
+        })
+    };
+    sources.end.take_if(|end| is_packed(end.segment));
+    sources.watermark.take_if(|mark| is_packed(mark.segment));
+    sources
+        .checkpoint
+        .take_if(|saved| is_packed(SegmentId(saved.end.segment)));
+}
+
 /// What is known of streams whose creation may be lost.
 fn names_of(slots: &Slots, sources: &Sources) -> Result<Names> {
     let mut names = Names::of(sources);
@@ -184,6 +200,7 @@ impl Examiner<'_> {
         let rest = &slots[place + 1..];
         let next = rest.first();
         match &slot.state {
+            State::Usable(segment) if segment.is_pack() => self.pack(segment),
             State::Usable(segment) => {
                 let wrong = slots::wrong_copies(segment)?;
                 for (offset, what) in &wrong {
@@ -254,7 +271,8 @@ fn finish(
     {
         let ours = &walker.durable;
         let theirs = &loaded.durable;
-        let what = compare::directories(&theirs.directory, &ours.directory).or_else(|| {
+        let differ = compare::directories(&theirs.directory, &ours.directory, &walker.packs);
+        let what = differ.or_else(|| {
             let positions = (theirs.next_position, ours.next_position);
             (positions.0 != positions.1).then(|| {
                 format!(

@@ -30,6 +30,14 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The last segment that it is: of a pack, it stands for several.
+    fn last_id(&self) -> SegmentId {
+        match &self.state {
+            State::Usable(segment) => segment.last_id(),
+            _ => self.id,
+        }
+    }
+
     pub(super) fn file_bytes(&self) -> Result<u64> {
         let length = match &self.state {
             State::Usable(segment) => segment.file.len(),
@@ -131,9 +139,26 @@ impl Slots {
         let mut slots: Vec<Slot> = Vec::new();
         let mut strays: Vec<(SegmentId, String)> = Vec::new();
         let mut stray_position = 0;
-        for id in chain::segment_ids(storage)? {
-            let next = slots.last().map_or(1, |slot| slot.id.0.saturating_add(1));
-            let state = open(storage, id, identity)?;
+        for file in chain::segment_files(storage)?.current {
+            let id = file.first;
+            let next = slots
+                .last()
+                .map_or(1, |slot| slot.last_id().0.saturating_add(1));
+            let state = match file.generation {
+                0 => open(storage, id, identity)?,
+                // What a damaged pack stood for can't be made up: it takes a backup.
+                _ => State::Usable(Arc::new(Segment::open_file(
+                    storage,
+                    file,
+                    Access::Read,
+                    &identity.store,
+                )?)),
+            };
+            // Two that overlap: the one behind isn't of this log.
+            if id.0 < next {
+                strays.push((id, format!("segments before {next} are there already")));
+                continue;
+            }
             if id.0 - next > MISSING_MAX {
                 strays.push((id, format!("segments {next} to {} are missing", id.0 - 1)));
                 stray_position = stray_position.max(state.next_position());
@@ -251,23 +276,17 @@ fn unlinked(before: &Slot, after: &Slot) -> Option<String> {
             )
         })
     };
-    let trailer = before.trailer();
-    differs(
-        "the salt",
-        before.header.salt.into(),
-        header.predecessor_salt.into(),
-    )
-    .or_else(|| {
-        trailer.and_then(|trailer| differs("an end at", trailer.data_end, header.predecessor_end))
-    })
-    .or_else(|| {
-        let next = trailer.map_or(before.header.base_position, |trailer| trailer.next_position);
-        differs(
-            "a next position of at most",
-            next,
-            header.base_position.min(next),
-        )
-    })
+    let (trailer, (salt, end, _)) = (before.trailer(), before.ending());
+    differs("the salt", salt.into(), header.predecessor_salt.into())
+        .or_else(|| end.and_then(|end| differs("an end at", end, header.predecessor_end)))
+        .or_else(|| {
+            let next = trailer.map_or(before.header.base_position, |trailer| trailer.next_position);
+            differs(
+                "a next position of at most",
+                next,
+                header.base_position.min(next),
+            )
+        })
 }
 
 /// What a file is good for.

@@ -5,7 +5,7 @@ use crate::{
     ErrorKind, Result, SegmentId,
     format::{
         Features,
-        files::{self, End, Identity, WATERMARK_BYTES_MAX, Watermark},
+        files::{self, End, Identity, SegmentFile, WATERMARK_BYTES_MAX, Watermark},
         index::TRAILER_BYTES,
         segment::{COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
@@ -149,9 +149,9 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
         }
         read => read,
     };
-    let ids = chain::segment_ids(storage)?;
+    let ids = chain::segment_files(storage)?.current;
     if let Ok(identity) = &read {
-        let is_own = |id: &SegmentId| {
+        let is_own = |id: &SegmentFile| {
             Ok(header_of(storage, *id)?.is_some_and(|header| header.store == identity.store))
         };
         // Usually all are of one store, and needn't be counted. Of another's files the first and the last may be two.
@@ -185,7 +185,7 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
 }
 
 /// The identities in the headers of segments, and how many headers have each.
-fn said_by_segments(storage: &dyn Storage, ids: &[SegmentId]) -> Result<Vec<(Identity, u64)>> {
+fn said_by_segments(storage: &dyn Storage, ids: &[SegmentFile]) -> Result<Vec<(Identity, u64)>> {
     let mut found: Vec<(Identity, u64)> = Vec::new();
     for id in ids {
         let Some(header) = header_of(storage, *id)? else {
@@ -216,8 +216,8 @@ fn said_by_segments(storage: &dyn Storage, ids: &[SegmentId]) -> Result<Vec<(Ide
 const IDENTITIES_MAX: usize = 64;
 
 /// The header of a segment, whatever store it is of, when one of its copies checks.
-fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
-    let name = files::segment_name(id);
+fn header_of(storage: &dyn Storage, named: SegmentFile) -> Result<Option<Header>> {
+    let name = named.name();
     let doing = || format!("reading the header of {name}");
     let file = storage.open(&name, Access::Read).with_context(doing)?;
     let length = file.len().with_context(doing)?.min(DATA_START);
@@ -227,7 +227,7 @@ fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
         Err(error) if error.kind() == ErrorKind::Damaged => footer_of(&*file, &name)?,
         header => Some(header?),
     };
-    Ok(header.filter(|header| header.segment == id))
+    Ok(header.filter(|header| header.segment == named.first))
 }
 
 /// The copy of the header that ends the index block of a sealed segment.

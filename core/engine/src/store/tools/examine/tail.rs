@@ -74,7 +74,7 @@ fn whole(segment: &Segment, file_bytes: u64) -> Result<Whole> {
             continue;
         };
         let header = &frame.header;
-        if let Some(unknown) = header.unknown() {
+        if let Some(unknown) = frame.unknown() {
             return Err(newer(
                 &format!("{}: offset {}", segment.name, frame.offset),
                 &unknown,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Result,
     format::{
-        index::KeyRow,
+        index::{KeyRow, Labelled},
         newer,
         record::{self, Flags},
         segment::DATA_START,
@@ -40,7 +40,7 @@ impl Walker {
             match piece {
                 Piece::Hole(found) => hole = Some(found),
                 Piece::Record(frame) => {
-                    if let Some(unknown) = frame.header.unknown() {
+                    if let Some(unknown) = frame.unknown() {
                         return Err(newer(
                             &format!("{}: offset {}", segment.name, frame.offset),
                             &unknown,
@@ -122,7 +122,14 @@ impl Walker {
         if !is_unknown {
             let draft = self.drafts.get(&segment.id());
             let wrong = draft.and_then(|draft| {
-                compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen)
+                compare::checkpoint(
+                    &checkpoint,
+                    segment,
+                    &self.durable,
+                    draft,
+                    &seen,
+                    &self.packs,
+                )
             });
             self.checkpoint_wrong = wrong;
         } else {
@@ -148,7 +155,10 @@ impl Walker {
             return;
         }
         // The mark may be what is lost.
-        if self.marked_epoch < self.durable.epoch && self.gaps.is_empty() && !within.is_marked_late
+        if self.marked_epoch < self.durable.epoch
+            && self.gaps.is_empty()
+            && !within.is_marked_late
+            && !self.is_behind_pack
         {
             let message = format!(
                 "a record of epoch {}, before the mark of its writer",
@@ -187,6 +197,13 @@ impl Walker {
         self.durable.next_position = position.saturating_add(1);
         self.draft(within.id)
             .add_record(header.index, frame.offset, time_ms);
+        if !frame.has_possible_extension() {
+            self.damaged(
+                &segment.name,
+                frame.offset,
+                "a record with impossible extension fields",
+            );
+        }
         if header.flags.has(Flags::KEY) {
             match frame.key() {
                 Some(key) => {
@@ -245,6 +262,7 @@ impl Walker {
         match epoch {
             Some(epoch) if epoch >= self.durable.epoch && epoch > self.marked_epoch => {
                 (self.durable.epoch, self.marked_epoch) = (epoch, epoch);
+                self.is_behind_pack = false;
             }
             _ => {
                 let message = format!(
@@ -264,8 +282,16 @@ impl Walker {
             .directory
             .apply_data(number, sequence, within.id)
             .map_err(|error| error.to_string())?;
-        self.draft(within.id)
-            .add_data(number, ordinal, frame.offset);
+        let draft = self.draft(within.id);
+        draft.add_data(number, ordinal, frame.offset);
+        for label in frame.labels() {
+            draft.add_label(Labelled {
+                label,
+                stream: number,
+                ordinal,
+                offset: frame.offset,
+            });
+        }
         self.set_place(number, within.at(frame.offset));
         Self::check_named(
             within,

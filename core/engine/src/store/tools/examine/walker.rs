@@ -74,6 +74,10 @@ pub(crate) struct Walker {
     pub(crate) records: u64,
     /// The epoch of the last mark.
     pub(super) marked_epoch: u32,
+    /// The segments that packs stand for: the first and the last of each.
+    pub(crate) packs: Vec<(SegmentId, SegmentId)>,
+    /// A pack has no marks: until the next one it isn't known which writer is at work.
+    pub(super) is_behind_pack: bool,
 }
 
 /// The state of reading one segment.
@@ -147,6 +151,8 @@ impl Walker {
             erased: BTreeMap::new(),
             records: 0,
             marked_epoch: 0,
+            packs: Vec::new(),
+            is_behind_pack: false,
         }
     }
 

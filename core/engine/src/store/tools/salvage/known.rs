@@ -30,7 +30,7 @@ impl Known {
 
     pub(super) fn add_record(&mut self, frame: &Frame) {
         let number = frame.header.stream;
-        let Some((_, payload)) = frame.parts().filter(|_| frame.header.unknown().is_none()) else {
+        let Some((_, payload)) = frame.parts().filter(|_| frame.unknown().is_none()) else {
             return;
         };
         match frame.header.kind {

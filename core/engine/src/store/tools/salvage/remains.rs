@@ -237,7 +237,7 @@ impl Remains {
             .map(|own| own.base_position.saturating_add(u64::from(header.index)));
         let redacted = position.is_some_and(|position| known.redacted.contains(&position));
         // A body that this build can't take apart is given as it lies there.
-        let parts = if header.unknown().is_none() {
+        let parts = if frame.unknown().is_none() {
             frame.parts()
         } else {
             None

@@ -1,0 +1,383 @@
+//! The file of a pack: the image of a segment, cut in blocks that are encoded one by one.
+//!
+//! What is in the image is laid out like any sealed segment. Here is only how its bytes lie in the file.
+
+use bytes::BufMut;
+
+use super::{ALIGNMENT, Fields, VERSION, checked, fixed, newer, segment};
+use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
+
+/// The size of the header of a block.
+pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
+/// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
+pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
+/// The longest image: that of one segment, with more samples.
+pub(crate) const IMAGE_BYTES_MAX: u64 = 2 * limits::SEGMENT_BYTES_MAX;
+/// The size of the footer.
+pub(crate) const FOOTER_BYTES: usize = 64;
+/// The size of a row of the table of blocks.
+pub(crate) const ROW_BYTES: usize = 8;
+
+const MAGIC: [u8; 8] = *b"RUNLOGPK";
+
+/// How the bytes of a block are encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Encoding {
+    Raw,
+    Lz4,
+    Zstd,
+}
+
+impl Encoding {
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Raw => 0,
+            Self::Lz4 => 1,
+            Self::Zstd => 2,
+        }
+    }
+
+    fn of_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Raw,
+            1 => Self::Lz4,
+            2 => Self::Zstd,
+            _ => return None,
+        })
+    }
+}
+
+/// What stands before the bytes of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlockHeader {
+    pub(crate) encoding: Encoding,
+    /// How many bytes follow, without their padding.
+    pub(crate) stored_bytes: u32,
+    /// How many bytes of the image they are.
+    pub(crate) raw_bytes: u32,
+    /// Where in the image.
+    pub(crate) image_offset: u64,
+    pub(crate) raw_crc: u32,
+    pub(crate) stored_crc: u32,
+}
+
+impl BlockHeader {
+    /// The bytes of the header at an offset of the file of a pack with this seed.
+    pub(crate) fn encode(&self, seed: u32, offset: u64) -> [u8; BLOCK_HEADER_BYTES] {
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
+        let rest = &mut &mut bytes[4..];
+        put!(
+            rest,
+            [self.encoding.to_byte(), 0, 0, 0],
+            self.stored_bytes,
+            self.raw_bytes,
+            super::offset_to_units(self.image_offset),
+            self.raw_crc,
+            self.stored_crc,
+        );
+        let check = checksum::crc_at(seed, offset, &bytes[4..]);
+        bytes[..4].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// The header of a block; the error says what it found instead.
+    pub(crate) fn decode(
+        bytes: &[u8; BLOCK_HEADER_BYTES],
+        seed: u32,
+        offset: u64,
+        name: &str,
+    ) -> Result<Self> {
+        let damaged = |what: &str| {
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: file offset {offset}: {what}"),
+            )
+        };
+        let mut fields = Fields::new(bytes);
+        if fields.u32() != checksum::crc_at(seed, offset, &bytes[4..]) {
+            return Err(damaged("expected the header of a block of this pack"));
+        }
+        let [encoding, reserved @ ..] = fields.take::<4>();
+        let (stored_bytes, raw_bytes) = (fields.u32(), fields.u32());
+        let image_offset = super::units_to_offset(fields.u32());
+        let (raw_crc, stored_crc, last) = (fields.u32(), fields.u32(), fields.u32());
+        let encoding = Encoding::of_byte(encoding)
+            .filter(|_| reserved == [0; 3] && last == 0)
+            .ok_or_else(|| newer(name, &format!("a block with encoding {encoding}")))?;
+        let is_plausible = raw_bytes as usize <= BLOCK_RAW_BYTES_MAX
+            && raw_bytes != 0
+            && stored_bytes <= raw_bytes
+            && (encoding != Encoding::Raw || stored_bytes == raw_bytes)
+            && raw_bytes.is_multiple_of(8)
+            && image_offset >= segment::DATA_START;
+        if !is_plausible {
+            return Err(damaged(
+                "the lengths in the header of a block are impossible",
+            ));
+        }
+        Ok(Self {
+            encoding,
+            stored_bytes,
+            raw_bytes,
+            image_offset,
+            raw_crc,
+            stored_crc,
+        })
+    }
+}
+
+/// Where a block is: in the file, and in the image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) file_offset: u64,
+    pub(crate) image_offset: u64,
+}
+
+/// The table of blocks, and behind it the footer, which ends the file.
+pub(crate) fn encode_table(
+    header: &segment::Header,
+    rows: &[Row],
+    image_bytes: u64,
+    table_offset: u64,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(rows.len() * ROW_BYTES + FOOTER_BYTES);
+    for row in rows {
+        put!(
+            &mut bytes,
+            super::offset_to_units(row.file_offset),
+            super::offset_to_units(row.image_offset)
+        );
+    }
+    let crc = checksum::crc_at(header.seed(), table_offset, &bytes);
+    let count = u32::try_from(rows.len()).expect("a pack has fewer than 2^32 blocks");
+    let footer: [u8; FOOTER_BYTES] = fixed(|footer| {
+        put!(
+            footer,
+            MAGIC,
+            VERSION,
+            header.salt,
+            image_bytes,
+            table_offset,
+            count,
+            crc
+        )
+    });
+    bytes.put_slice(&footer);
+    bytes
+}
+
+/// What the footer says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Footer {
+    /// How long the image is.
+    pub(crate) image_bytes: u64,
+    /// Where the table begins, and the blocks end.
+    pub(crate) table_offset: u64,
+    pub(crate) blocks: u32,
+    table_crc: u32,
+}
+
+impl Footer {
+    /// The footer of the pack with this header, whose file is so long.
+    pub(crate) fn decode(
+        bytes: &[u8; FOOTER_BYTES],
+        header: &segment::Header,
+        file_bytes: u64,
+        name: &str,
+    ) -> Result<Self> {
+        checked(bytes, &MAGIC, &format!("{name}: footer"))?;
+        let mut fields = Fields::new(&bytes[12..]);
+        let salt = fields.u32();
+        let footer = Self {
+            image_bytes: fields.get(),
+            table_offset: fields.get(),
+            blocks: fields.get(),
+            table_crc: fields.get(),
+        };
+        if fields.take::<20>() != [0; 20] {
+            return Err(newer(name, "something in the reserved bytes of its footer"));
+        }
+        let ends = footer
+            .table_offset
+            .checked_add(u64::from(footer.blocks) * ROW_BYTES as u64)
+            .and_then(|end| end.checked_add(FOOTER_BYTES as u64));
+        let fits = salt == header.salt
+            && footer.table_offset >= segment::DATA_START
+            && footer.table_offset.is_multiple_of(ALIGNMENT as u64)
+            && ends == Some(file_bytes)
+            && footer.image_bytes <= IMAGE_BYTES_MAX;
+        fits.then_some(footer).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: its footer doesn't fit a file of {file_bytes} bytes"),
+            )
+        })
+    }
+
+    /// The table, whose bytes are these.
+    pub(crate) fn table(&self, bytes: &[u8], seed: u32, name: &str) -> Result<Vec<Row>> {
+        let damaged = |what: &str| {
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: file offset {}: {what}", self.table_offset),
+            )
+        };
+        if checksum::crc_at(seed, self.table_offset, bytes) != self.table_crc {
+            return Err(damaged("the CRC of the table of blocks is wrong"));
+        }
+        let mut fields = Fields::new(bytes);
+        let mut rows = Vec::with_capacity(self.blocks as usize);
+        let mut least = Row {
+            file_offset: segment::DATA_START,
+            image_offset: segment::DATA_START,
+        };
+        for place in 0..self.blocks {
+            let row = Row {
+                file_offset: super::units_to_offset(fields.u32()),
+                image_offset: super::units_to_offset(fields.u32()),
+            };
+            let begins = place > 0 || row == least;
+            if !begins
+                || row.file_offset < least.file_offset
+                || row.image_offset < least.image_offset
+            {
+                return Err(damaged(
+                    "the rows of the table of blocks contradict each other",
+                ));
+            }
+            least = Row {
+                file_offset: row.file_offset + BLOCK_HEADER_BYTES as u64 + ALIGNMENT as u64,
+                image_offset: row.image_offset + ALIGNMENT as u64,
+            };
+            rows.push(row);
+        }
+        let ends = least.file_offset <= self.table_offset && least.image_offset <= self.image_bytes;
+        ends.then_some(rows)
+            .ok_or_else(|| damaged("the blocks go on behind their end"))
+    }
+}
+
+/// The name of the file of a pack.
+pub(crate) fn name(first: SegmentId, last: SegmentId, generation: u32) -> String {
+    format!("{:08}-{:08}.{generation}.pack", first.0, last.0)
+}
+
+/// The segments that the pack with a name stands for, and its generation.
+pub(crate) fn of_name(text: &str) -> Option<(SegmentId, SegmentId, u32)> {
+    let (range, generation) = text.strip_suffix(".pack")?.split_once('.')?;
+    let (first, last) = range.split_once('-')?;
+    let parsed = (
+        SegmentId(first.parse().ok()?),
+        SegmentId(last.parse().ok()?),
+        generation.parse().ok()?,
+    );
+    let (first, last, generation) = parsed;
+    let is_one = first.0 != 0 && first <= last && generation != 0;
+    (is_one && name(first, last, generation) == text).then_some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::segment::tests::header;
+
+    fn block() -> BlockHeader {
+        BlockHeader {
+            encoding: Encoding::Zstd,
+            stored_bytes: 100,
+            raw_bytes: 4000,
+            image_offset: 8192,
+            raw_crc: 1,
+            stored_crc: 2,
+        }
+    }
+
+    #[test]
+    fn block_header_reads_back_and_every_flipped_bit_is_noticed() {
+        let bytes = block().encode(7, 4096);
+        assert_eq!(BlockHeader::decode(&bytes, 7, 4096, "x").unwrap(), block());
+        assert!(BlockHeader::decode(&bytes, 8, 4096, "x").is_err());
+        assert!(BlockHeader::decode(&bytes, 7, 4104, "x").is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                BlockHeader::decode(&damaged, 7, 4096, "x").is_err(),
+                "{bit}"
+            );
+        }
+    }
+
+    #[test]
+    fn impossible_lengths_of_a_block_are_refused() {
+        let most = u32::try_from(BLOCK_RAW_BYTES_MAX).unwrap();
+        for (stored_bytes, raw_bytes) in [(8, 0), (4008, 4000), (8, most + 8), (8, 4001)] {
+            let header = BlockHeader {
+                stored_bytes,
+                raw_bytes,
+                ..block()
+            };
+            let error = BlockHeader::decode(&header.encode(7, 4096), 7, 4096, "x").unwrap_err();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::Damaged,
+                "{stored_bytes} {raw_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_encoding_is_a_newer_build_s() {
+        let mut bytes = block().encode(7, 4096);
+        bytes[4] = 9;
+        let check = checksum::crc_at(7, 4096, &bytes[4..]);
+        bytes[..4].copy_from_slice(&check.to_le_bytes());
+        let error = BlockHeader::decode(&bytes, 7, 4096, "x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+    }
+
+    #[test]
+    fn table_reads_back_and_every_flipped_bit_is_noticed() {
+        let rows = [
+            Row {
+                file_offset: 4096,
+                image_offset: 4096,
+            },
+            Row {
+                file_offset: 5000,
+                image_offset: 9000,
+            },
+        ];
+        let header = header();
+        let bytes = encode_table(&header, &rows, 20_000, 6000);
+        let length = 6000 + bytes.len() as u64;
+        let read = |bytes: &[u8]| {
+            let (table, footer) = bytes.split_last_chunk().unwrap();
+            let footer = Footer::decode(footer, &header, length, "x")?;
+            Ok::<_, Error>((footer.image_bytes, footer.table(table, header.seed(), "x")?))
+        };
+        assert_eq!(read(&bytes).unwrap(), (20_000, rows.to_vec()));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(&damaged).is_err(), "{bit}");
+        }
+    }
+
+    #[test]
+    fn name_of_a_pack_reads_back_and_no_other_does() {
+        let ids = (SegmentId(4), SegmentId(9), 2);
+        assert_eq!(name(ids.0, ids.1, ids.2), "00000004-00000009.2.pack");
+        assert_eq!(of_name("00000004-00000009.2.pack"), Some(ids));
+        for other in [
+            "00000004-00000009.0.pack",
+            "00000009-00000004.1.pack",
+            "4-9.1.pack",
+            "00000004.seg",
+            "00000004-00000009.02.pack",
+            "00000000-00000009.2.pack",
+        ] {
+            assert_eq!(of_name(other), None, "{other}");
+        }
+    }
+}

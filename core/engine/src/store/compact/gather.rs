@@ -1,0 +1,434 @@
+//! Writing a pack: what stays of some segments, gathered by stream.
+
+use std::collections::BTreeMap;
+
+use super::{
+    plan::Stand,
+    throttle::{Outcome, Throttle},
+};
+use crate::{
+    Error, ErrorKind, Kind, Result,
+    format::{
+        Features, WRITER_VERSION, aligned,
+        index::{
+            ControlRow, DROPPED, Ends, KeyRow, Labelled, Parts, SampleRow, StreamRow, Trailer,
+        },
+        offset_to_units,
+        pack::IMAGE_BYTES_MAX,
+        record::{self, Body, Flags},
+        segment::{Compacted, Header, Replaced, ReplacedEnd},
+    },
+    log::{
+        pack::PackWriter,
+        segment::{Frame, Segment},
+    },
+    storage::IoContext,
+    store::{
+        place::position_of,
+        written::{of_receipt_at, read_batch},
+    },
+    sync::Arc,
+};
+
+/// What was left out, and erased, on the way into a pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) dropped: u64,
+    pub(crate) erased: u64,
+}
+
+/// The header of the pack that takes the place of these segments; `next` is that of the segment behind them.
+pub(crate) fn pack_header(
+    sources: &[Arc<Segment>],
+    next: &Header,
+    salt: u32,
+    uuid: [u8; 16],
+) -> Option<Header> {
+    let (first, last) = (sources.first()?, sources.last()?);
+    let generations = sources
+        .iter()
+        .map(|segment| segment.named().generation)
+        .max()?;
+    Some(Header {
+        salt,
+        uuid,
+        features: Features::default(),
+        writer_version: WRITER_VERSION,
+        compacted: Some(Compacted {
+            replaced: Replaced {
+                generation: generations.checked_add(1)?,
+                from: first.id(),
+                to: last.last_id(),
+            },
+            end: ReplacedEnd {
+                end: next.predecessor_end,
+                salt: next.predecessor_salt,
+                index_crc: next.predecessor_index_crc,
+            },
+        }),
+        ..first.header
+    })
+}
+
+/// Copies what stays.
+pub(crate) struct Gatherer<'a, 'b> {
+    stand: &'a Stand,
+    sources: &'a [Arc<Segment>],
+    header: Header,
+    seed: u32,
+    writer: PackWriter,
+    name: &'a str,
+    throttle: &'a mut Throttle<'b>,
+    parts: Parts,
+    gathered: Gathered,
+    /// The labels of the records, with their positions.
+    labels: Vec<(u64, Labelled)>,
+    /// What one record is encoded in.
+    bytes: Vec<u8>,
+}
+
+/// The rows of one stream in the sources, in order.
+#[derive(Default)]
+struct Rows {
+    id: [u8; 16],
+    /// The place of the source, and the row there.
+    rows: Vec<(usize, StreamRow)>,
+}
+
+impl<'a, 'b> Gatherer<'a, 'b> {
+    pub(crate) fn new(
+        stand: &'a Stand,
+        sources: &'a [Arc<Segment>],
+        writer: PackWriter,
+        header: Header,
+        name: &'a str,
+        throttle: &'a mut Throttle<'b>,
+    ) -> Self {
+        Self {
+            stand,
+            sources,
+            header,
+            seed: header.seed(),
+            writer,
+            name,
+            throttle,
+            parts: Parts::default(),
+            gathered: Gathered::default(),
+            labels: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Writes all of it, durably: engine records in the order of their positions, then the data of each stream, then the
+    /// receipts of its keyed batches, and the index.
+    ///
+    /// The order of engine records tells what came first, when a directory is made from the index.
+    pub(crate) fn write(mut self) -> Outcome<Gathered> {
+        for source in self.sources {
+            let end = source.trailer().map_or(0, |trailer| trailer.data_end);
+            source.file.will_read(0, end);
+        }
+        self.controls()?;
+        self.end_part()?;
+        self.streams()?;
+        self.keys()?;
+        self.end_part()?;
+        self.index()?;
+        let name = self.name;
+        self.writer
+            .finish()
+            .with_context(|| format!("writing {name}"))?;
+        Ok(self.gathered)
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        let name = self.name;
+        self.writer
+            .end_part()
+            .with_context(|| format!("writing {name}"))
+    }
+
+    fn controls(&mut self) -> Outcome<()> {
+        for source in self.sources {
+            let Some(block) = source.block()? else {
+                continue;
+            };
+            let end = block.trailer().data_end;
+            for control in block.controls() {
+                let is_snapshot = control.kind == Kind::SNAPSHOT;
+                let live = &self.stand.live;
+                if is_snapshot && !live.has_snapshot(control.stream, control.other, control.ordinal)
+                {
+                    self.gathered.dropped += 1;
+                    continue;
+                }
+                let frame = source.frame(control.offset, end)?;
+                let header = &frame.header;
+                if (header.kind, header.stream) != (control.kind, control.stream) {
+                    return Err(source
+                        .damaged(control.offset, "its index names another record here")
+                        .into());
+                }
+                let offset = self.record(source, &frame)?;
+                self.parts.controls.push(ControlRow { offset, ..control });
+            }
+        }
+        Ok(())
+    }
+
+    fn streams(&mut self) -> Outcome<()> {
+        let mut streams: BTreeMap<u32, Rows> = BTreeMap::new();
+        for (place, source) in self.sources.iter().enumerate() {
+            let Some(block) = source.block()? else {
+                continue;
+            };
+            for row in block.stream_rows() {
+                let rows = streams.entry(row.stream).or_default();
+                rows.id = row.id;
+                rows.rows.push((place, row));
+            }
+        }
+        for (number, rows) in streams {
+            self.stream(number, &rows)?;
+            self.end_part()?;
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, number: u32, rows: &Rows) -> Outcome<()> {
+        let Some((_, first)) = rows.rows.first() else {
+            return Ok(());
+        };
+        let postings_start = count(self.parts.postings.len());
+        let mut next_ordinal = first.first_ordinal;
+        for (place, row) in &rows.rows {
+            let source = &self.sources[*place];
+            if row.first_ordinal != next_ordinal {
+                let what = format!(
+                    "it begins with record {} of stream number {number}, expected {next_ordinal}",
+                    row.first_ordinal
+                );
+                return Err(source.damaged(0, what).into());
+            }
+            next_ordinal = next_ordinal.saturating_add(row.count);
+            let Some(block) = source.block()? else {
+                continue;
+            };
+            let end = block.trailer().data_end;
+            for ordinal in row.first_ordinal..next_ordinal {
+                let posting = block.posting(row, ordinal).unwrap_or(DROPPED);
+                if posting == DROPPED || !self.stand.live.has(number, ordinal) {
+                    self.gathered.dropped += u64::from(posting != DROPPED);
+                    self.parts.postings.push(offset_to_units(DROPPED));
+                    continue;
+                }
+                let frame = source.frame(posting, end)?;
+                if frame.header.stream != number || !frame.header.kind.is_data() {
+                    let what = format!("expected a record of stream number {number}");
+                    return Err(source.damaged(posting, what).into());
+                }
+                let offset = self.record(source, &frame)?;
+                self.labels(source, &frame, ordinal, offset);
+                self.parts.postings.push(offset_to_units(offset));
+            }
+        }
+        self.parts.stream_rows.push(StreamRow {
+            stream: number,
+            first_ordinal: first.first_ordinal,
+            count: next_ordinal - first.first_ordinal,
+            postings_start,
+            id: rows.id,
+        });
+        Ok(())
+    }
+
+    /// Receipts of the keyed batches of streams that are there: the key of a deleted one counts no more.
+    fn keys(&mut self) -> Outcome<()> {
+        for source in self.sources {
+            let Some(block) = source.block()? else {
+                continue;
+            };
+            let end = block.trailer().data_end;
+            for row in block.keys_all() {
+                let stream = self.stand.streams.get(row.stream);
+                if stream.is_none_or(|stream| stream.deleted) {
+                    continue;
+                }
+                let (key, payload) = receipt(source, end, &row)?;
+                let body = Body {
+                    labels: &[],
+                    key: &key,
+                    meta: &[],
+                    payload: &payload,
+                };
+                let header = record::Header {
+                    kind: record::RECEIPT,
+                    flags: body.flags(),
+                    body_bytes: count(body.encoded_bytes()),
+                    index: 0,
+                    stream: row.stream,
+                    sequence: 0,
+                    time_delta_ms: 0,
+                    watermark: 0,
+                    body_crc: body.crc(),
+                };
+                let mut encoded = Vec::with_capacity(aligned(body.encoded_bytes()));
+                body.encode_into(&mut encoded);
+                let offset = self.put(header, &encoded)?;
+                self.parts.keys.push(KeyRow { offset, ..row });
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the labels of a data record. A redacted one has none.
+    fn labels(&mut self, source: &Segment, frame: &Frame, ordinal: u32, offset: u64) {
+        let position = position_of(source, frame);
+        if self.stand.redacted.contains(position) {
+            return;
+        }
+        let stream = frame.header.stream;
+        self.labels.extend(frame.labels().map(|label| {
+            let labelled = Labelled {
+                label,
+                stream,
+                ordinal,
+                offset,
+            };
+            (position, labelled)
+        }));
+    }
+
+    /// Writes a record that has a position, and gives its place in the image.
+    fn record(&mut self, source: &Segment, frame: &Frame) -> Outcome<u64> {
+        let position = position_of(source, frame);
+        let base = &self.header;
+        let time_ms = source.header.time_ms(frame.header.time_delta_ms);
+        let far = || source.damaged(frame.offset, "its time or its position is out of range");
+        let near = |value: u64, base: u64| {
+            value
+                .checked_sub(base)
+                .and_then(|value| u32::try_from(value).ok())
+        };
+        let header = record::Header {
+            index: near(position, base.base_position).ok_or_else(far)?,
+            time_delta_ms: near(time_ms, base.base_time_ms).ok_or_else(far)?,
+            watermark: 0,
+            ..frame.header
+        };
+        let index = header.index;
+        let offset = if self.stand.redacted.contains(position) {
+            self.erased(frame, header)?
+        } else {
+            self.put(header, &frame.body)?
+        };
+        self.parts.samples.push(SampleRow { index, offset });
+        self.throttle
+            .moved(2 * frame.header.frame_bytes(), frame.header.frame_bytes())?;
+        Ok(offset)
+    }
+
+    /// Writes a redacted record: of what it had, the key alone.
+    fn erased(&mut self, frame: &Frame, header: record::Header) -> Outcome<u64> {
+        let key = frame.key().unwrap_or_default();
+        let body = Body {
+            labels: &[],
+            key,
+            meta: &[],
+            payload: &[],
+        };
+        self.gathered.erased += u64::from(body.encoded_bytes() < frame.body.len());
+        let mut encoded = Vec::new();
+        body.encode_into(&mut encoded);
+        let header = record::Header {
+            flags: Flags(header.flags.0 & Flags::OP_FIRST.0 | body.flags().0),
+            body_bytes: count(body.encoded_bytes()),
+            body_crc: body.crc(),
+            ..header
+        };
+        self.put(header, &encoded)
+    }
+
+    /// Appends a record, each a batch by itself, and its padding.
+    fn put(&mut self, mut header: record::Header, body: &[u8]) -> Outcome<u64> {
+        let offset = self.writer.image_end();
+        if offset + header.frame_bytes() > IMAGE_BYTES_MAX {
+            let message = format!("{}: it would be longer than a pack can be", self.name);
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        header.flags.set(Flags::BATCH_FIRST);
+        header.flags.set(Flags::BATCH_LAST);
+        self.bytes.clear();
+        self.bytes
+            .extend_from_slice(&header.encode(self.seed, offset));
+        self.bytes.extend_from_slice(body);
+        self.bytes.resize(aligned(self.bytes.len()), 0);
+        let name = self.name;
+        self.writer
+            .add(&self.bytes)
+            .with_context(|| format!("writing {name}"))?;
+        Ok(offset)
+    }
+
+    fn index(&mut self) -> Outcome<()> {
+        let (Some(last), data_end) = (self.sources.last(), self.writer.image_end()) else {
+            return Ok(());
+        };
+        let last = last.trailer().copied();
+        let ends = Ends {
+            data_end,
+            next_position: last.map_or(0, |last| last.next_position),
+            next_stream: last.map_or(0, |last| last.next_stream),
+            repaired: false,
+        };
+        let times: Vec<_> = self
+            .sources
+            .iter()
+            .filter_map(|source| source.trailer())
+            .filter(|trailer| trailer.records > 0)
+            .flat_map(|trailer| [trailer.time_min_ms, trailer.time_max_ms])
+            .collect();
+        let times = times.iter().min().zip(times.iter().max());
+        let times = times.map(|(first, last)| (*first, *last));
+        self.parts.samples.sort_unstable();
+        self.parts.keys.sort_unstable();
+        // Those of one label are found in the order of their positions.
+        self.labels.sort_by_key(|(position, _)| *position);
+        let labels = std::mem::take(&mut self.labels);
+        let labels = labels.into_iter().map(|(_, labelled)| labelled);
+        self.parts.set_labels(labels.collect());
+        let records = count(self.parts.samples.len());
+        let trailer = Trailer::new(&self.header, &ends, records, times);
+        let (bytes, _) = self.parts.encode(trailer, &self.header);
+        let name = self.name;
+        self.writer
+            .add(&bytes)
+            .with_context(|| format!("writing {name}"))?;
+        Ok(())
+    }
+}
+
+/// The key and the receipt of a keyed batch, from the batch or from an earlier receipt.
+fn receipt(source: &Segment, end: u64, row: &KeyRow) -> Result<(Vec<u8>, Vec<u8>)> {
+    let lost = || source.damaged(row.offset, "its index names a keyed batch here");
+    if source.is_pack() {
+        let frame = source.frame(row.offset, end)?;
+        let written = of_receipt_at(source, &frame)?;
+        let key = frame.key().filter(|key| !key.is_empty()).ok_or_else(lost)?;
+        return Ok((key.to_vec(), written.to_receipt()));
+    }
+    let mut key = None;
+    let (written, _) = read_batch(source, row.offset, end, |frame| {
+        let header = &frame.header;
+        if header.flags.has(Flags::KEY) && header.stream == row.stream && key.is_none() {
+            key = frame.key().map(<[u8]>::to_vec);
+        }
+        false
+    })?;
+    let key = key.filter(|key| !key.is_empty()).ok_or_else(lost)?;
+    Ok((key, written.to_receipt()))
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).expect("a pack has fewer than 2^32 of anything")
+}

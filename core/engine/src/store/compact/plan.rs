@@ -1,0 +1,287 @@
+//! Which segments become packs.
+
+use std::collections::HashMap;
+
+use super::live::{InUse, Live};
+use crate::{
+    CompactScope, Kind, Result,
+    format::segment::DATA_START,
+    index::{redacted::Redacted, streams::Streams},
+    log::segment::Segment,
+    store::{place::Place, published::durable::Durable},
+    sync::Arc,
+};
+
+/// A pack is made of segments with at most so many bytes together, as they would be if nothing was compressed: what one scan
+/// decodes has to fit into memory. One segment alone may have more.
+const PACK_BYTES_MAX: u64 = 64 << 20;
+/// A pack before others that are made is taken up by theirs while it has at most so many times as many bytes: so that there
+/// are few, and none is written again and again for little.
+const MERGE_FACTOR: u64 = 2;
+
+/// The store as it is when a compaction begins.
+pub(crate) struct Stand {
+    /// All sealed segments and packs, and behind them the one whose header says where the last of them ends.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) streams: Streams,
+    pub(crate) redacted: Arc<Redacted>,
+    pub(crate) live: Live,
+    in_use: HashMap<u32, InUse>,
+    /// How many redacted records of a segment still have their payload, where that was looked for.
+    unerased: HashMap<u32, u64>,
+}
+
+/// Segments that follow each other and become one pack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    /// The place of the first in the list of all, and that behind the last.
+    pub(crate) first: usize,
+    pub(crate) end: usize,
+}
+
+/// What is known of one segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Facts {
+    is_pack: bool,
+    /// Whether it may be rewritten.
+    may_be: bool,
+    data: u64,
+    in_use: InUse,
+    snapshots: u64,
+    unerased: u64,
+    /// How many bytes its records have, as if nothing was compressed.
+    bytes: u64,
+}
+
+impl Facts {
+    /// How many bytes stay, about.
+    fn bytes_left(&self) -> u64 {
+        match self.data {
+            0 => self.bytes,
+            data => {
+                let share = u128::from(self.bytes) * u128::from(self.in_use.data.min(data))
+                    / u128::from(data);
+                u64::try_from(share).unwrap_or(self.bytes)
+            }
+        }
+    }
+
+    fn is_wanted(&self, scope: CompactScope) -> bool {
+        let dead = self.data.saturating_sub(self.in_use.data);
+        let has_dead = dead > 0 || self.snapshots > self.in_use.snapshots;
+        self.may_be
+            && match scope {
+                CompactScope::Dead => {
+                    has_dead && self.in_use.data == 0 && self.in_use.snapshots == 0
+                }
+                CompactScope::Sparse => has_dead && dead * 2 >= self.data,
+                CompactScope::Sealed | CompactScope::All => {
+                    has_dead || self.unerased > 0 || !self.is_pack
+                }
+            }
+    }
+}
+
+impl Stand {
+    /// What is published, at this moment. `readings` are told once the streams are known: one that begins later sees these.
+    pub(crate) fn of(
+        durable: &Durable,
+        readings: impl FnOnce() -> Vec<Arc<crate::index::lineage::View>>,
+    ) -> Self {
+        let streams = durable.directory.streams().clone();
+        let live = Live::of(&streams, &readings());
+        Self {
+            segments: durable.segments.clone(),
+            redacted: durable.directory.redacted().clone(),
+            in_use: live.by_segment(durable, &streams),
+            streams,
+            live,
+            unerased: HashMap::new(),
+        }
+    }
+
+    /// Looks for redacted records that still have their payload.
+    pub(crate) fn find_unerased(&mut self, durable: &crate::sync::RwLock<Durable>) -> Result<()> {
+        for position in self.redacted.to_vec() {
+            let Some(place) = Place::of(&crate::sync::read(durable), position) else {
+                continue;
+            };
+            if place.segment.trailer().is_none() {
+                continue;
+            }
+            let Some(frame) = place.frame()? else {
+                continue;
+            };
+            let key = frame.key().map_or(0, |key| match key.len() {
+                0 => 0,
+                length => length + 1,
+            });
+            if frame.body.len() > key {
+                *self.unerased.entry(place.segment.id().0).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many payloads a range still has that were redacted.
+    pub(crate) fn unerased_in(&self, range: &Range) -> u64 {
+        let segments = &self.segments[range.first..range.end];
+        let of = |segment: &Arc<Segment>| self.unerased.get(&segment.id().0).copied();
+        segments.iter().filter_map(of).sum()
+    }
+
+    /// How many bytes about stay of a range, if nothing is compressed.
+    pub(crate) fn bytes_left(&self, range: &Range) -> Result<u64> {
+        let segments = &self.segments[range.first..range.end];
+        let left = segments
+            .iter()
+            .map(|segment| Ok(self.facts(segment)?.bytes_left()));
+        left.sum()
+    }
+
+    /// How many records of a range nothing refers to.
+    pub(crate) fn dead_in(&self, range: &Range) -> Result<u64> {
+        let dead = |segment: &Arc<Segment>| {
+            let facts = self.facts(segment)?;
+            let snapshots = facts.snapshots.saturating_sub(facts.in_use.snapshots);
+            Ok(facts.data.saturating_sub(facts.in_use.data) + snapshots)
+        };
+        self.segments[range.first..range.end].iter().map(dead).sum()
+    }
+
+    fn facts(&self, segment: &Segment) -> Result<Facts> {
+        let in_use = self
+            .in_use
+            .get(&segment.id().0)
+            .copied()
+            .unwrap_or_default();
+        let unerased = self
+            .unerased
+            .get(&segment.id().0)
+            .copied()
+            .unwrap_or_default();
+        let Some(trailer) = segment.trailer() else {
+            return Ok(Facts {
+                is_pack: false,
+                may_be: false,
+                data: 0,
+                in_use,
+                snapshots: 0,
+                unerased,
+                bytes: 0,
+            });
+        };
+        let (mut data, mut snapshots) = (in_use.data_all, in_use.snapshots_all);
+        if segment.is_pack()
+            && (data > in_use.data || snapshots > in_use.snapshots)
+            && let Some(block) = segment.block()?
+        {
+            data = u64::from(trailer.records.saturating_sub(block.controls_count()));
+            let kinds = block.controls().map(|row| row.kind);
+            snapshots = kinds.filter(|kind| *kind == Kind::SNAPSHOT).count() as u64;
+        }
+        Ok(Facts {
+            is_pack: segment.is_pack(),
+            may_be: !trailer.repaired && segment.has_block_in_file(),
+            data,
+            in_use,
+            snapshots,
+            unerased,
+            bytes: trailer.data_end - DATA_START,
+        })
+    }
+
+    /// Whether every record of a segment has a row in its index. A newer build's may have none.
+    fn is_named(segment: &Segment, facts: &Facts) -> Result<bool> {
+        let (Some(trailer), Some(block)) = (segment.trailer(), segment.block()?) else {
+            return Ok(false);
+        };
+        let named = facts.in_use.data_all + u64::from(block.controls_count());
+        Ok(segment.is_pack() || named == u64::from(trailer.records))
+    }
+
+    /// How many sealed segments are left as they are, because they can't be rewritten.
+    pub(crate) fn left(&self) -> Result<u64> {
+        let mut left = 0;
+        for segment in self.sealed() {
+            let facts = self.facts(segment)?;
+            left += u64::from(!facts.may_be || !Self::is_named(segment, &facts)?);
+        }
+        Ok(left)
+    }
+
+    fn sealed(&self) -> &[Arc<Segment>] {
+        let is_last_sealed = self
+            .segments
+            .last()
+            .is_some_and(|last| last.trailer().is_some());
+        // A sealed segment that nothing follows is damage, which isn't made worse.
+        let end = self
+            .segments
+            .len()
+            .saturating_sub(1 + usize::from(is_last_sealed));
+        &self.segments[..end]
+    }
+
+    /// The ranges to rewrite.
+    pub(crate) fn ranges(&self, scope: CompactScope) -> Result<Vec<Range>> {
+        let sealed = self.sealed();
+        let facts: Vec<Facts> = sealed
+            .iter()
+            .map(|segment| self.facts(segment))
+            .collect::<Result<_>>()?;
+        let fits = |first: usize, end: usize| {
+            let bytes: u64 = facts[first..end].iter().map(Facts::bytes_left).sum();
+            let (first, last) = (&sealed[first], &sealed[end - 1]);
+            bytes <= PACK_BYTES_MAX && are_near(first, last)
+        };
+        let mut ranges: Vec<Range> = Vec::new();
+        for (place, known) in facts.iter().enumerate() {
+            if !known.is_wanted(scope) || !Self::is_named(&sealed[place], known)? {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(range) if range.end == place && fits(range.first, place + 1) => {
+                    range.end = place + 1;
+                }
+                _ => ranges.push(Range {
+                    first: place,
+                    end: place + 1,
+                }),
+            }
+        }
+        let mut taken = 0;
+        for range in &mut ranges {
+            while range.first > taken {
+                let before = &facts[range.first - 1];
+                let bytes: u64 = facts[range.first..range.end]
+                    .iter()
+                    .map(Facts::bytes_left)
+                    .sum();
+                let is_small = before.bytes_left() <= bytes.saturating_mul(MERGE_FACTOR);
+                if !before.is_pack
+                    || !before.may_be
+                    || !is_small
+                    || !fits(range.first - 1, range.end)
+                {
+                    break;
+                }
+                range.first -= 1;
+            }
+            taken = range.end;
+        }
+        Ok(ranges)
+    }
+}
+
+/// Whether positions and times of two segments can be counted from those of the first.
+fn are_near(first: &Segment, last: &Segment) -> bool {
+    let Some(trailer) = last.trailer() else {
+        return false;
+    };
+    let positions = trailer.next_position - first.header.base_position;
+    let times = trailer
+        .time_max_ms
+        .saturating_sub(first.header.base_time_ms);
+    positions <= u64::from(u32::MAX) && times <= u64::from(u32::MAX)
+}

@@ -1,0 +1,317 @@
+//! Doing a compaction: pack by pack.
+
+use std::ops::ControlFlow;
+
+use super::{
+    gather::{Gathered, Gatherer, pack_header},
+    plan::{Range, Stand},
+    throttle::{Outcome, Stopped, Throttle},
+};
+use crate::{
+    Codec, CompactOptions, CompactProgress, CompactScope, Compaction, Error, ErrorKind,
+    OnCompactProgress, Result,
+    format::{
+        files::{self, SegmentFile},
+        pack::Encoding,
+        segment::{DATA_START, Header},
+    },
+    log::{codec, pack::PackWriter, scan::Scan, segment::Segment},
+    storage::{Access, IoContext},
+    store::commit::shared::{Packing, Shared},
+    sync::{self, Arc, MutexGuard},
+};
+
+impl Shared {
+    /// Does a compaction, or says what it would do.
+    pub(crate) fn compact(
+        &self,
+        options: CompactOptions,
+        tell: &mut OnCompactProgress<'_>,
+    ) -> Result<Compaction> {
+        self.check_process()?;
+        // What a reader finds may be replaced while it plans; only the writer knows.
+        drop(self.writer()?);
+        let mut packing = self.start_packing()?;
+        if options.scope == CompactScope::All && !options.dry_run {
+            self.turn()?;
+        }
+        let mut stand = self.stand();
+        if !options.dry_run {
+            // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
+            self.flush(true)?;
+        }
+        if options.scope >= CompactScope::Sealed {
+            stand.find_unerased(&self.durable)?;
+        }
+        let ranges = stand.ranges(options.scope)?;
+        let mut done = Compaction {
+            segments_left: match options.scope {
+                CompactScope::Dead => 0,
+                _ => stand.left()?,
+            },
+            ..Compaction::default()
+        };
+        let mut bytes_total = 0;
+        for range in &ranges {
+            for segment in &stand.segments[range.first..range.end] {
+                bytes_total += segment.trailer().map_or(0, |trailer| trailer.data_end);
+            }
+        }
+        // A checkpoint that ends in what is replaced would be of no use to the next opening.
+        let is_replaced = |id: u32| {
+            ranges.iter().any(|range| {
+                let segments = &stand.segments[range.first..range.end];
+                segments.iter().any(|segment| segment.id().0 == id)
+            })
+        };
+        let saved = self.saved().end;
+        if !options.dry_run && saved.is_none_or(|(id, _)| is_replaced(id)) && !ranges.is_empty() {
+            // Without it that takes longer.
+            let _ = self.save_checkpoint();
+        }
+        if options.dry_run {
+            self.estimate(&stand, &ranges, &mut done)?;
+            return Ok(done);
+        }
+        // A close waits for it.
+        let mut tell = |progress: CompactProgress| match self.is_packing_over() {
+            true => ControlFlow::Break(()),
+            false => tell(progress),
+        };
+        let mut throttle = Throttle::new(
+            &*self.options.host,
+            options.bytes_per_second,
+            bytes_total,
+            &mut tell,
+        );
+        for range in &ranges {
+            match self.pack(
+                &stand,
+                range,
+                encoding(options.codec),
+                &mut throttle,
+                &mut packing,
+            ) {
+                Ok(packed) => add(&mut done, packed),
+                Err(Stopped::Cancelled) => {
+                    done.is_cancelled = true;
+                    break;
+                }
+                Err(Stopped::Failed(error)) => return Err(error),
+            }
+        }
+        if done.files_before > 0 {
+            self.storage
+                .sync_dir()
+                .with_context(|| format!("flushing {}", self.storage.describe()))?;
+        }
+        Ok(done)
+    }
+
+    /// Gives the place of segments of which nothing is in use back, as it is done by itself from time to time.
+    pub(crate) fn compact_dead(&self) -> Result<Compaction> {
+        if self.packing.try_lock().is_err() {
+            return Ok(Compaction::default());
+        }
+        let options = CompactOptions {
+            scope: CompactScope::Dead,
+            ..CompactOptions::default()
+        };
+        self.compact(options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Only one compaction at a time: another one, or a backup, is waited for.
+    fn start_packing(&self) -> Result<MutexGuard<'_, Packing>> {
+        let packing = sync::lock(&self.packing);
+        match &packing.failed {
+            _ if self.is_packing_over() => {
+                Err(Error::new(ErrorKind::Closed, "the store is closed"))
+            }
+            None => Ok(packing),
+            Some(what) => Err(Error::new(
+                what.kind(),
+                format!(
+                    "an earlier compaction failed, and it isn't known what of it is durable: {what}; open the store again"
+                ),
+            )),
+        }
+    }
+
+    fn stand(&self) -> Stand {
+        let durable = self.durable();
+        Stand::of(&durable, || self.views_in_use())
+    }
+
+    fn estimate(&self, stand: &Stand, ranges: &[Range], done: &mut Compaction) -> Result<()> {
+        for range in ranges {
+            done.files_before += (range.end - range.first) as u64;
+            done.files_after += 1;
+            let mut bytes = 0;
+            for segment in &stand.segments[range.first..range.end] {
+                bytes += self.file_bytes(segment)?;
+            }
+            done.bytes_before += bytes;
+            done.bytes_after += (stand.bytes_left(range)? + DATA_START).min(bytes);
+            done.records_dropped += stand.dead_in(range)?;
+            done.payloads_erased += stand.unerased_in(range);
+        }
+        Ok(())
+    }
+
+    fn file_bytes(&self, segment: &Segment) -> Result<u64> {
+        let name = &segment.name;
+        let doing = || format!("measuring {name}");
+        let file = self.storage.open(name, Access::Read).with_context(doing)?;
+        file.len().with_context(doing)
+    }
+
+    /// Makes one pack, puts it in the place of its segments, and removes those.
+    fn pack(
+        &self,
+        stand: &Stand,
+        range: &Range,
+        encoding: Encoding,
+        throttle: &mut Throttle<'_>,
+        packing: &mut Packing,
+    ) -> Outcome<Packed> {
+        throttle.tell()?;
+        let sources = &stand.segments[range.first..range.end];
+        let next = &stand.segments[range.end].header;
+        let (mut salt, mut uuid) = ([0; 4], [0; 16]);
+        self.options.host.random(&mut salt);
+        self.options.host.random(&mut uuid);
+        let lost = || Error::new(ErrorKind::TooLarge, "these segments were packed too often");
+        let header = pack_header(sources, next, u32::from_le_bytes(salt), uuid).ok_or_else(lost)?;
+        let file = SegmentFile {
+            first: header.segment,
+            last: header.last_segment(),
+            generation: header.generation(),
+        };
+        let unfinished = format!("{}{}", file.name(), files::UNFINISHED);
+        let made = self.write_pack(stand, sources, header, encoding, &unfinished, throttle);
+        let gathered = made.inspect_err(|_| {
+            // It is no part of the store. If it can't be removed now, the next opening removes it.
+            let _ = self.storage.remove(&unfinished);
+        })?;
+        let mut bytes_before = 0;
+        for source in sources {
+            bytes_before += self.file_bytes(source)?;
+        }
+        let pack = self.put_in_place(sources, file, &unfinished, packing)?;
+        let packed = Packed {
+            files: sources.len() as u64,
+            bytes_before,
+            bytes_after: self.file_bytes(&pack)?,
+            gathered,
+        };
+        for source in sources {
+            let name = &source.name;
+            self.storage
+                .remove(name)
+                .with_context(|| format!("removing {name}, whose place {} took", pack.name))?;
+        }
+        Ok(packed)
+    }
+
+    /// Writes the file of a pack, whole and durable, under a name that isn't part of the store.
+    fn write_pack(
+        &self,
+        stand: &Stand,
+        sources: &[Arc<Segment>],
+        header: Header,
+        encoding: Encoding,
+        unfinished: &str,
+        throttle: &mut Throttle<'_>,
+    ) -> Outcome<Gathered> {
+        let file = self
+            .storage
+            .create(unfinished)
+            .with_context(|| format!("making {unfinished}"))?;
+        let writer = PackWriter::new(file, header, encoding)
+            .with_context(|| format!("writing {unfinished}"))?;
+        Gatherer::new(stand, sources, writer, header, unfinished, throttle).write()
+    }
+
+    /// From here on it counts.
+    fn put_in_place(
+        &self,
+        sources: &[Arc<Segment>],
+        file: SegmentFile,
+        unfinished: &str,
+        packing: &mut Packing,
+    ) -> Result<Arc<Segment>> {
+        let name = file.name();
+        let place = |what: &str| format!("{}: {what} {name}", self.storage.describe());
+        // Read back before anything is given up for it.
+        self.check_pack(file, unfinished)?;
+        let named = self
+            .storage
+            .rename(unfinished, &name)
+            .with_context(|| place("naming"))
+            .and_then(|()| {
+                self.storage
+                    .sync_dir()
+                    .with_context(|| place("flushing the folder with"))
+            });
+        // Whether it is there after a crash is unknown now. Both is right; but another one must not overlap it.
+        if let Err(error) = named {
+            packing.failed = Some(error.clone());
+            return Err(error);
+        }
+        let opened = Segment::open_file(&*self.storage, file, Access::Read, &self.identity.store);
+        let pack = Arc::new(opened.inspect_err(|error| packing.failed = Some(error.clone()))?);
+        let mut durable = sync::write(&self.durable);
+        let first = durable
+            .segments
+            .partition_point(|segment| segment.id() < pack.id());
+        durable
+            .segments
+            .splice(first..first + sources.len(), [pack.clone()]);
+        Ok(pack)
+    }
+
+    /// Reads every record of the file of a pack.
+    fn check_pack(&self, file: SegmentFile, unfinished: &str) -> Result<()> {
+        let store = &self.identity.store;
+        let pack = Segment::open_as(&*self.storage, file, unfinished, Access::Read, store)?;
+        let (Some(trailer), Some(_)) = (pack.trailer(), pack.block()?) else {
+            return Err(pack.damaged(0, "what was just written has no index"));
+        };
+        let mut scan = Scan::of_file(&pack, DATA_START, trailer.data_end);
+        let mut records = 0;
+        while let Some(frame) = scan.next_of_any_kind()? {
+            records += u32::from(frame.header.has_position());
+        }
+        if records != trailer.records {
+            let message = format!("{records} records read back, of {}", trailer.records);
+            return Err(pack.damaged(0, message));
+        }
+        Ok(())
+    }
+}
+
+/// What came of one pack.
+struct Packed {
+    files: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+    gathered: Gathered,
+}
+
+fn add(done: &mut Compaction, packed: Packed) {
+    done.files_before += packed.files;
+    done.files_after += 1;
+    done.bytes_before += packed.bytes_before;
+    done.bytes_after += packed.bytes_after;
+    done.records_dropped += packed.gathered.dropped;
+    done.payloads_erased += packed.gathered.erased;
+}
+
+/// The best that this build can do.
+fn encoding(codec: Codec) -> Encoding {
+    match codec {
+        Codec::Plain => Encoding::Raw,
+        Codec::Zstd if codec::can_encode(Encoding::Zstd) => Encoding::Zstd,
+        Codec::Lz4 | Codec::Zstd => Encoding::Lz4,
+    }
+}

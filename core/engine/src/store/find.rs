@@ -1,0 +1,518 @@
+//! Finding records by a label, over the store or in a stream.
+//!
+//! Segment by segment, in order of position: where a segment's filter passes, its label sections name the candidates. Each is
+//! read, and is given only if it has the label itself and is still what its sequence means; so neither a false filter nor
+//! two labels that collide in it make a wrong answer.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::{
+    commit::shared::Shared,
+    place::{Place, position_of},
+    published::durable::Durable,
+    read::{self, existing},
+};
+use crate::{
+    Direction, FindOptions, Label, Record, Result,
+    format::index::{Block, LabelPostings},
+    log::{
+        scan::is_damage,
+        segment::{Frame, READ_BYTES, Segment},
+    },
+    sync::Arc,
+};
+
+/// So many segments are taken note of under one lock.
+const SEGMENTS_TOGETHER: usize = 64;
+/// So many records of the active segment are taken note of under one lock.
+const CANDIDATES_MAX: usize = 1024;
+/// After so many damaged records in a row it ends.
+const DAMAGED_MAX: u32 = 1000;
+/// Of a stream that was forked more often in a row, every segment is looked at.
+const SOURCES_MAX: usize = 16;
+
+/// The records that have a label, one by one, in bounded memory: [`Store::find`](crate::Store::find).
+///
+/// It finds what was published when it began. A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and
+/// the next one follows, as behind a
+/// segment whose labels are damaged; after any other error, and after 1,000 of them in a row, it ends.
+pub struct Finder {
+    shared: Arc<Shared>,
+    label: Label,
+    /// The number of the stream to look in, if in one.
+    stream: Option<u32>,
+    /// The streams that gave it records: itself, and those it was forked from. Sorted.
+    sources: Vec<u32>,
+    direction: Direction,
+    /// The positions that are left to look at, both inclusive.
+    first: u64,
+    last: u64,
+    remaining: u64,
+    segments: VecDeque<Arc<Segment>>,
+    current: Option<Current>,
+    /// How many records in a row were damaged.
+    damaged: u32,
+    ended: bool,
+}
+
+/// The segment that is being looked at.
+struct Current {
+    segment: Arc<Segment>,
+    /// Where its published records end.
+    end: u64,
+    /// The position after its last record.
+    end_position: u64,
+    candidates: Candidates,
+}
+
+enum Candidates {
+    /// Of a sealed segment: those of its postings that are left.
+    Sealed {
+        block: Arc<Block>,
+        postings: LabelPostings,
+        left: Range<usize>,
+        /// Where those of the stream's sources are, if in a stream.
+        places: Option<Vec<Range<u32>>>,
+    },
+    /// Of the active segment; whether there are more.
+    Active(VecDeque<Candidate>, bool),
+}
+
+/// A record that may have the label.
+#[derive(Clone, Copy)]
+struct Candidate {
+    offset: u64,
+    stream: u32,
+    ordinal: u32,
+}
+
+impl Finder {
+    pub(crate) fn new(shared: Arc<Shared>, label: Label, options: FindOptions) -> Result<Self> {
+        let durable = shared.durable();
+        let stream = match options.stream {
+            Some(stream) => Some(existing(&durable, &stream)?.0),
+            None => None,
+        };
+        let sources = stream.map_or_else(Vec::new, |number| sources(&durable, number));
+        let last = options.last.0.min(durable.next_position.saturating_sub(1));
+        drop(durable);
+        Ok(Self {
+            shared,
+            label,
+            stream,
+            sources,
+            direction: options.direction,
+            first: options.first.0.max(1),
+            last,
+            remaining: options.limit,
+            segments: VecDeque::new(),
+            current: None,
+            damaged: 0,
+            ended: false,
+        })
+    }
+
+    /// Takes note of the next segments that may have something.
+    fn fill(&mut self) {
+        let durable = self.shared.durable();
+        let all = &durable.segments;
+        let may_have = |segment: &&Arc<Segment>| {
+            let is_left = |end: u64| end > self.first;
+            let end = segment.trailer().map(|trailer| trailer.next_position);
+            end.is_none_or(is_left)
+                && (self.sources.is_empty()
+                    || self.sources.len() > SOURCES_MAX
+                    || has_run(&durable, &self.sources, segment))
+        };
+        let begun =
+            |position: u64| all.partition_point(|segment| segment.header.base_position <= position);
+        let (from, to) = (begun(self.first).saturating_sub(1), begun(self.last));
+        let taken = all.get(from..to).unwrap_or(&[]);
+        // What is passed over is never looked at again.
+        let (taken, rest) = match self.direction {
+            Direction::Forward => taken.split_at(taken.len().min(SEGMENTS_TOGETHER)),
+            Direction::Backward => {
+                let (rest, taken) = taken.split_at(taken.len().saturating_sub(SEGMENTS_TOGETHER));
+                (taken, rest)
+            }
+        };
+        self.segments = match self.direction {
+            Direction::Forward => taken.iter().filter(may_have).cloned().collect(),
+            Direction::Backward => taken.iter().rev().filter(may_have).cloned().collect(),
+        };
+        let base = |segment: &Arc<Segment>| segment.header.base_position;
+        match self.direction {
+            _ if !self.segments.is_empty() => {}
+            _ if rest.is_empty() => self.last = 0,
+            Direction::Forward => self.first = rest.first().map_or(self.last, base),
+            Direction::Backward => {
+                self.last = taken.first().map_or(0, base).saturating_sub(1);
+            }
+        }
+    }
+
+    /// Begins to look at the next segment; `false` when there is none.
+    fn begin(&mut self) -> Result<bool> {
+        while self.segments.is_empty() {
+            if self.first > self.last {
+                return Ok(false);
+            }
+            self.fill();
+        }
+        let Some(segment) = self.segments.pop_front() else {
+            return Ok(false);
+        };
+        match self.look_at(segment.clone()) {
+            Ok(current) => self.current = current,
+            // Another has taken its place, and is looked at then.
+            Err(error) if Segment::is_gone(&error) => return Err(error),
+            Err(error) => {
+                // The next one is looked at all the same.
+                let end = segment
+                    .trailer()
+                    .map_or(u64::MAX, |trailer| trailer.next_position);
+                self.pass(&segment, end);
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The candidates in a segment; `None` when there are none, and then it isn't looked at again.
+    fn look_at(&mut self, segment: Arc<Segment>) -> Result<Option<Current>> {
+        let durable = self.shared.durable();
+        // It may have been sealed since.
+        let segment = match durable.segment(segment.id()) {
+            Some(now) if segment.trailer().is_none() => now.clone(),
+            _ => segment,
+        };
+        let end = durable.end_of(&segment);
+        let end_position = match segment.trailer() {
+            Some(trailer) => trailer.next_position,
+            None => durable.next_position,
+        };
+        drop(durable);
+        let offsets = self.offsets(&segment, end_position)?;
+        let candidates = match segment.trailer() {
+            Some(_) => self.in_sealed(&segment, &offsets)?,
+            None => Some(self.in_active(&offsets)),
+        };
+        let Some(candidates) = candidates else {
+            self.pass(&segment, end_position);
+            return Ok(None);
+        };
+        Ok(Some(Current {
+            segment,
+            end,
+            end_position,
+            candidates,
+        }))
+    }
+
+    /// Leaves a segment behind.
+    fn pass(&mut self, segment: &Segment, end_position: u64) {
+        match self.direction {
+            Direction::Forward => self.first = self.first.max(end_position),
+            Direction::Backward => {
+                let before = segment.header.base_position.saturating_sub(1);
+                self.last = self.last.min(before);
+            }
+        }
+    }
+
+    /// Between which offsets of a segment the positions are that are left to look at: records stand in their order.
+    fn offsets(&self, segment: &Segment, end_position: u64) -> Result<Range<u64>> {
+        let (mut from, mut to) = (0, u64::MAX);
+        if segment.is_pack() {
+            return Ok(from..to);
+        }
+        let offset_of = |position: u64| -> Result<Option<u64>> {
+            let place = Place::of(&self.shared.durable(), position);
+            let place = place.filter(|place| place.segment.id() == segment.id());
+            let offset = place.map(|place| place.scan(READ_BYTES).map(|scan| scan.offset()));
+            offset.transpose()
+        };
+        if self.first > segment.header.base_position {
+            from = offset_of(self.first)?.unwrap_or(from);
+        }
+        if self.last < end_position - 1 {
+            to = offset_of(self.last + 1)?.unwrap_or(to);
+        }
+        Ok(from..to)
+    }
+
+    /// Which of a label's postings in a pack are left to look at. Those rise by position, but not by offset.
+    fn left_in_pack(
+        &self,
+        segment: &Segment,
+        block: &Block,
+        postings: &LabelPostings,
+    ) -> Result<Range<usize>> {
+        let end = block.trailer().data_end;
+        let mut failed = None;
+        let mut begun = |position: u64| {
+            partition_point(postings.len(), |index| {
+                let offset = postings.get(index).and_then(|place| block.offset_at(place));
+                match offset.map(|offset| segment.frame(offset, end)) {
+                    Some(Ok(frame)) => position_of(segment, &frame) < position,
+                    Some(Err(error)) => {
+                        failed.get_or_insert(error);
+                        false
+                    }
+                    None => false,
+                }
+            })
+        };
+        let left = match segment.header.base_position {
+            base if self.first <= base && self.last >= block.trailer().next_position => {
+                0..postings.len()
+            }
+            _ => begun(self.first)..begun(self.last.saturating_add(1)),
+        };
+        match failed {
+            // Each is looked at, and damage is told where it is.
+            Some(error) if is_damage(&error) => Ok(0..postings.len()),
+            Some(error) => Err(error),
+            None => Ok(left),
+        }
+    }
+
+    fn in_sealed(&self, segment: &Segment, offsets: &Range<u64>) -> Result<Option<Candidates>> {
+        let labels = segment.labels()?;
+        let found = labels.as_ref().and_then(|labels| labels.index());
+        let found = found.map(|index| index.find(self.label));
+        let Some(postings) = found.filter(|postings| postings.len() > 0) else {
+            return Ok(None);
+        };
+        let Some(block) = segment.block()? else {
+            return Ok(None);
+        };
+        let begun = |offset: u64| {
+            let is_before = |index: usize| {
+                let place = postings.get(index);
+                place.and_then(|place| block.offset_at(place)) < Some(offset)
+            };
+            partition_point(postings.len(), is_before)
+        };
+        let left = match (offsets.start, offsets.end) {
+            _ if segment.is_pack() => self.left_in_pack(segment, &block, &postings)?,
+            (0, u64::MAX) => 0..postings.len(),
+            (from, to) => begun(from)..begun(to),
+        };
+        let places = self.stream.map(|_| {
+            let rows = self
+                .sources
+                .iter()
+                .filter_map(|source| block.find_stream(*source));
+            rows.map(|row| row.postings_start..row.postings_start.saturating_add(row.count))
+                .collect::<Vec<_>>()
+        });
+        if places.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
+        Ok(Some(Candidates::Sealed {
+            block,
+            postings,
+            left,
+            places,
+        }))
+    }
+
+    fn in_active(&self, offsets: &Range<u64>) -> Candidates {
+        let durable = self.shared.durable();
+        let all = durable.active_index.labelled(self.label);
+        let is_wanted = |labelled: &&crate::format::index::Labelled| {
+            offsets.contains(&labelled.offset)
+                && (self.stream.is_none() || self.sources.binary_search(&labelled.stream).is_ok())
+        };
+        let candidate = |labelled: &crate::format::index::Labelled| Candidate {
+            offset: labelled.offset,
+            stream: labelled.stream,
+            ordinal: labelled.ordinal,
+        };
+        let found: VecDeque<Candidate> = match self.direction {
+            Direction::Forward => all
+                .filter(is_wanted)
+                .take(CANDIDATES_MAX)
+                .map(candidate)
+                .collect(),
+            Direction::Backward => all
+                .rev()
+                .filter(is_wanted)
+                .take(CANDIDATES_MAX)
+                .map(candidate)
+                .collect(),
+        };
+        let has_more = found.len() == CANDIDATES_MAX;
+        Candidates::Active(found, has_more)
+    }
+
+    /// The next candidate of the segment that is being looked at.
+    fn next_candidate(&mut self) -> Option<Candidate> {
+        let backward = self.direction == Direction::Backward;
+        match &mut self.current.as_mut()?.candidates {
+            Candidates::Active(found, _) => found.pop_front(),
+            Candidates::Sealed {
+                block,
+                postings,
+                left,
+                places,
+            } => loop {
+                let index = if backward {
+                    left.next_back()
+                } else {
+                    left.next()
+                };
+                let place = postings.get(index?)?;
+                let is_wanted = places
+                    .as_ref()
+                    .is_none_or(|places| places.iter().any(|range| range.contains(&place)));
+                if !is_wanted {
+                    continue;
+                }
+                let found = block.offset_at(place).zip(block.ordinal_at(place));
+                if let Some((offset, (stream, ordinal))) = found {
+                    return Some(Candidate {
+                        offset,
+                        stream,
+                        ordinal,
+                    });
+                }
+            },
+        }
+    }
+
+    fn find(&mut self) -> Result<Option<Record>> {
+        while self.remaining > 0 {
+            let Some(candidate) = self.next_candidate() else {
+                match self.current.take() {
+                    // The rest of it comes next.
+                    Some(Current {
+                        candidates: Candidates::Active(_, true),
+                        ..
+                    }) => self.segments.clear(),
+                    Some(current) => self.pass(&current.segment, current.end_position),
+                    None => {}
+                }
+                if !self.begin()? {
+                    break;
+                }
+                continue;
+            };
+            let Some(current) = &self.current else { break };
+            let (segment, end) = (current.segment.clone(), current.end);
+            let frame = segment.frame(candidate.offset, end)?;
+            let position = position_of(&segment, &frame);
+            if position < self.first || position > self.last {
+                continue;
+            }
+            // Where the next look at this segment begins, should it be left before its end.
+            match self.direction {
+                Direction::Forward => self.first = self.first.max(position + 1),
+                Direction::Backward => self.last = self.last.min(position.saturating_sub(1)),
+            }
+            let durable = self.shared.durable();
+            if self.is_found(&durable, &candidate, position, &frame) {
+                self.remaining -= 1;
+                return read::record_in(&durable, &segment, frame).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a record has the label, and is in the stream that is looked in.
+    fn is_found(
+        &self,
+        durable: &Durable,
+        candidate: &Candidate,
+        position: u64,
+        frame: &Frame,
+    ) -> bool {
+        let header = &frame.header;
+        let number = self.stream.unwrap_or(header.stream);
+        let stands = durable
+            .directory
+            .stream(number)
+            .is_some_and(|stream| !stream.deleted)
+            && durable.directory.resolve(number, header.sequence)
+                == Some((candidate.stream, candidate.ordinal));
+        stands
+            && header.kind.is_data()
+            && header.stream == candidate.stream
+            && frame.labels().any(|label| label == self.label)
+            && !durable.directory.redacted().contains(position)
+    }
+}
+
+impl Iterator for Finder {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let shared = self.shared.clone();
+        let next = shared
+            .past_packs(|| {
+                let found = self.find();
+                if found.as_ref().is_err_and(Segment::is_gone) {
+                    self.current = None;
+                    self.segments.clear();
+                }
+                found
+            })
+            .transpose();
+        self.damaged = if matches!(&next, Some(Err(_))) {
+            self.damaged + 1
+        } else {
+            0
+        };
+        self.ended =
+            matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
+        next
+    }
+}
+
+/// A stream and those it was forked from, sorted.
+fn sources(durable: &Durable, number: u32) -> Vec<u32> {
+    let parent = |number: &u32| {
+        let forked = durable.directory.stream(*number)?.forked?;
+        // A parent is older than its forks.
+        (forked.parent != 0 && forked.parent < *number).then_some(forked.parent)
+    };
+    let mut sources: Vec<u32> = std::iter::successors(Some(number), parent).collect();
+    sources.reverse();
+    sources
+}
+
+/// Whether one of some streams has records in a segment.
+fn has_run(durable: &Durable, sources: &[u32], segment: &Segment) -> bool {
+    let has_run = |stream: &crate::index::stream::Stream| {
+        let next = stream
+            .runs
+            .partition_point(|run| run.segment < segment.id());
+        let run = stream.runs.get(next);
+        run.is_some_and(|run| run.segment <= segment.last_id())
+    };
+    let streams = sources
+        .iter()
+        .filter_map(|number| durable.directory.stream(*number));
+    streams.into_iter().any(has_run)
+}
+
+fn partition_point(count: usize, mut is_before: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;

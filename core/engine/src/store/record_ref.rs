@@ -1,0 +1,43 @@
+//! [`RecordRef`]: a record that is shown, and not kept.
+
+use bytes::Bytes;
+
+use crate::{Kind, Position, Record, Sequence, StreamId};
+
+/// A record as it lies in what was read, checked like every other. What it borrows is gone when the call that was given it
+/// returns; [`to_record`](Self::to_record) copies it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordRef<'a> {
+    /// The stream it was appended to, also when it is read through a fork of that.
+    pub stream: StreamId,
+    /// Its number in its stream.
+    pub sequence: Sequence,
+    /// Its number in the log.
+    pub position: Position,
+    /// When it was appended, in milliseconds since 1970-01-01 UTC.
+    pub time_ms: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it was redacted: then metadata and payload are empty.
+    pub redacted: bool,
+    /// The metadata; empty for none.
+    pub meta: &'a [u8],
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+impl RecordRef<'_> {
+    /// The record to keep, in memory of its own.
+    pub fn to_record(&self) -> Record {
+        Record {
+            stream: self.stream,
+            sequence: self.sequence,
+            position: self.position,
+            time_ms: self.time_ms,
+            kind: self.kind,
+            redacted: self.redacted,
+            meta: Bytes::copy_from_slice(self.meta),
+            payload: Bytes::copy_from_slice(self.payload),
+        }
+    }
+}
