@@ -30,6 +30,7 @@ impl EncodedEvent {
     /// The record to append.
     pub fn record(&self) -> NewRecord<'_> {
         NewRecord {
+            labels: &[],
             kind: Kind(self.kind),
             meta: &self.meta,
             payload: &self.payload,

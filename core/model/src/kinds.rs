@@ -35,6 +35,8 @@ kinds! {
     SESSION_DELETED = 18,
     /// An agent instance was made.
     INSTANCE_CREATED = 19,
+    /// A session that was deleted is there again.
+    SESSION_RESTORED = 20,
     /// A part of the catalog's checkpoint.
     CATALOG_PART = 23,
 
@@ -83,12 +85,16 @@ kinds! {
     STEP_UPDATED = 68,
     /// The chat is a copy: the events before this one are the original's.
     CHAT_COPIED = 69,
+    /// A request was begun, or has ended.
+    REQUEST_SAVED = 70,
 
     // 80 to 95: chats, in the catalog of sessions.
     /// A session was changed as a chat.
     CHAT_UPDATED = 80,
     /// A message was saved in a chat.
     CHAT_TOUCHED = 81,
+    /// A request of a chat was begun, or has ended.
+    CHAT_REQUEST_CHANGED = 82,
 
     // 96 to 111: a flow, in the stream of its run.
     /// An event of an agent.

@@ -22,6 +22,7 @@ pub mod limits;
 mod named;
 mod page;
 mod run;
+mod search;
 mod session;
 mod table;
 mod time;
@@ -31,14 +32,16 @@ pub use agent::{
     ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use chat::{
-    ChatEvent, ChatFold, ChatMessage, ChatRole, KeptMessage, MessageFilter, Space, Step,
-    StepStatus, StepType, Touched, id_in_copy,
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, KeptMessage, MessageFilter,
+    MessagePlace, OpenRequest, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType,
+    Touched, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use context::{
-    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EventOptions, Message,
-    MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, ToolCallRequest, ToolMark,
-    ToolStyle, dangling_tool_calls, error_results, messages, role_of, tool_calls_of,
+    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EncodedMeta, EventOptions,
+    EventSummary, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, TokenUsage,
+    ToolCallRequest, ToolMark, ToolStyle, context_labels, dangling_tool_calls, error_results,
+    messages, role_of, tool_call_label, tool_calls_of,
 };
 pub use encoding::EncodedEvent;
 pub use flow::{
@@ -55,8 +58,10 @@ pub use run::{
     tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};
+pub use search::TextQuery;
 pub use session::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
-    ChatPlace, ChatShare, Deleted, ListSessions, Session, SessionChanges, SessionStatus,
+    ChatPlace, ChatShare, Deleted, ListInstances, ListSessions, Session, SessionChanges,
+    SessionStatus,
 };
 pub use time::Timestamp;

@@ -9,10 +9,11 @@ use std::fmt::Write;
 
 use runlog_model::{
     AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
-    ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId, NewContextEvent,
-    RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session,
-    SessionChanges, SessionId, SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange,
-    Step, StepStatus, StepType, Timestamp, Updates,
+    ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
+    NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunEvent, RunId,
+    RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId, SessionStatus,
+    SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus, StepType, Timestamp,
+    Updates,
 };
 use uuid::Uuid;
 
@@ -187,6 +188,14 @@ fn catalog_events(lines: &mut Lines) {
         status: Some(SessionStatus::Active),
         metadata: Some(json("{}")),
     };
+    let open = OpenRequest {
+        number: 0,
+        request_id: "r".into(),
+        assistant_id: "bot".into(),
+        status: RequestStatus::Interrupted,
+        created_at: Timestamp(1_000),
+        updated_at: Timestamp(2_000),
+    };
     let changed = |changes| CatalogEvent::SessionUpdated {
         id: SessionId(id(1)),
         at_ms: 5,
@@ -200,10 +209,12 @@ fn catalog_events(lines: &mut Lines) {
         "session-updated": changed(changes),
         "session-updated-bare": changed(SessionChanges::default()),
         "session-deleted": CatalogEvent::SessionDeleted { id: SessionId(id(1)), at_ms: 5 },
+        "session-restored": CatalogEvent::SessionRestored { id: SessionId(id(1)), at_ms: 5 },
         "instance-created": CatalogEvent::InstanceCreated(instance),
         "instance-created-bare": CatalogEvent::InstanceCreated(root),
         "chat-updated": CatalogEvent::ChatUpdated { id: SessionId(id(1)), at_ms: 5, updates: updates() },
         "chat-touched": CatalogEvent::ChatTouched { id: SessionId(id(1)), at_ms: 5 },
+        "chat-request-changed": CatalogEvent::ChatRequestChanged { id: SessionId(id(1)), request: open },
         "agent-defined": AgentCatalogEvent::Defined(Box::new(agent())),
         "agent-updated": AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("a", ""))),
         "agent-deleted": AgentCatalogEvent::Deleted(DeletedAgent { project: text("p"), name: "coder".into(), at_ms: 5 }),
@@ -282,6 +293,18 @@ fn run_events(lines: &mut Lines) {
 
 fn chat_events(lines: &mut Lines) {
     let bare_step = Step::new("r", "bot", "stk", StepType::Llm);
+    let request = ChatRequest {
+        request_id: "r".into(),
+        chat_id: "c".into(),
+        assistant_id: "bot".into(),
+        status: RequestStatus::Failed,
+        error: text("no"),
+        run_id: Some(RunId(id(3))),
+        usage: Some(json(r#"{ "tokens":1.0}"#)),
+        metadata: Some(json("[1]")),
+        created_at: Timestamp(1_000),
+        updated_at: Timestamp(2_000),
+    };
     encoded!(lines,
         "message-saved": ChatEvent::MessageSaved(Box::new(message())),
         "message-saved-bare": ChatEvent::MessageSaved(Box::new(ChatMessage::text(ChatRole::User, "hi"))),
@@ -290,6 +313,7 @@ fn chat_events(lines: &mut Lines) {
         "step-saved": ChatEvent::StepSaved(Box::new(step())),
         "step-saved-bare": ChatEvent::StepSaved(Box::new(bare_step)),
         "step-updated": ChatEvent::StepUpdated { step_id: "s".into(), at: Timestamp(5), updates: updates() },
+        "request-saved": ChatEvent::RequestSaved(Box::new(request)),
         "chat-copied": ChatEvent::Copied { session_id: SessionId(id(1)), chat_id: "c".into() },
     );
 }

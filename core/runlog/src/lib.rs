@@ -12,6 +12,7 @@
 //! | [`flows`] | a [`FlowRun`](flows::FlowRun) records nodes and agents and is resumed from its snapshot, a [`Playback`](flows::Playback) plays it back |
 //! | [`agents`] | an [`Orchestrator`] starts agents, lets them spawn others, stops them as trees and goes on with what a crash cut off; [`Agents`](agents::Agents) are their definitions, an [`Executor`](agents::Executor) does their work |
 //! | [`transcripts`] | transcripts of other tools, read and written |
+//! | [`scan`] | the log as a whole, quickly: what lists show of every event, and a search of all contents |
 //! | [`archive`] | a store, or some of its sessions, as JSON lines |
 //! | [`blocking`] | the same objects for callers that wait instead of awaiting |
 //! | [`backend`] | where the log is kept: what a store elsewhere has to implement |
@@ -45,6 +46,7 @@ pub mod backend {
 mod backup;
 pub mod blocking;
 pub mod chats;
+mod compaction;
 pub mod contexts;
 pub mod durability;
 pub mod flows;
@@ -52,6 +54,7 @@ mod journal;
 mod kernel;
 mod opening;
 pub mod runs;
+pub mod scan;
 pub mod sessions;
 pub mod transcripts;
 

@@ -160,6 +160,15 @@ fn agents_are_listed_by_page_and_visibility(store: &Store) {
         ..ListAgents::of(None)
     });
     assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
+    let cursor = options.cursor.unwrap();
+    for (cursor, project) in [("agent-1", "p"), ("", "p"), (&cursor, "q")] {
+        let refused = agents.list(&ListAgents {
+            cursor: Some(cursor.to_owned()),
+            ..ListAgents::of(Some(project))
+        });
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{cursor:?}");
+    }
 }
 
 fn another_handle_sees_what_was_defined(store: &Store) {

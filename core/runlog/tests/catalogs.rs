@@ -160,6 +160,7 @@ fn fill_sessions(backend: &Shared) {
     }
     let encoded: Vec<_> = events.iter().map(|event| event.encode().unwrap()).collect();
     let records = encoded.iter().map(|event| NewRecord {
+        labels: &[],
         kind: Kind(event.kind),
         meta: &event.meta,
         payload: &event.payload,
@@ -183,6 +184,7 @@ fn fill_runs(backend: &Shared) {
     }
     let encoded: Vec<_> = events.iter().map(|event| event.encode().unwrap()).collect();
     let records = encoded.iter().map(|event| NewRecord {
+        labels: &[],
         kind: Kind(event.kind),
         meta: &event.meta,
         payload: &event.payload,
@@ -351,6 +353,7 @@ fn messages_of_chats_are_folded_once() {
             &backend,
             CATALOG_STREAM,
             vec![NewRecord {
+                labels: &[],
                 kind: Kind(event.kind),
                 meta: &event.meta,
                 payload: &event.payload,
@@ -466,6 +469,7 @@ fn parts_that_are_not_the_catalogs_are_passed_over() {
             .last_sequence
             .0;
         let records = foreign.records.iter().map(|record| NewRecord {
+            labels: &[],
             kind: record.kind,
             meta: &[],
             payload: &record.payload,
@@ -498,6 +502,7 @@ fn parts_that_are_not_the_catalogs_are_passed_over() {
                 &backend,
                 subject.parts,
                 vec![NewRecord {
+                    labels: &[],
                     kind: Kind(23),
                     meta: &[],
                     payload: junk,
@@ -549,6 +554,7 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
             }
         };
         let records = parts.iter().map(|part| NewRecord {
+            labels: &[],
             kind: Kind(23),
             meta: &[],
             payload: part,
@@ -593,6 +599,7 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
             &backend,
             subject.events,
             vec![NewRecord {
+                labels: &[],
                 kind: Kind(tells.0),
                 meta: &tells.1,
                 payload: &tells.2,
@@ -626,6 +633,7 @@ fn a_damaged_event_is_an_error_with_and_without_a_checkpoint() {
             &backend,
             subject.events,
             vec![NewRecord {
+                labels: &[],
                 kind: Kind(40),
                 meta: &[1],
                 payload: b"{",

@@ -367,7 +367,8 @@ fn a_message_is_saved_with_its_final_content_only(store: &Store) {
     let info = pollster::block_on(store.backend().stream(StreamId(session.as_uuid())))
         .unwrap()
         .unwrap();
-    assert_eq!(info.last_sequence.0, 5, "3 messages and 2 steps");
+    let told = "3 messages, 2 steps, and the request as it was begun and as it ended";
+    assert_eq!(info.last_sequence.0, 7, "{told}");
 }
 
 fn a_request_in_a_deleted_chat_is_refused(store: &Store) {

@@ -769,6 +769,7 @@ fn other_records_and_states_of_a_run_are_passed_over(store: &Store) {
     let stream = StreamId(run.as_uuid());
     let other = |sequence| {
         let records = vec![NewRecord {
+            labels: &[],
             kind: Kind(32),
             meta: b"",
             payload: b"a step of the run",

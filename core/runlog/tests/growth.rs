@@ -137,6 +137,51 @@ fn the_messages_of_a_step_are_found_by_halving() {
 }
 
 #[test]
+fn calls_of_a_rare_tool_are_found_by_its_name() {
+    reads_at_most(100, "the calls of a rare tool", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let recorder = store.runs().recorder(run).unwrap();
+            for number in 0..3 {
+                let rare = NewToolCall::new(format!("rare {number}"), "rare", "{}");
+                recorder
+                    .record_message(NewMessage::assistant("").with_tool_calls([rare]))
+                    .unwrap();
+                let answer = ToolOutcome::completed(format!("rare {number}"), RawJson::string("x"));
+                recorder.record_tool_result(&answer).unwrap();
+            }
+            let rare = ListToolCalls {
+                tool_name: Some("rare".into()),
+                ..ListToolCalls::default()
+            };
+            let page = store.runs().tool_calls(run, &rare).unwrap();
+            assert_eq!((page.items.len(), page.next), (3, None));
+        })
+    });
+}
+
+#[test]
+fn the_last_messages_of_a_run_are_read_from_its_end() {
+    let last = |step_number| {
+        move |store: &blocking::Store, run| {
+            let newest = ListRunMessages {
+                newest_first: true,
+                step_number,
+                limit: 10,
+                ..ListRunMessages::default()
+            };
+            let page = store.runs().messages(run, &newest).unwrap();
+            assert_eq!(page.items.len(), if step_number.is_some() { 2 } else { 10 });
+        }
+    };
+    reads_at_most(60, "the last messages", |steps| {
+        read_of_a_run(steps, last(None))
+    });
+    reads_at_most(150, "the last messages of a step", |steps| {
+        read_of_a_run(steps, last(Some(steps / 2)))
+    });
+}
+
+#[test]
 fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
     reads_at_most(24, "a tool result", |steps| {
         read_of_a_run(steps, |store, run| {
@@ -181,7 +226,7 @@ fn a_fresh_recorder_looks_for_open_calls_in_the_last_turn_alone() {
 
 #[test]
 fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
-    reads_at_most(2_200, "a result of no call", |steps| {
+    reads_at_most(2_400, "a result of no call", |steps| {
         read_of_a_run(steps, |store, run| {
             let answer = ToolOutcome::completed("nope", RawJson::string("x"));
             let error = store

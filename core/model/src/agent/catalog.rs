@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use serde::Deserialize;
 
 use super::{AgentCatalogEvent, AgentDefinition, AgentVisibility, DeletedAgent};
-use crate::{Error, Page, Result};
+use crate::{Error, Result};
 
 /// Which definitions to list, and how many.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -18,7 +18,7 @@ pub struct ListAgents {
     pub visibility: Option<AgentVisibility>,
     /// At most so many.
     pub limit: usize,
-    /// Where to go on: the [`next`](Page::next) of the page before, which is the name that it ended with.
+    /// Where to go on: the [`next`](crate::Page::next) of the page before.
     pub cursor: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl ListAgents {
 /// let agent = AgentDefinition::new("coder", "Writes code.");
 /// catalog.apply(1, AgentCatalogEvent::Defined(Box::new(agent.clone())))?;
 /// assert_eq!(catalog.agent(None, "coder"), Some(&agent));
-/// assert_eq!(catalog.list(&ListAgents::of(None)).items, [agent]);
+/// assert_eq!(catalog.list(&ListAgents::of(None), None), (vec![agent], None));
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -108,16 +108,17 @@ impl AgentCatalog {
         self.project(project).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// One page of a project's agents.
-    pub fn list(&self, options: &ListAgents) -> Page<AgentDefinition> {
-        let mut page = Page::only(Vec::new());
+    /// At most `limit` of a project's agents, those behind the name `after`, and the name that the next page is behind.
+    pub fn list(
+        &self,
+        options: &ListAgents,
+        after: Option<&str>,
+    ) -> (Vec<AgentDefinition>, Option<String>) {
+        let mut items = Vec::new();
         let Some(agents) = self.project(options.project.as_deref()) else {
-            return page;
+            return (items, None);
         };
-        let first = options
-            .cursor
-            .as_deref()
-            .map_or(Bound::Unbounded, Bound::Excluded);
+        let first = after.map_or(Bound::Unbounded, Bound::Excluded);
         for agent in agents
             .range::<str, _>((first, Bound::Unbounded))
             .map(|(_, agent)| agent)
@@ -128,13 +129,13 @@ impl AgentCatalog {
             {
                 continue;
             }
-            if page.items.len() == options.limit {
-                page.next = page.items.last().map(|last| last.name.clone());
-                break;
+            if items.len() == options.limit {
+                let last = items.last().map(|last: &AgentDefinition| last.name.clone());
+                return (items, last);
             }
-            page.items.push(agent.clone());
+            items.push(agent.clone());
         }
-        page
+        (items, None)
     }
 
     fn project(&self, project: Option<&str>) -> Option<&BTreeMap<String, AgentDefinition>> {
@@ -191,32 +192,29 @@ mod tests {
             catalog.apply(6, defined(None, "z")).unwrap_err().kind(),
             ErrorKind::Damaged
         );
-        let names = |page: &Page<AgentDefinition>| {
-            page.items
-                .iter()
-                .map(|agent| agent.name.clone())
-                .collect::<Vec<_>>()
+        let names = |agents: &[AgentDefinition]| {
+            let names = agents.iter().map(|agent| agent.name.clone());
+            names.collect::<Vec<_>>()
         };
-        let first = catalog.list(&ListAgents {
+        let two = ListAgents {
             limit: 2,
             ..ListAgents::of(Some("p"))
-        });
+        };
+        let (first, next) = catalog.list(&two, None);
         assert_eq!(
-            (names(&first), first.next.as_deref()),
+            (names(&first), next.as_deref()),
             (vec!["a".into(), "b".into()], Some("b"))
         );
-        let second = catalog.list(&ListAgents {
-            limit: 2,
-            cursor: first.next,
-            ..ListAgents::of(Some("p"))
-        });
-        assert_eq!((names(&second), second.next), (vec!["c".into()], None));
-        assert_eq!(names(&catalog.list(&ListAgents::of(None))), ["a"]);
+        let (second, end) = catalog.list(&two, next.as_deref());
+        assert_eq!((names(&second), end), (vec!["c".into()], None));
+        let (of_none, _) = catalog.list(&ListAgents::of(None), None);
+        assert_eq!(names(&of_none), ["a"]);
         let internal = ListAgents {
             visibility: Some(AgentVisibility::Internal),
             ..ListAgents::of(None)
         };
-        assert!(catalog.list(&internal).items.is_empty() && catalog.agent(None, "b").is_none());
+        let (internal, _) = catalog.list(&internal, None);
+        assert!(internal.is_empty() && catalog.agent(None, "b").is_none());
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! [`ChatEvent`]: what happens in a chat.
 
-use super::{ChatMessage, Step};
+use super::{ChatMessage, ChatRequest, Step};
 use crate::{
     SessionId, Timestamp, Updates,
     encoding::{Event, events},
@@ -47,6 +47,8 @@ events! {
             /// The copy.
             chat_id: String,
         },
+        /// A request was begun, or has ended.
+        REQUEST_SAVED => RequestSaved(request: Box<ChatRequest>),
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`MessageFilter`]: which messages of a chat are asked for.
 
-use super::ChatRole;
+use super::{ChatMessage, ChatRole};
 
 /// Which messages of a chat to get.
 ///
@@ -22,8 +22,41 @@ pub struct MessageFilter {
     /// Only those of this block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_id: Option<String>,
+    /// Only those of this thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// Only those of this type.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub message_type: Option<String>,
     /// At most so many; 0 is all.
     pub limit: usize,
     /// How many to pass over first.
     pub offset: usize,
+}
+
+impl MessageFilter {
+    /// Whether it admits a message.
+    pub(super) fn admits(&self, message: &ChatMessage) -> bool {
+        let is =
+            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        is(&self.request_id, &message.request_id)
+            && is(&self.block_id, &message.block_id)
+            && is(&self.thread_id, &message.thread_id)
+            && self.role.is_none_or(|role| message.role == role)
+            && self
+                .message_type
+                .as_ref()
+                .is_none_or(|wanted| message.message_type == *wanted)
+    }
+
+    /// Whether it limits a list to fewer than all messages.
+    pub(super) fn is_narrow(&self) -> bool {
+        let texts = [
+            &self.request_id,
+            &self.block_id,
+            &self.thread_id,
+            &self.message_type,
+        ];
+        self.role.is_some() || texts.into_iter().any(Option::is_some)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{ChatEvent, ChatMessage, Step, id_in_copy};
+use super::{ChatEvent, ChatMessage, ChatRequest, Step, id_in_copy};
 use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
 
 mod find;
@@ -23,6 +23,8 @@ pub struct ChatFold {
     message_places: HashMap<String, usize>,
     deleted_messages: HashSet<String>,
     message_order: BTreeSet<MessageOrder>,
+    /// The same by what lists of messages are limited to.
+    by_field: HashMap<Field, BTreeSet<MessageOrder>>,
     last_message_sequence: u64,
     steps: Vec<Step>,
     /// Where each step was saved first: its place in the order, whatever becomes of it.
@@ -50,16 +52,28 @@ impl SavedMessage {
     }
 }
 
+/// Where a message is in the order of its chat: its sequence, and its position in the log.
+pub type MessagePlace = (u64, u64);
+
 /// Sequence, position and place: the order of a chat.
 type MessageOrder = (u64, u64, usize);
+
+/// What a list of messages can be limited to.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Field {
+    Request(String),
+    Block(String),
+    Thread(String),
+    Type(String),
+}
 
 /// What belongs to a request.
 #[derive(Clone, Debug, Default)]
 struct Request {
-    messages: BTreeSet<MessageOrder>,
     /// With their sequences.
     steps: BTreeSet<(u64, usize)>,
     last_step_sequence: u64,
+    record: Option<Box<ChatRequest>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +195,10 @@ impl ChatFold {
                 session_id,
                 chat_id,
             } => self.become_copy(session_id, &chat_id),
+            ChatEvent::RequestSaved(saved) => {
+                let id = saved.request_id.clone();
+                entry(&mut self.requests, &id).record = Some(saved);
+            }
         }
         Ok(())
     }
@@ -204,16 +222,16 @@ impl ChatFold {
     }
 
     fn put_message(&mut self, place: usize, saved: Option<SavedMessage>) {
-        if let Some(before) = &self.messages[place] {
+        if let Some(before) = self.messages[place].take() {
             let order = before.order(place);
             self.message_order.remove(&order);
-            if let Some(request) = before
-                .message
-                .request_id
-                .as_ref()
-                .and_then(|id| self.requests.get_mut(id))
-            {
-                request.messages.remove(&order);
+            for field in fields(&before.message) {
+                if let Some(list) = self.by_field.get_mut(&field) {
+                    list.remove(&order);
+                    if list.is_empty() {
+                        self.by_field.remove(&field);
+                    }
+                }
             }
         }
         self.messages[place] = saved;
@@ -226,8 +244,8 @@ impl ChatFold {
         };
         let order = saved.order(place);
         self.message_order.insert(order);
-        if let Some(request) = &saved.message.request_id {
-            entry(&mut self.requests, request).messages.insert(order);
+        for field in fields(&saved.message) {
+            self.by_field.entry(field).or_default().insert(order);
         }
     }
 
@@ -285,19 +303,24 @@ impl ChatFold {
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
         self.message_places.clear();
+        self.by_field.clear();
         self.step_places.clear();
         self.stacks.clear();
         let requests = std::mem::take(&mut self.requests).into_iter();
         self.requests = requests
             .map(|(id, request)| {
-                let last_step_sequence = request.last_step_sequence;
-                (
-                    id_in_copy(session.0, &id),
-                    Request {
-                        last_step_sequence,
-                        ..Request::default()
-                    },
-                )
+                let request_id = id_in_copy(session.0, &id);
+                let mut record = request.record;
+                if let Some(record) = &mut record {
+                    record.request_id.clone_from(&request_id);
+                    chat_id.clone_into(&mut record.chat_id);
+                }
+                let copied = Request {
+                    last_step_sequence: request.last_step_sequence,
+                    record,
+                    ..Request::default()
+                };
+                (request_id, copied)
             })
             .collect();
         for place in 0..self.messages.len() {
@@ -349,6 +372,14 @@ impl ChatFold {
     pub fn touched_at(&self) -> u64 {
         self.touched.last().map_or(0, |(position, _)| *position)
     }
+}
+
+fn fields(message: &ChatMessage) -> impl Iterator<Item = Field> {
+    let request = message.request_id.clone().map(Field::Request);
+    let block = message.block_id.clone().map(Field::Block);
+    let thread = message.thread_id.clone().map(Field::Thread);
+    let of_type = Some(Field::Type(message.message_type.clone()));
+    [request, block, thread, of_type].into_iter().flatten()
 }
 
 /// The sequence that comes next. After the largest one there is none: those that come share it, in the order in which they

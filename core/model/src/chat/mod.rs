@@ -8,13 +8,15 @@ mod event;
 mod filter;
 mod fold;
 mod message;
+mod request;
 mod space;
 mod step;
 
 pub use copied::id_in_copy;
 pub use event::ChatEvent;
 pub use filter::MessageFilter;
-pub use fold::{ChatFold, KeptMessage, Touched};
+pub use fold::{ChatFold, KeptMessage, MessagePlace, Touched};
 pub use message::{ChatMessage, ChatRole};
+pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};

@@ -6,8 +6,9 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     AgentInstance, Catalog, CatalogEvent, ChatFilter, Deleted, ErrorKind, InstanceId, ListRuns,
-    ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session,
-    SessionChanges, SessionId, SessionStatus, codec, run::catalog::checkpoint::RunPart,
+    ListSessions, OpenRequest, RequestStatus, RunCatalog, RunCatalogEvent, RunId, RunStatus,
+    RunSummary, Session, SessionChanges, SessionId, SessionStatus, Timestamp, codec,
+    run::catalog::checkpoint::RunPart,
 };
 
 /// What a store keeps of a fold: the stream of parts, and the newest snapshot.
@@ -126,9 +127,16 @@ impl Listed for Catalog {
                 let id = SessionId(id(one.checked_rem(count)?));
                 let session = self.session(id)?;
                 let at_ms = u64::from(how);
-                Some(match how % 4 {
+                Some(match how % 5 {
                     0 if session.deleted_at_ms.is_none() => {
                         CatalogEvent::SessionDeleted { id, at_ms }
+                    }
+                    0 if session
+                        .name
+                        .as_deref()
+                        .is_none_or(|name| self.session_named(name).is_none()) =>
+                    {
+                        CatalogEvent::SessionRestored { id, at_ms }
                     }
                     1 => CatalogEvent::SessionUpdated {
                         id,
@@ -136,6 +144,17 @@ impl Listed for Catalog {
                         changes: SessionChanges {
                             title: Some(format!("changed {how}")),
                             ..SessionChanges::default()
+                        },
+                    },
+                    2 => CatalogEvent::ChatRequestChanged {
+                        id,
+                        request: OpenRequest {
+                            number: 0,
+                            request_id: format!("request {}", how % 5),
+                            assistant_id: "travel".to_owned(),
+                            status: RequestStatus::ALL[how as usize % 5],
+                            created_at: Timestamp(at_ms),
+                            updated_at: Timestamp(at_ms),
                         },
                     },
                     _ => CatalogEvent::ChatTouched { id, at_ms },
@@ -158,6 +177,7 @@ impl Listed for Catalog {
         let names: Vec<_> = (0..5)
             .map(|name| self.session_named(&format!("name {name}")))
             .collect();
+        let requests: Vec<_> = self.open_requests(u64::MAX).collect();
         let chats = self
             .chats(
                 &ChatFilter {
@@ -168,7 +188,7 @@ impl Listed for Catalog {
             )
             .unwrap();
         format!(
-            "{} {sessions:?} {instances:?} {names:?} {chats:?}",
+            "{} {sessions:?} {instances:?} {names:?} {chats:?} {requests:?}",
             self.last_sequence()
         )
     }

@@ -1,6 +1,6 @@
 //! [`ContextEvent`]: one immutable entry of an agent's context, and [`NewContextEvent`]: one to append.
 
-use runlog_log::Record;
+use runlog_log::{Label, Record};
 use serde::{Deserialize, Serialize};
 
 use super::{ContextEventKind, Role, placeholder};
@@ -221,6 +221,18 @@ impl NewContextEvent {
         codec::encode_event_meta(&self.meta)
     }
 
+    /// Its metadata part, and what its record can be found by.
+    ///
+    /// # Errors
+    /// As [`encode_meta`](Self::encode_meta).
+    pub fn encode(&self) -> Result<EncodedMeta> {
+        let call = (self.kind == ContextEventKind::ToolCall).then_some(&self.content);
+        Ok(EncodedMeta {
+            meta: self.encode_meta()?,
+            labels: call.map_or_else(Vec::new, |call| labels_of_call(self.meta.run_id, call)),
+        })
+    }
+
     pub(super) fn apply(&mut self, options: &EventOptions) {
         self.meta.created_at_ms = options.created_at_ms;
         self.meta.run_id = options.run_id;
@@ -232,4 +244,45 @@ impl NewContextEvent {
             }
         }
     }
+}
+
+/// What stands beside the content of an event that is to be appended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EncodedMeta {
+    /// The metadata part.
+    pub meta: Vec<u8>,
+    /// What the record can be found by: a tool call by its run and the name of its tool.
+    pub labels: Vec<Label>,
+}
+
+/// The label of a run's calls of a tool.
+pub fn tool_call_label(run: RunId, tool_name: &str) -> Label {
+    Label::of(
+        "tool call",
+        [run.0.as_bytes(), tool_name.as_bytes()].concat(),
+    )
+}
+
+/// What a record of a context is found by, for whoever appends it as it stands in another log.
+pub fn context_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
+    if kind != ContextEventKind::ToolCall.byte() {
+        return Vec::new();
+    }
+    let meta = codec::decode_event_meta(meta);
+    let call = RawJson::from_stored(payload.to_vec().into());
+    match (meta, call) {
+        (Ok(meta), Ok(call)) => labels_of_call(meta.run_id, &call),
+        // It is no event of a context.
+        _ => Vec::new(),
+    }
+}
+
+fn labels_of_call(run: Option<RunId>, call: &RawJson) -> Vec<Label> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let name = call.to_value().ok().map(|Named { name }| name);
+    let label = run.zip(name).map(|(run, name)| tool_call_label(run, &name));
+    label.into_iter().collect()
 }

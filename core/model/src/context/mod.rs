@@ -7,9 +7,12 @@ pub(crate) mod message;
 mod new_event;
 mod new_message;
 mod placeholder;
+mod summary;
 
 pub use crate::codec::ToolMark;
-pub use event::{ContextEvent, EventOptions, NewContextEvent};
+pub use event::{
+    ContextEvent, EncodedMeta, EventOptions, NewContextEvent, context_labels, tool_call_label,
+};
 pub use fold::{
     DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,
     messages,
@@ -17,3 +20,4 @@ pub use fold::{
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
+pub use summary::{EventSummary, TokenUsage};

@@ -31,6 +31,10 @@ impl Chat {
         session.status = self.status;
         session.metadata = self.metadata;
         session.updated_at_ms = self.updated_at.0;
-        session.chat = Some(Box::new(with_fields_of!(self => ChatFields {})));
+        let before = session.chat.take();
+        let open_requests = before.map_or_else(Vec::new, |chat| chat.open_requests);
+        session.chat = Some(Box::new(
+            with_fields_of!(self => ChatFields { open_requests }),
+        ));
     }
 }

@@ -11,10 +11,11 @@ use uuid::Uuid;
 use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
 use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress};
 
-pub(super) mod chats;
+mod chats;
 mod checkpoint;
 mod entry;
 mod listed;
+mod requests;
 
 use entry::SessionEntry;
 use listed::{Created, Field, Listed};
@@ -33,6 +34,8 @@ pub struct Catalog {
     /// Those that aren't deleted.
     listed: Listed,
     by_name: HashMap<String, SessionId>,
+    /// The chats of the requests that aren't over, by the numbers of these.
+    open_requests: BTreeMap<u64, SessionId>,
     instances: HashMap<InstanceId, AgentInstance>,
     /// Sessions and instances in the order they were made.
     items: Vec<Item>,
@@ -67,6 +70,26 @@ pub struct ListSessions {
     pub limit: usize,
     /// Where to go on: the [`next`](crate::Page::next) of the page before.
     pub cursor: Option<String>,
+}
+
+/// Which of a session's instances to list.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListInstances {
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: the [`next`](crate::Page::next) of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListInstances {
+    fn default() -> Self {
+        Self {
+            limit: 50,
+            cursor: None,
+        }
+    }
 }
 
 /// Whether what was deleted is shown.
@@ -129,12 +152,30 @@ impl Catalog {
                 }
                 Ok(place)
             }
+            CatalogEvent::SessionRestored { id, at_ms } => {
+                let name = self.session(id).and_then(|session| session.name.clone());
+                if let Some(name) = &name
+                    && self.by_name.contains_key(name)
+                {
+                    return Err(format!("session name {name:?} is taken already"));
+                }
+                let place = self.change(id, |session| {
+                    session.updated_at_ms = at_ms;
+                    session.deleted_at_ms = None;
+                    Ok(())
+                })?;
+                self.by_name.extend(name.map(|name| (name, id)));
+                Ok(place)
+            }
             CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
             CatalogEvent::ChatUpdated { id, at_ms, updates } => self.change(id, |session| {
                 let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
                 chat.map_err(|error| error.to_string())?.write_to(session);
                 Ok(())
             }),
+            CatalogEvent::ChatRequestChanged { id, request } => {
+                self.change_request(sequence, id, request)
+            }
             CatalogEvent::ChatTouched { id, at_ms } => {
                 let place = self.change(id, |session| {
                     if at_ms > 0 {
@@ -316,7 +357,7 @@ impl Catalog {
         }
         if options.deleted == Deleted::Hidden {
             lists.push(options.status.map_or(self.listed.all(), |status| {
-                self.listed.of(Field::Status(status))
+                self.listed.of(&Field::Status(status))
             }));
         }
         match lists.into_iter().min_by_key(|list| list.len()) {
@@ -344,12 +385,30 @@ impl Catalog {
 
     /// The instances of a session, in the order they were made.
     pub fn instances(&self, session: SessionId) -> impl Iterator<Item = &AgentInstance> {
-        let ids = self
-            .sessions
+        self.instance_ids(session)
+            .iter()
+            .filter_map(|id| self.instance(*id))
+    }
+
+    /// At most `limit` of a session's instances, without the first so many, and how many then come before the next ones.
+    pub fn instances_after(
+        &self,
+        session: SessionId,
+        passed: usize,
+        limit: usize,
+    ) -> (Vec<AgentInstance>, Option<usize>) {
+        let ids = self.instance_ids(session);
+        let end = passed.saturating_add(limit);
+        let page = ids.get(passed..end.min(ids.len())).unwrap_or_default();
+        let items = page.iter().filter_map(|id| self.instance(*id)).cloned();
+        (items.collect(), (end < ids.len()).then_some(end))
+    }
+
+    fn instance_ids(&self, session: SessionId) -> &[InstanceId] {
+        self.sessions
             .get(&session)
             .map(|entry| entry.instances.as_slice())
-            .unwrap_or_default();
-        ids.iter().filter_map(|id| self.instance(*id))
+            .unwrap_or_default()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::status::SessionStatus;
 use crate::{
-    Error, RawJson, Result, Timestamp, Updates,
+    Error, OpenRequest, RawJson, Result, Timestamp, Updates,
     check::{length, required},
     json::{extra, overlay},
     limits::{
@@ -134,6 +134,9 @@ pub struct ChatFields {
     /// As [`Chat::extra`].
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// The requests that aren't over, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_requests: Vec<OpenRequest>,
 }
 
 /// Makes a `Chat` or a `ChatFields` with what the other one says of the fields that they both have.
@@ -162,7 +165,7 @@ pub(super) use with_fields_of;
 impl Default for ChatFields {
     fn default() -> Self {
         let chat = Chat::new("");
-        with_fields_of!(chat => ChatFields {})
+        with_fields_of!(chat => ChatFields { open_requests: Vec::new() })
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentInstance, Session, SessionStatus};
 use crate::{
-    RawJson, Result, SessionId, Updates,
+    OpenRequest, RawJson, Result, SessionId, Updates,
     encoding::{Event, events},
 };
 
@@ -29,6 +29,13 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
+        /// A session that was deleted is there again.
+        SESSION_RESTORED => SessionRestored {
+            /// The session.
+            id: SessionId,
+            /// When: milliseconds since 1970-01-01 UTC.
+            at_ms: u64,
+        },
         /// An agent instance was made.
         INSTANCE_CREATED => InstanceCreated(instance: AgentInstance),
         /// A session was changed as a chat.
@@ -46,6 +53,13 @@ events! {
             id: SessionId,
             /// When its newest message was made: milliseconds since 1970-01-01 UTC; 0 where only steps were saved.
             at_ms: u64,
+        },
+        /// A request of a chat was begun, or has ended.
+        CHAT_REQUEST_CHANGED => ChatRequestChanged {
+            /// The chat's session.
+            id: SessionId,
+            /// What became of it.
+            request: OpenRequest,
         },
     }
 }

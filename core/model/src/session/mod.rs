@@ -3,13 +3,14 @@
 mod as_chat;
 mod catalog;
 mod chat;
+mod chat_list;
 mod event;
 mod status;
 mod view;
 
-pub use catalog::chats::{ChatFilter, ChatList, ChatOrder, ChatPlace};
-pub use catalog::{Catalog, Deleted, ListSessions};
+pub use catalog::{Catalog, Deleted, ListInstances, ListSessions};
 pub use chat::{Chat, ChatFields, ChatShare};
+pub use chat_list::{ChatFilter, ChatList, ChatOrder, ChatPlace};
 pub use event::{CatalogEvent, SessionChanges};
 pub use status::SessionStatus;
 pub use view::{AgentInstance, Session};

@@ -2,8 +2,8 @@
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EventOptions, InstanceId,
-    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EncodedMeta, EventOptions,
+    InstanceId, NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
 use super::SpawnRequest;
@@ -27,7 +27,7 @@ pub(super) struct NewChild {
     own: EncodedEvent,
     listed: EncodedEvent,
     messages: Vec<NewContextEvent>,
-    metas: Vec<Vec<u8>>,
+    metas: Vec<EncodedMeta>,
 }
 
 impl NewChild {
@@ -78,7 +78,7 @@ impl NewChild {
         }
         let metas = messages
             .iter()
-            .map(NewContextEvent::encode_meta)
+            .map(NewContextEvent::encode)
             .collect::<Result<_>>()?;
         Ok(Self {
             instance: CatalogEvent::InstanceCreated(instance).encode()?,

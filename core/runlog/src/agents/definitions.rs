@@ -9,7 +9,13 @@ use runlog_model::{
 };
 
 use crate::{
-    Error, ErrorKind, Result, Store, journal::follow::read_each, kernel::agents::AgentsFold,
+    Error, ErrorKind, Result, Store,
+    journal::{
+        cursor::{Kind as CursorKind, encode_name, read_name},
+        follow::read_each,
+        page::check_limit,
+    },
+    kernel::agents::AgentsFold,
 };
 
 /// The stream of every store that says which agents are defined.
@@ -171,15 +177,16 @@ impl Agents {
     /// One page of a project's definitions, in the order of their names.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of reading the
+    /// store.
     pub async fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
-        if options.limit == 0 {
-            return Err(Error::invalid(
-                "a page of 0 agents lists nothing; give a limit of at least 1",
-            ));
-        }
+        check_limit(options.limit)?;
+        let filter = (&options.project, options.visibility);
+        let after = read_name(options.cursor.as_deref(), CursorKind::Agents, &filter)?;
         self.catch_up().await?;
-        Ok(self.fold().locked().list(options))
+        let (items, last) = self.fold().locked().list(options, after.as_deref());
+        let next = last.map(|last| encode_name(&last, CursorKind::Agents, &filter));
+        Ok(Page { items, next })
     }
 
     /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their

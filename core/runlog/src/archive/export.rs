@@ -339,6 +339,7 @@ impl Merge {
             redacted: false,
             meta: snapshot.meta,
             payload: snapshot.payload,
+            labels: Vec::new(),
         };
         self.counts.snapshots += 1;
         write(&encode(&Line::Snapshot(line), None))
@@ -413,6 +414,7 @@ fn line_of(stream: StreamId, record: &Record) -> RecordLine {
         redacted: record.redacted,
         meta: record.meta.clone(),
         payload: record.payload.clone(),
+        labels: Vec::new(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use runlog_log::{Kind, StreamId, limits};
-use runlog_model::SessionId;
+use runlog_log::{Kind, Label, StreamId, limits};
+use runlog_model::{SessionId, context_labels};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -55,6 +55,16 @@ pub(super) struct RecordLine {
     pub(super) redacted: bool,
     pub(super) meta: Bytes,
     pub(super) payload: Bytes,
+    /// What it is found by, which follows from the rest.
+    pub(super) labels: Vec<Label>,
+}
+
+impl RecordLine {
+    /// With what it is found by.
+    pub(super) fn labelled(self) -> Self {
+        let labels = context_labels(self.kind.0, &self.meta, &self.payload);
+        Self { labels, ..self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -225,11 +235,12 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
                 redacted: fields.redacted,
                 meta: bytes_of("meta", fields.meta.as_deref(), limits::META_BYTES_MAX)?.into(),
                 payload: payload_of(&fields)?.into(),
+                labels: Vec::new(),
             };
             if is_snapshot {
                 Line::Snapshot(record)
             } else {
-                Line::Record(record)
+                Line::Record(record.labelled())
             }
         }
         "end" => Line::End(Counts {
@@ -304,6 +315,7 @@ mod tests {
             redacted: false,
             meta: Bytes::from_static(&[0, 255]),
             payload: Bytes::copy_from_slice(payload),
+            labels: Vec::new(),
         }
     }
 

@@ -93,10 +93,12 @@ impl ListEvent {
             Self::Session(event) => Subject::Session(match event {
                 CatalogEvent::SessionCreated(session) => session.id,
                 CatalogEvent::SessionUpdated { id, .. } => *id,
-                CatalogEvent::SessionDeleted { id, .. } => *id,
+                CatalogEvent::SessionDeleted { id, .. }
+                | CatalogEvent::SessionRestored { id, .. } => *id,
                 CatalogEvent::InstanceCreated(instance) => instance.session_id,
                 CatalogEvent::ChatUpdated { id, .. } => *id,
-                CatalogEvent::ChatTouched { id, .. } => *id,
+                CatalogEvent::ChatTouched { id, .. }
+                | CatalogEvent::ChatRequestChanged { id, .. } => *id,
             }),
             Self::Run(event) => Subject::Run(match event {
                 RunCatalogEvent::Created(run) => run.id,
@@ -120,9 +122,11 @@ impl ListEvent {
             Self::Session(CatalogEvent::SessionCreated(_)) => "session_created",
             Self::Session(CatalogEvent::SessionUpdated { .. }) => "session_updated",
             Self::Session(CatalogEvent::SessionDeleted { .. }) => "session_deleted",
+            Self::Session(CatalogEvent::SessionRestored { .. }) => "session_restored",
             Self::Session(CatalogEvent::InstanceCreated(_)) => "instance_created",
             Self::Session(CatalogEvent::ChatUpdated { .. }) => "chat_updated",
             Self::Session(CatalogEvent::ChatTouched { .. }) => "chat_touched",
+            Self::Session(CatalogEvent::ChatRequestChanged { .. }) => "chat_request_changed",
             Self::Run(RunCatalogEvent::Created(_)) => "run_created",
             Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",
             Self::Flow(_) => "flow_saved",

@@ -444,6 +444,7 @@ fn new_record(line: &RecordLine) -> NewRecord<'_> {
         "a line of another kind is refused when it is read"
     );
     NewRecord {
+        labels: &line.labels,
         kind: line.kind,
         meta: &line.meta,
         payload: &line.payload,

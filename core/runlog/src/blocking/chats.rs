@@ -6,14 +6,14 @@ use std::{
 };
 
 use runlog_model::{
-    Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJson, Step, Updates,
+    Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, MessageFilter, RawJson, Step, Updates,
 };
 
 use crate::{
     Page, Result,
     chats::{
-        ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft, RequestEnd, Resumption,
-        Table,
+        ImportOptions, ImportReport, ListMessages, ListRequests, ListSteps, NewRequest,
+        RequestDraft, RequestEnd, Resumption, Table, UnfinishedRequest,
     },
 };
 
@@ -83,8 +83,12 @@ waiting! {
     /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
     fn delete_chat(&self, chat_id: &str) -> Result<()>;
 
-    /// One page of chats. Goes by page and page size, or by cursor; pages of a cursor stay right while chats are
-    /// made.
+    /// Makes a chat that was deleted be there again, as it was. Of several that had the id, the one deleted last.
+    /// Durable when it returns.
+    fn restore_chat(&self, chat_id: &str) -> Result<Chat>;
+
+    /// One page of chats, the one with the latest message first unless asked otherwise. Goes by page and page size, or
+    /// by cursor; pages of a cursor stay right while chats are made.
     fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList>;
 
     /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
@@ -93,6 +97,12 @@ waiting! {
 
     /// The messages of a chat that a filter admits, in the chat's order.
     fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>>;
+
+    /// One page of a chat's messages, the oldest or the newest first.
+    fn list_messages(&self, chat_id: &str, options: &ListMessages) -> Result<Page<ChatMessage>>;
+
+    /// How many messages of a chat a filter admits, whatever its limit and offset.
+    fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize>;
 
     /// Changes fields of a message. Durable when it returns.
     fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage>;
@@ -110,6 +120,12 @@ waiting! {
 
     /// Changes fields of a step, its status among them. Durable when it returns.
     fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step>;
+
+    /// One page of the requests that aren't over, anywhere in the store, the newest first.
+    fn list_requests(&self, options: &ListRequests) -> Result<Page<UnfinishedRequest>>;
+
+    /// What became of a request, wherever it is.
+    fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>>;
 
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
     fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>>;

@@ -2,13 +2,15 @@
 
 #[cfg(not(target_family = "wasm"))]
 use std::path::Path;
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use runlog_engine::{Embedded, Wait, storage::Storage};
 #[cfg(not(target_family = "wasm"))]
 use runlog_log::{Backup, BackupOptions};
+use runlog_log::{CompactOptions, CompactProgress, Compaction};
 use runlog_model::{
-    AgentInstance, InstanceId, ListSessions, Page, RunId, Session, SessionChanges, SessionId,
+    AgentInstance, InstanceId, ListInstances, ListSessions, Page, RunId, Session, SessionChanges,
+    SessionId,
 };
 use uuid::Uuid;
 
@@ -16,6 +18,8 @@ use super::{Agents, Chats, Context, Contexts, Flows, Runs};
 use crate::{
     Result, StoreOptions,
     backend::Backend,
+    log::Position,
+    scan::{HeadsPage, SearchPage, TextQuery},
     sessions::{CopiedSession, CopySession, NewInstance, NewSession},
     transcripts::{ImportMark, keep::EntryBatch},
 };
@@ -179,9 +183,39 @@ waiting! {
     #[cfg(not(target_family = "wasm"))]
     now fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup>;
 
+    /// Gives the disk space back of what nothing refers to any more, and compresses the rest, while the store is used. What
+    /// was truncated or deleted and no copy shares is gone for good; every answer is as before.
+    ///
+    /// ```
+    /// use runlog::{NewMessage, NewSession, blocking::Store, log::CompactOptions};
+    ///
+    /// let store = Store::in_memory();
+    /// let (session, agent) = store.start_session(NewSession::titled("trip"), "planner")?;
+    /// let context = store.context(agent.id)?;
+    /// for text in ["Oslo?", "Bergen?"] {
+    ///     context.append_message(NewMessage::user(text))?;
+    /// }
+    /// store.truncate_session(session.id, 1)?;
+    /// let planned = store.compact(CompactOptions { dry_run: true, ..CompactOptions::default() })?;
+    /// let done = store.compact(CompactOptions::default())?;
+    /// assert!(planned.records_dropped <= done.records_dropped && done.records_dropped > 0);
+    /// assert_eq!(context.get_messages()?.len(), 1);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    now fn compact(&self, options: CompactOptions) -> Result<Compaction>;
+
+    /// [`compact`](Self::compact); `progress` is told how far it is about once a megabyte, and says whether it goes on.
+    now fn compact_with(&self, options: CompactOptions, progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send) -> Result<Compaction>;
+
     /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the store
     /// are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
     fn close(&self) -> Result<()>;
+
+    /// Reads some records from a position on, and tells what lists show of them.
+    fn scan_heads(&self, first: Position) -> Result<HeadsPage>;
+
+    /// Looks for a text in the content of the records from a position on, about 4 MiB of contents at a time.
+    fn search(&self, query: &TextQuery, first: Position) -> Result<SearchPage>;
 
     /// Makes a session. Durable when it returns.
     fn create_session(&self, new: NewSession) -> Result<Session>;
@@ -194,6 +228,9 @@ waiting! {
 
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>>;
+
+    /// One page of a session's instances, in the order they were made. Pages stay right while instances are made.
+    fn list_instances(&self, session: SessionId, options: &ListInstances) -> Result<Page<AgentInstance>>;
 
     /// Changes a session's title, status or metadata. Durable when it returns.
     fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session>;
@@ -230,6 +267,16 @@ waiting! {
 
     /// Makes a session and its root instance together. Durable when it returns.
     fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)>;
+
+    /// The session with this name and its root instance, made where they aren't there.
+    fn get_or_start_session(
+        &self,
+        new: NewSession,
+        agent_name: &str,
+    ) -> Result<(Session, AgentInstance)>;
+
+    /// The instances that an instance spawned, in the order they were made.
+    fn child_instances(&self, parent: InstanceId) -> Result<Vec<AgentInstance>>;
 
     /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it
     /// was imported, and of what it has as a chat, all of it or nothing.

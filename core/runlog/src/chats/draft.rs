@@ -6,12 +6,12 @@ use std::{
 };
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType,
-    Timestamp, limits::STACK_DEPTH_MAX,
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
+    StepStatus, StepType, Timestamp, limits::STACK_DEPTH_MAX,
 };
 
 use super::{
-    ending::{RequestEnd, settled},
+    ending::{RequestEnd, ended, settled},
     sizes::{
         self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
         message_bytes, step_bytes, text_bytes,
@@ -24,8 +24,7 @@ use crate::{Error, ErrorKind, Result, backend::Backend};
 /// before the request ends.
 pub struct RequestDraft {
     backend: Arc<dyn Backend>,
-    chat_id: String,
-    request_id: String,
+    request: ChatRequest,
     stack: Vec<StackNode>,
     space: Space,
     messages: Vec<Buffered>,
@@ -54,15 +53,13 @@ struct Buffered {
 impl RequestDraft {
     pub(super) fn new(
         backend: Arc<dyn Backend>,
-        chat_id: String,
-        request_id: String,
+        request: ChatRequest,
         stack: Vec<StackNode>,
         space: Space,
     ) -> Self {
         Self {
             backend,
-            chat_id,
-            request_id,
+            request,
             stack,
             space,
             messages: Vec::new(),
@@ -75,12 +72,27 @@ impl RequestDraft {
 
     /// The chat.
     pub fn chat_id(&self) -> &str {
-        &self.chat_id
+        &self.request.chat_id
     }
 
     /// The request.
     pub fn request_id(&self) -> &str {
-        &self.request_id
+        &self.request.request_id
+    }
+
+    /// What is kept of the request itself; its status is `running` until it ends.
+    pub fn request(&self) -> &ChatRequest {
+        &self.request
+    }
+
+    /// Says more of the request: the run that does its work, what it took in tokens and cost, or anything else. It is
+    /// written at the exit, however that is; what is said twice counts as it was said last.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the usage isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge)
+    /// for more than 64 KiB of it or of metadata.
+    pub fn describe(&mut self, details: RequestDetails) -> Result<()> {
+        self.request.describe(details)
     }
 
     /// The node of the call stack that is at work.
@@ -109,7 +121,7 @@ impl RequestDraft {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) for an id that the request has already,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
     pub fn send(&mut self, mut message: ChatMessage) -> Result<String> {
-        check_chat("message", &message.chat_id, &self.chat_id)?;
+        check_chat("message", &message.chat_id, self.chat_id())?;
         message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.backend.new_id().to_string();
@@ -126,10 +138,10 @@ impl RequestDraft {
         }
         self.check_count()?;
         message.id = None;
-        message.chat_id.clone_from(&self.chat_id);
+        self.chat_id().clone_into(&mut message.chat_id);
         message
             .request_id
-            .get_or_insert_with(|| self.request_id.clone());
+            .get_or_insert_with(|| self.request_id().to_owned());
         if message.role == ChatRole::Assistant {
             message
                 .assistant_id
@@ -332,7 +344,10 @@ impl RequestDraft {
             .messages
             .iter()
             .map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
-        messages.chain(steps).collect()
+        messages
+            .chain(steps)
+            .chain([ended(&self.request, end, now)])
+            .collect()
     }
 
     /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
@@ -365,7 +380,7 @@ impl RequestDraft {
         let depth = self.stack.len() - 1;
         Step {
             step_id: self.backend.new_id().to_string(),
-            chat_id: self.chat_id.clone(),
+            chat_id: self.chat_id().to_owned(),
             stack_parent_id: depth
                 .checked_sub(1)
                 .map(|parent| self.stack[parent].stack_id.clone()),
@@ -373,7 +388,7 @@ impl RequestDraft {
             space_snapshot: Some(self.space.snapshot()),
             created_at: now,
             updated_at: now,
-            ..Step::new(&self.request_id, assistant_id, stack_id, step_type)
+            ..Step::new(self.request_id(), assistant_id, stack_id, step_type)
         }
     }
 

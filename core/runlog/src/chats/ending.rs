@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{Step, StepStatus, StepType, Timestamp};
+use runlog_model::{ChatEvent, ChatRequest, RequestStatus, Step, StepStatus, StepType, Timestamp};
 use serde::Deserialize;
 
 use super::sizes;
@@ -33,6 +33,24 @@ impl RequestEnd {
             Err(error) => Self::Failed(error.to_string()),
         }
     }
+}
+
+/// What is kept of a request that ended.
+pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> ChatEvent {
+    let (status, error) = match end {
+        RequestEnd::Completed => (RequestStatus::Completed, None),
+        RequestEnd::Interrupted => (RequestStatus::Interrupted, None),
+        RequestEnd::Failed(error) => {
+            let error = error.chars().take(sizes::ERROR_CHARS_MAX).collect();
+            (RequestStatus::Failed, Some(error))
+        }
+    };
+    ChatEvent::RequestSaved(Box::new(ChatRequest {
+        status,
+        error,
+        updated_at: now,
+        ..request.clone()
+    }))
 }
 
 /// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it

@@ -3,11 +3,93 @@
 use std::collections::HashSet;
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, MessageFilter, SessionId, Timestamp, Updates,
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, MessageFilter, Page, SessionId,
+    Timestamp, Updates,
 };
 
+use serde::Deserialize;
+
 use super::store::{Chats, already_exists, check_chat, not_found};
-use crate::{Result, kernel::chats::IdOf};
+use crate::{
+    Result,
+    journal::{
+        cursor::{Cursor, Kind as CursorKind},
+        page::check_limit,
+    },
+    kernel::chats::IdOf,
+};
+
+/// Which messages of a chat to list, from which end, and how many.
+///
+/// ```
+/// use runlog::{
+///     blocking::Store,
+///     chats::{Chat, ChatMessage, ChatRole, ListMessages},
+/// };
+///
+/// let chats = Store::in_memory().chats();
+/// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+/// chats.save_messages(&chat_id, (0..9).map(|_| ChatMessage::text(ChatRole::User, "Oslo?")).collect())?;
+/// let newest = ListMessages { newest_first: true, limit: 2, ..ListMessages::default() };
+/// let last = chats.list_messages(&chat_id, &newest)?;
+/// assert_eq!(last.items.iter().map(|message| message.sequence).collect::<Vec<_>>(), [9, 8]);
+/// let before = chats.list_messages(&chat_id, &ListMessages { cursor: last.next, ..newest })?;
+/// assert_eq!(before.items[0].sequence, 7);
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListMessages {
+    /// Only messages of this request; `None` is all.
+    pub request_id: Option<String>,
+    /// Only messages from this side; `None` is both.
+    pub role: Option<ChatRole>,
+    /// Only messages of this block; `None` is all.
+    pub block_id: Option<String>,
+    /// Only messages of this thread; `None` is all.
+    pub thread_id: Option<String>,
+    /// Only messages of this type; `None` is all.
+    #[serde(rename = "type")]
+    pub message_type: Option<String>,
+    /// Whether the list goes from the end of the chat to its beginning.
+    pub newest_first: bool,
+    /// Only those that come after the message of this id in the list: with the newest first, those before it in the chat.
+    pub start_after: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListMessages {
+    fn default() -> Self {
+        Self {
+            request_id: None,
+            role: None,
+            block_id: None,
+            thread_id: None,
+            message_type: None,
+            newest_first: false,
+            start_after: None,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+impl ListMessages {
+    fn filter(&self) -> MessageFilter {
+        MessageFilter {
+            request_id: self.request_id.clone(),
+            role: self.role,
+            block_id: self.block_id.clone(),
+            thread_id: self.thread_id.clone(),
+            message_type: self.message_type.clone(),
+            ..MessageFilter::default()
+        }
+    }
+}
 
 impl Chats {
     /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
@@ -26,14 +108,16 @@ impl Chats {
         messages: Vec<ChatMessage>,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        self.save_messages_if(session, messages, |_| Ok(())).await
+        self.save_messages_if(session, messages, None, |_| Ok(()))
+            .await
     }
 
-    /// Saves messages where a check of the chat as it is then says so.
+    /// Saves messages, and what is kept of the request that they begin, where a check of the chat as it is then says so.
     pub(super) async fn save_messages_if(
         &self,
         session: SessionId,
         messages: Vec<ChatMessage>,
+        request: Option<&ChatRequest>,
         check: impl Fn(&ChatFold) -> Result<()>,
     ) -> Result<Vec<ChatMessage>> {
         let chat = self.chat_id_of(session);
@@ -58,9 +142,11 @@ impl Chats {
                     return Err(already_exists("message", id, "update_message changes it"));
                 }
             }
+            let request = request.map(|request| ChatEvent::RequestSaved(Box::new(request.clone())));
             Ok(messages
                 .iter()
                 .map(|message| ChatEvent::MessageSaved(Box::new(message.clone())))
+                .chain(request)
                 .collect())
         })
         .await?;
@@ -108,6 +194,67 @@ impl Chats {
             .into_iter()
             .cloned()
             .collect())
+    }
+
+    /// One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is, once the
+    /// chat is in memory; by several filters what the narrowest of them admits.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no message
+    /// [`start_after`](ListMessages::start_after); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a
+    /// cursor of another list.
+    pub async fn list_messages(
+        &self,
+        chat_id: &str,
+        options: &ListMessages,
+    ) -> Result<Page<ChatMessage>> {
+        check_limit(options.limit)?;
+        let session = self.session_id(chat_id).await?;
+        let filter = options.filter();
+        let bound = (session, &filter, options.newest_first, &options.start_after);
+        let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::ChatMessages, &bound)?;
+        let fold = self.store.chat_fold(session).await?;
+        let place_of = |id| fold.place_of(id).ok_or_else(|| not_found("message", id));
+        let passed = match (cursor, options.start_after.as_deref()) {
+            (Some(cursor), _) => Some((cursor.first, cursor.second)),
+            (None, start_after) => start_after.map(place_of).transpose()?,
+        };
+        let mut items: Vec<_> = if options.newest_first {
+            let found = fold.admitted(&filter, None..passed).rev();
+            found.take(options.limit.saturating_add(1)).collect()
+        } else {
+            let found = fold.admitted(&filter, passed..None);
+            found.take(options.limit.saturating_add(1)).collect()
+        };
+        let is_more = items.len() > options.limit;
+        items.truncate(options.limit);
+        let next = items
+            .last()
+            .filter(|_| is_more)
+            .map(|((first, second), _)| {
+                let (first, second) = (*first, *second);
+                let cursor = Cursor {
+                    first,
+                    second,
+                    ..Cursor::default()
+                };
+                cursor.encode(CursorKind::ChatMessages, &bound)
+            });
+        let items = items.into_iter().map(|(_, message)| message.clone());
+        Ok(Page {
+            items: items.collect(),
+            next,
+        })
+    }
+
+    /// How many messages of a chat a filter admits, whatever its limit and offset.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
+    pub async fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize> {
+        let session = self.session_id(chat_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        Ok(fold.message_count(filter))
     }
 
     /// Changes fields of a message. Durable when it returns.

@@ -12,6 +12,7 @@ mod import;
 mod messages;
 mod redact;
 mod request;
+mod requests;
 mod resume;
 mod sizes;
 mod steps;
@@ -22,11 +23,14 @@ pub(crate) use copy::{CopiedChat, Point};
 pub use draft::RequestDraft;
 pub use ending::RequestEnd;
 pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
+pub use messages::ListMessages;
 pub use request::{NewRequest, RequestBuffer};
+pub use requests::{ListRequests, UnfinishedRequest};
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{
-    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space,
-    Step, StepStatus, StepType, Timestamp, Updates,
+    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRequest, ChatRole, ChatShare,
+    MessageFilter, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType, Timestamp,
+    Updates,
 };
 pub use steps::ListSteps;
 pub use store::Chats;

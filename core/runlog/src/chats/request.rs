@@ -10,7 +10,9 @@ use std::{
 };
 
 use runlog_log::{Batch, Expected};
-use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Timestamp};
+use runlog_model::{
+    ChatEvent, ChatMessage, ChatRequest, ChatRole, RequestStatus, SessionId, Space, Step, Timestamp,
+};
 use serde::Deserialize;
 
 use super::{
@@ -129,7 +131,8 @@ impl Chats {
         let session = self.session_id(chat_id).await?;
         // Taken before the chat is looked at, so that of two who begin at once one finds what the other has written.
         let claim = self.store.claims().take(session, &request_id)?;
-        self.save_messages_if(session, vec![message], |fold| {
+        let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
+        self.save_messages_if(session, vec![message], Some(&request), |fold| {
             if fold.has_request(&request_id) {
                 return Err(already_exists(
                     "request",
@@ -140,7 +143,29 @@ impl Chats {
             Ok(())
         })
         .await?;
-        Ok(self.buffer(session, request_id, vec![node], Space::new(), None, claim))
+        Ok(self.buffer(session, request, vec![node], Space::new(), None, claim))
+    }
+
+    /// What is kept of a request that begins now.
+    fn new_request(
+        &self,
+        session: SessionId,
+        request_id: String,
+        assistant_id: String,
+    ) -> ChatRequest {
+        let now = Timestamp(self.store.backend().now_ms());
+        ChatRequest {
+            request_id,
+            chat_id: self.chat_id_of(session),
+            assistant_id,
+            status: RequestStatus::Running,
+            error: None,
+            run_id: None,
+            usage: None,
+            metadata: None,
+            created_at: now,
+            updated_at: now,
+        }
     }
 
     /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
@@ -163,20 +188,25 @@ impl Chats {
             assistant_id: level.assistant_id.clone(),
         });
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
-        Ok(self.buffer(
-            session,
-            step.request_id.clone(),
-            stack.collect(),
-            space,
-            Some(step),
-            claim,
-        ))
+        let request = match fold.request(&step.request_id) {
+            Some(request) => ChatRequest {
+                status: RequestStatus::Running,
+                ..request.clone()
+            },
+            // Its steps were saved by hand.
+            None => {
+                let root = resumption.stack.first().map(|level| &level.assistant_id);
+                let root = root.unwrap_or(&step.assistant_id).clone();
+                self.new_request(session, step.request_id.clone(), root)
+            }
+        };
+        Ok(self.buffer(session, request, stack.collect(), space, Some(step), claim))
     }
 
     fn buffer(
         &self,
         session: SessionId,
-        request_id: String,
+        request: ChatRequest,
         stack: Vec<StackNode>,
         space: Space,
         resumed: Option<Step>,
@@ -184,7 +214,7 @@ impl Chats {
     ) -> RequestBuffer {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
-        let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
+        let draft = RequestDraft::new(backend, request, stack, space);
         let claim = Some(claim);
         RequestBuffer {
             store: self.store.clone(),
@@ -240,28 +270,23 @@ impl RequestBuffer {
                     ended_with_request(&fold, resumed, Timestamp(self.store.backend().now_ms()))?;
             }
         }
-        if let Some(prepared) = self.prepared(&end, also)? {
-            let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
-            self.store.backend().commit(batch).await?;
-            self.written = true;
-            prepared.notify_catalog(&self.store).await;
-        }
+        let prepared = self.prepared(&end, also)?;
+        let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
+        self.store.backend().commit(batch).await?;
         self.written = true;
+        prepared.notify_catalog(&self.store).await;
         self.claim = None;
         Ok(())
     }
 
-    fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Option<Prepared>> {
+    fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Prepared> {
         self.store
             .shared
             .catalog
             .with_state(|catalog| live_session(catalog, self.session).map(drop))?;
         let mut events = self.draft.events(end);
         events.extend(also);
-        if events.is_empty() {
-            return Ok(None);
-        }
-        Prepared::new(self.session, events, self.store.backend().now_ms()).map(Some)
+        Prepared::new(self.session, events, self.store.backend().now_ms())
     }
 }
 
@@ -289,7 +314,7 @@ impl Drop for RequestBuffer {
         } else {
             RequestEnd::Interrupted
         };
-        let Ok(Some(prepared)) = self.prepared(&end, Vec::new()) else {
+        let Ok(prepared) = self.prepared(&end, Vec::new()) else {
             return;
         };
         let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);

@@ -1,7 +1,8 @@
 //! Resuming an interrupted request, nested calls included.
 
 use runlog_model::{
-    ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates,
+    ChatEvent, ChatFold, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step, StepStatus,
+    StepType, Timestamp, Updates,
 };
 
 use super::{Chats, store::not_found};
@@ -159,7 +160,9 @@ impl Chats {
                 at,
                 updates: updates.clone(),
             };
-            Ok(open.map(dismissed).collect())
+            let mut events: Vec<_> = open.map(dismissed).collect();
+            events.extend(over(fold, request_id, RequestStatus::Dismissed, at));
+            Ok(events)
         };
         self.write_steps(session, plan).await
     }
@@ -195,6 +198,10 @@ impl Chats {
             if let Some(caller) = caller {
                 events.push(completed(caller, response(output)?, at)?);
             }
+            if leaves_none_open(fold, &step.request_id, &events) {
+                let status = RequestStatus::Completed;
+                events.extend(over(fold, &step.request_id, status, at));
+            }
             Ok(events)
         };
         let session = self.session_id(&resumption.step.chat_id).await?;
@@ -223,7 +230,12 @@ impl Chats {
             let waiting = waiting.ok_or_else(|| {
                 Error::not_found(format!("no delegate step waits for the stack {stack_id:?}"))
             })?;
-            Ok(vec![completed(waiting, response(output)?, at)?])
+            let mut events = vec![completed(waiting, response(output)?, at)?];
+            if leaves_none_open(fold, &waiting.request_id, &events) {
+                let status = RequestStatus::Completed;
+                events.extend(over(fold, &waiting.request_id, status, at));
+            }
+            Ok(events)
         };
         let session = self.session_id(chat_id).await?;
         let mut steps = self.write_steps(session, plan).await?;
@@ -250,6 +262,36 @@ impl Chats {
         let fold = self.store.chat_fold(session).await?;
         Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
     }
+}
+
+/// What is kept of a request once it is over; nothing where it is already, or where its steps were saved by hand.
+fn over(
+    fold: &ChatFold,
+    request_id: &str,
+    status: RequestStatus,
+    at: Timestamp,
+) -> Option<ChatEvent> {
+    let request = fold.request(request_id)?;
+    if request.status.is_over() {
+        return None;
+    }
+    Some(ChatEvent::RequestSaved(Box::new(ChatRequest {
+        status,
+        updated_at: at,
+        ..request.clone()
+    })))
+}
+
+/// Whether no step of a request can be resumed after some events.
+fn leaves_none_open(fold: &ChatFold, request_id: &str, events: &[ChatEvent]) -> bool {
+    let is_told = |step: &&Step| {
+        events.iter().any(|event| {
+            matches!(event, ChatEvent::StepUpdated { step_id, .. } if *step_id == step.step_id)
+        })
+    };
+    let steps = fold.steps_of_request(request_id).into_iter();
+    let mut open = steps.filter(|step| step.can_resume());
+    open.all(|step| is_told(&step))
 }
 
 fn check_given(request_id: &str) -> Result<()> {

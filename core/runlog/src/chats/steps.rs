@@ -116,7 +116,7 @@ impl Chats {
                 page.next = Some(
                     Cursor {
                         first: last,
-                        second: 0,
+                        ..Cursor::default()
                     }
                     .encode(CursorKind::Steps, &filter),
                 );

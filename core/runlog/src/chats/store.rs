@@ -154,39 +154,80 @@ impl Chats {
         self.store.delete_session(id).await
     }
 
-    /// One page of chats. Goes by page and page size, or by cursor; pages of a cursor stay right while chats are
-    /// made.
+    /// Makes a chat that was deleted be there again, as it was. Of several that had the id, the one deleted last.
+    /// Durable when it returns.
+    ///
+    /// ```
+    /// use runlog::{blocking::Store, chats::{Chat, ChatFilter}};
+    ///
+    /// let chats = Store::in_memory().chats();
+    /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+    /// chats.delete_chat(&chat_id)?;
+    /// let deleted = ChatFilter { deleted: true, ..ChatFilter::default() };
+    /// assert_eq!(chats.list_chats(&deleted)?.items[0].chat_id, chat_id);
+    /// assert_eq!(chats.restore_chat(&chat_id)?.chat_id, chat_id);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or one in an
-    /// order that has none.
+    /// [`NotFound`](ErrorKind::NotFound) when no chat of this id was deleted,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another has its id now.
+    pub async fn restore_chat(&self, chat_id: &str) -> Result<Chat> {
+        let at_ms = self.store.backend().now_ms();
+        self.store
+            .shared
+            .catalog
+            .change(|catalog| {
+                if catalog.chat_session(chat_id).is_some() {
+                    let message = format!(
+                        "there is a chat {chat_id:?} that isn't deleted; delete it first, or keep it"
+                    );
+                    return Err(Error::new(ErrorKind::AlreadyExists, message));
+                }
+                let id = catalog
+                    .deleted_chat(chat_id)
+                    .map(|session| session.id)
+                    .ok_or_else(|| Error::not_found(format!("no chat {chat_id:?} was deleted")))?;
+                Ok((Change::of(vec![CatalogEvent::SessionRestored { id, at_ms }]), ()))
+            })
+            .await?;
+        self.chat_that_is_there(chat_id).await
+    }
+
+    /// One page of chats, the one with the latest message first unless asked otherwise. Goes by page and page size, or
+    /// by cursor; pages of a cursor stay right while chats are made.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or teams of
+    /// nobody.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        let ChatFilter {
-            user_id,
-            team_id,
-            assistant_id,
-            status,
-            keywords,
-            order,
-            ..
-        } = filter;
-        let bound = (user_id, team_id, assistant_id, status, keywords, order);
-        let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?;
-        let before = before.map(|Cursor { first, second }| ChatPlace {
-            created: first,
-            passed: second,
+        // Where the list is, and how long its pages are, isn't part of what is asked for.
+        let bound = ChatFilter {
+            page: 0,
+            pagesize: 0,
+            cursor: None,
+            ..filter.clone()
+        };
+        let after = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?;
+        let after = after.map(|cursor| ChatPlace {
+            rank: cursor.third,
+            created: cursor.first,
+            passed: cursor.second,
         });
         let (list, next) = self
             .store
             .shared
             .catalog
-            .read(|catalog| catalog.chats(filter, before))
+            .read(|catalog| catalog.chats(filter, after))
             .await??;
-        let next = next.map(|place| Cursor {
-            first: place.created,
-            second: place.passed,
+        let next = next.map(|place| {
+            let cursor = Cursor {
+                first: place.created,
+                second: place.passed,
+                third: place.rank,
+            };
+            cursor.encode(CursorKind::Chats, &bound)
         });
-        let next = next.map(|cursor| cursor.encode(CursorKind::Chats, &bound));
         Ok(ChatList { next, ..list })
     }
 

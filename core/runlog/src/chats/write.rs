@@ -1,7 +1,9 @@
 //! Writing to a chat: one batch of its events, and of what the catalog learns of them.
 
 use runlog_log::{Batch, Expected, Op, Sequence};
-use runlog_model::{CatalogEvent, ChatEvent, ChatFold, EncodedEvent, SessionId, Timestamp};
+use runlog_model::{
+    CatalogEvent, ChatEvent, ChatFold, EncodedEvent, OpenRequest, SessionId, Timestamp,
+};
 
 use super::store::Chats;
 use crate::{
@@ -59,7 +61,7 @@ impl Chats {
 pub(super) struct Prepared {
     session: SessionId,
     events: Vec<EncodedEvent>,
-    touch: Option<EncodedEvent>,
+    told: Vec<EncodedEvent>,
 }
 
 impl Prepared {
@@ -73,7 +75,17 @@ impl Prepared {
         let touched = made
             .max()
             .map(|at_ms| CatalogEvent::ChatTouched { id: session, at_ms }.encode());
-        let touch = touched.transpose()?;
+        let requests = events.iter().filter_map(|event| match event {
+            ChatEvent::RequestSaved(request) => Some(CatalogEvent::ChatRequestChanged {
+                id: session,
+                request: OpenRequest::from(&**request),
+            }),
+            _ => None,
+        });
+        let told = touched
+            .into_iter()
+            .chain(requests.map(|event| event.encode()))
+            .collect::<Result<_>>()?;
         let events = events
             .iter()
             .map(ChatEvent::encode)
@@ -81,13 +93,13 @@ impl Prepared {
         Ok(Self {
             session,
             events,
-            touch,
+            told,
         })
     }
 
     /// Has the catalog take in what it was told.
     pub(super) async fn notify_catalog(&self, store: &Store) {
-        if self.touch.is_some() {
+        if !self.told.is_empty() {
             store.shared.catalog.after_commit().await;
         }
     }
@@ -99,8 +111,9 @@ impl Prepared {
             expected,
             records: records.collect(),
         }];
-        if let Some(touch) = &self.touch {
-            ops.push(append(CATALOG_STREAM, vec![touch.record()]));
+        if !self.told.is_empty() {
+            let records = self.told.iter().map(EncodedEvent::record);
+            ops.push(append(CATALOG_STREAM, records.collect()));
         }
         ops
     }

@@ -1,15 +1,16 @@
 //! Appending to a context: one event, or several as one batch.
 
-use runlog_log::{
-    Batch, Durability, Expected, Kind, NewRecord, Op, OpResult, Position, Record, Sequence,
-};
+use runlog_log::{Batch, Durability, Expected, Kind, Op, OpResult, Position, Record, Sequence};
 use runlog_model::{
     ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson,
 };
 use serde::{Deserialize, Serialize};
 
 use super::events::{Contexts, name_instance};
-use crate::{Error, ErrorKind, Result, durability, kernel::records::context_stream};
+use crate::{
+    Error, ErrorKind, Result, durability,
+    kernel::records::{context_records, context_stream},
+};
 
 /// The options of an append.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -121,20 +122,15 @@ impl Contexts {
         self.store.writable_instance(instance).await?;
         let metas = events
             .iter()
-            .map(NewContextEvent::encode_meta)
+            .map(NewContextEvent::encode)
             .collect::<Result<Vec<_>>>()?;
-        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
-            kind: Kind(event.kind.byte()),
-            meta,
-            payload: event.content.as_bytes(),
-        });
         let batch = Batch {
             ops: vec![Op::Append {
                 stream: context_stream(instance),
                 expected: options
                     .expected_last_sequence
                     .map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
-                records: records.collect(),
+                records: context_records(events, &metas),
             }],
             key: options.idempotency_key.as_ref().map(String::as_bytes),
             durability: options.durability,

@@ -117,16 +117,17 @@ impl Contexts {
         })
     }
 
-    /// What `look` finds first in the events of some kinds, from a context's end.
+    /// What `look` finds first in the events of some kinds, from a sequence back.
     pub(crate) async fn find_back<T>(
         &self,
         instance: InstanceId,
+        from: Sequence,
         kinds: &[ContextEventKind],
         mut look: impl FnMut(&ContextEvent) -> Option<T>,
     ) -> Result<Option<T>> {
         let kinds: Vec<Kind> = kinds.iter().map(|kind| Kind(kind.byte())).collect();
         // Mostly it is near the end; what is further away is read in larger pages.
-        let (mut next, mut limit) = (Some(Sequence::MAX), 4);
+        let (mut next, mut limit) = (Some(from), 4_u64);
         while let Some(last) = next {
             let direction = Direction::Backward;
             let options = ReadOptions {
@@ -137,7 +138,7 @@ impl Contexts {
                 ..ReadOptions::default()
             };
             let page = self.read_page(instance, options).await?;
-            (next, limit) = (page.next, 1_024);
+            (next, limit) = (page.next, limit.saturating_mul(8).min(1_024));
             for record in page.records {
                 if let Some(found) = look(&ContextEvent::decode(instance, &record)?) {
                     return Ok(Some(found));

@@ -78,7 +78,7 @@ impl Flows {
         let next = page.next.map(|place| {
             Cursor {
                 first: place.into(),
-                second: 0,
+                ..Cursor::default()
             }
             .encode(Kind::Flows, &filter)
         });

@@ -1,7 +1,7 @@
 //! [`Cursor`]: where a list goes on, as a string that fits only the list it came from.
 //!
-//! Hexadecimal digits of: version (1 byte), the kind of list (1), a hash of its filter (8), and two numbers of
-//! the list's own (8 each), big-endian.
+//! Hexadecimal digits of: version (1 byte), the kind of list (1), a hash of its filter (8), and where it goes on: two numbers
+//! of the list's own (8 each), big-endian, of chats a third one; of a list in the order of names, the last name.
 
 use std::fmt::Write;
 
@@ -10,7 +10,9 @@ use serde::Serialize;
 use crate::{Error, Result};
 
 const VERSION: u8 = 1;
-const BYTES: usize = 26;
+const HEAD_BYTES: usize = 10;
+/// Names that lists are in the order of have no more.
+const NAME_BYTES_MAX: usize = 4096;
 
 /// What is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,8 +22,12 @@ pub(crate) enum Kind {
     ToolCalls,
     Sessions,
     Chats,
+    ChatMessages,
     Steps,
+    Requests,
     Flows,
+    Agents,
+    Instances,
 }
 
 impl Kind {
@@ -32,32 +38,35 @@ impl Kind {
             Self::ToolCalls => b't',
             Self::Sessions => b's',
             Self::Chats => b'c',
+            Self::ChatMessages => b'h',
             Self::Steps => b'p',
+            Self::Requests => b'q',
             Self::Flows => b'f',
+            Self::Agents => b'a',
+            Self::Instances => b'i',
         }
     }
 }
 
-/// Two numbers that say where a list goes on.
+/// The numbers that say where a list goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cursor {
     pub(crate) first: u64,
     pub(crate) second: u64,
+    /// Of chats alone.
+    pub(crate) third: u64,
 }
 
 impl Cursor {
     /// The cursor as a string, bound to the list and its filter.
     pub(crate) fn encode(self, kind: Kind, filter: &impl Serialize) -> String {
-        let mut bytes = vec![VERSION, kind.byte()];
-        bytes.extend(hash(filter).to_be_bytes());
+        let mut bytes = head(kind, filter);
         bytes.extend(self.first.to_be_bytes());
         bytes.extend(self.second.to_be_bytes());
-        bytes
-            .iter()
-            .fold(String::with_capacity(2 * BYTES), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            })
+        if kind.numbers() > 2 {
+            bytes.extend(self.third.to_be_bytes());
+        }
+        hexadecimal(&bytes)
     }
 
     /// Reads a cursor of this list and filter, where there is one.
@@ -72,39 +81,98 @@ impl Cursor {
 
     /// Reads a cursor of this list and filter.
     pub(crate) fn decode(text: &str, kind: Kind, filter: &impl Serialize) -> Result<Self> {
-        let bytes = bytes_of(text).ok_or_else(|| {
-            Error::invalid(format!(
-                "a cursor has {} hexadecimal digits and is given back as it came, but this one isn't: {:?}",
-                2 * BYTES,
-                text.chars().take(60).collect::<String>()
-            ))
-        })?;
-        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|index| bytes[at + index]));
-        if bytes[0] != VERSION {
-            return Err(Error::invalid(format!(
-                "the cursor has version {}, this build reads version {VERSION}; list from the beginning",
-                bytes[0]
-            )));
+        let bytes = bytes_of(text).ok_or_else(|| unreadable(text))?;
+        check_head(&bytes, kind, filter)?;
+        let (numbers, rest) = bytes.get(HEAD_BYTES..).unwrap_or_default().as_chunks::<8>();
+        if numbers.len() != kind.numbers() || !rest.is_empty() {
+            return Err(unreadable(text));
         }
-        if bytes[1] != kind.byte() {
-            return Err(Error::invalid(format!(
-                "the cursor is that of another kind of list, not one of {}",
-                kind.name()
-            )));
-        }
-        if number(2) != hash(filter) {
-            return Err(Error::invalid(
-                "the cursor is that of a list with other filters; give those, or list from the beginning",
-            ));
-        }
+        let number = |at: usize| {
+            numbers
+                .get(at)
+                .map_or(0, |bytes| u64::from_be_bytes(*bytes))
+        };
         Ok(Self {
-            first: number(10),
-            second: number(18),
+            first: number(0),
+            second: number(1),
+            third: number(2),
         })
     }
 }
 
+/// The cursor of a list in the order of names, whose page ended with this one.
+pub(crate) fn encode_name(name: &str, kind: Kind, filter: &impl Serialize) -> String {
+    let mut bytes = head(kind, filter);
+    bytes.extend(name.as_bytes());
+    hexadecimal(&bytes)
+}
+
+/// The name behind which this list goes on, where there is a cursor.
+pub(crate) fn read_name(
+    text: Option<&str>,
+    kind: Kind,
+    filter: &impl Serialize,
+) -> Result<Option<String>> {
+    let Some(text) = text else { return Ok(None) };
+    let bytes = bytes_of(text).ok_or_else(|| unreadable(text))?;
+    check_head(&bytes, kind, filter)?;
+    let name = bytes.get(HEAD_BYTES..).unwrap_or_default();
+    let name = std::str::from_utf8(name).map_err(|_| unreadable(text))?;
+    Ok(Some(name.to_owned()))
+}
+
+fn head(kind: Kind, filter: &impl Serialize) -> Vec<u8> {
+    let mut bytes = vec![VERSION, kind.byte()];
+    bytes.extend(hash(filter).to_be_bytes());
+    bytes
+}
+
+/// Checks that a cursor is one of this list and filter.
+fn check_head(bytes: &[u8], kind: Kind, filter: &impl Serialize) -> Result<()> {
+    let wanted = head(kind, filter);
+    let found = bytes.get(..HEAD_BYTES).unwrap_or_default();
+    if found.first() != wanted.first() {
+        return Err(Error::invalid(format!(
+            "the cursor has version {}, this build reads version {VERSION}; list from the beginning",
+            found.first().copied().unwrap_or_default()
+        )));
+    }
+    if found.get(1) != wanted.get(1) {
+        return Err(Error::invalid(format!(
+            "the cursor is that of another kind of list, not one of {}",
+            kind.name()
+        )));
+    }
+    if found != wanted {
+        return Err(Error::invalid(
+            "the cursor is that of a list with other filters; give those, or list from the beginning",
+        ));
+    }
+    Ok(())
+}
+
+fn unreadable(text: &str) -> Error {
+    Error::invalid(format!(
+        "a cursor is hexadecimal digits and is given back as it came, but this one isn't: {:?}",
+        text.chars().take(60).collect::<String>()
+    ))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
 impl Kind {
+    /// How many numbers a cursor of such a list has.
+    fn numbers(self) -> usize {
+        if self == Self::Chats { 3 } else { 2 }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -112,22 +180,28 @@ impl Kind {
             Self::ToolCalls => "tool calls",
             Self::Sessions => "sessions",
             Self::Chats => "chats",
+            Self::ChatMessages => "messages of a chat",
             Self::Steps => "steps",
+            Self::Requests => "requests",
             Self::Flows => "flows",
+            Self::Agents => "agents",
+            Self::Instances => "instances",
         }
     }
 }
 
-fn bytes_of(text: &str) -> Option<[u8; BYTES]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let length = text.len() / 2;
+    let fits = (HEAD_BYTES..=HEAD_BYTES + NAME_BYTES_MAX).contains(&length);
+    if !fits
+        || !text.len().is_multiple_of(2)
+        || !text.bytes().all(|digit| digit.is_ascii_hexdigit())
+    {
         return None;
     }
-    let mut bytes = [0; BYTES];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    (0..length)
+        .map(|index| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok())
+        .collect()
 }
 
 /// FNV-1a of the filter's JSON: the same in every build, so that a cursor outlives the process.
@@ -148,6 +222,7 @@ mod tests {
         let cursor = Cursor {
             first: 7,
             second: u64::MAX,
+            third: 0,
         };
         let text = cursor.encode(Kind::Runs, &("a", 1));
         assert_eq!(
@@ -170,10 +245,27 @@ mod tests {
     }
 
     #[test]
+    fn a_name_comes_back_and_any_other_text_is_refused() {
+        let text = encode_name("coder é", Kind::Agents, &"p");
+        let read = |text: &str, filter: &str| read_name(Some(text), Kind::Agents, &filter);
+        assert_eq!(read(&text, "p").unwrap().as_deref(), Some("coder é"));
+        assert_eq!(read_name(None, Kind::Agents, &"p").unwrap(), None);
+        let of_numbers = Cursor::default().encode(Kind::Runs, &"p");
+        let cut = &text[..text.len() - 2];
+        let long = format!("{text}{}", "61".repeat(NAME_BYTES_MAX));
+        for wrong in ["coder", "", "zz", &text[1..], cut, &of_numbers, &long] {
+            let error = read(wrong, "p").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong}");
+        }
+        assert!(read(&text, "q").is_err());
+    }
+
+    #[test]
     fn cursors_are_the_same_in_every_build() {
         let text = Cursor {
             first: 7,
             second: 8,
+            third: 0,
         }
         .encode(Kind::ToolCalls, &("a", 1));
         assert_eq!(text, "017414b44f969c391c5300000000000000070000000000000008");

@@ -294,6 +294,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
             let (batch, rest) = parts.split_at(parts_of_batch(parts));
             // The expectation keeps a second writer of checkpoints from mixing its parts in.
             let record = |part| NewRecord {
+                labels: &[],
                 kind: Kind(Fold::PART),
                 meta: &[],
                 payload: part,

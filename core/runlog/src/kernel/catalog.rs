@@ -121,6 +121,9 @@ impl CatalogReader {
             let (last, decided) =
                 self.with_state(|catalog| (catalog.last_sequence(), decide(catalog)));
             let (change, value) = decided?;
+            if change.events.is_empty() && change.ops.is_empty() {
+                return Ok(value);
+            }
             let encoded = change
                 .events
                 .iter()

@@ -42,6 +42,11 @@ impl Claims {
         })
     }
 
+    /// Whether somebody has it.
+    pub(crate) fn has(&self, chat: SessionId, request_id: &str) -> bool {
+        self.taken().contains(&(chat, request_id.to_owned()))
+    }
+
     fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
         self.taken
             .lock()

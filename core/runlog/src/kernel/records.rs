@@ -1,7 +1,7 @@
 //! Where sessions, instances and runs are kept, and what is appended there.
 
 use runlog_log::{Expected, Kind, NewRecord, Op, StreamId};
-use runlog_model::{InstanceId, NewContextEvent, RunId, SessionId};
+use runlog_model::{EncodedMeta, InstanceId, NewContextEvent, RunId, SessionId};
 
 /// The stream that an instance's context is kept in.
 pub(crate) fn context_stream(instance: InstanceId) -> StreamId {
@@ -21,11 +21,12 @@ pub(crate) fn chat_stream(session: SessionId) -> StreamId {
 /// Events of a context with their encoded metadata, as records of its stream.
 pub(crate) fn context_records<'a>(
     events: &'a [NewContextEvent],
-    metas: &'a [Vec<u8>],
+    metas: &'a [EncodedMeta],
 ) -> Vec<NewRecord<'a>> {
-    let record = |(event, meta): (&'a NewContextEvent, &'a Vec<u8>)| NewRecord {
+    let record = |(event, encoded): (&'a NewContextEvent, &'a EncodedMeta)| NewRecord {
+        labels: &encoded.labels,
         kind: Kind(event.kind.byte()),
-        meta,
+        meta: &encoded.meta,
         payload: event.content.as_bytes(),
     };
     events.iter().zip(metas).map(record).collect()

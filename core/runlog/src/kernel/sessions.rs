@@ -1,8 +1,8 @@
 //! Sessions and agent instances of a [`Store`]: made, found, listed and changed.
 
 use runlog_model::{
-    AgentInstance, CatalogEvent, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges,
-    SessionId, SessionStatus,
+    AgentInstance, CatalogEvent, Deleted, InstanceId, ListInstances, ListSessions, Page, Session,
+    SessionChanges, SessionId, SessionStatus,
 };
 
 use super::{
@@ -97,8 +97,13 @@ impl Store {
             .catalog
             .read(|catalog| catalog.list(options, before))
             .await?;
-        let next =
-            next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
+        let next = next.map(|first| {
+            Cursor {
+                first,
+                ..Cursor::default()
+            }
+            .encode(CursorKind::Sessions, &filter)
+        });
         Ok(Page {
             items: sessions,
             next,
@@ -243,6 +248,59 @@ impl Store {
                 Ok(catalog.instances(session).cloned().collect())
             })
             .await?
+    }
+
+    /// The instances that an instance spawned, in the order they were made.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance, or its session was deleted.
+    pub async fn child_instances(&self, parent: InstanceId) -> Result<Vec<AgentInstance>> {
+        self.shared
+            .catalog
+            .read(|catalog| {
+                let session = catalog.instance(parent).map(|instance| instance.session_id);
+                let missing = || Error::not_found(format!("no agent instance {parent}"));
+                let session = session.ok_or_else(missing)?;
+                live_session(catalog, session)?;
+                let instances = catalog.instances(session);
+                let children = instances.filter(|it| it.parent_instance_id == Some(parent));
+                Ok(children.cloned().collect())
+            })
+            .await?
+    }
+
+    /// One page of a session's instances, in the order they were made. Pages stay right while instances are made.
+    ///
+    /// # Errors
+    /// As [`instances`](Self::instances), and [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of
+    /// another list.
+    pub async fn list_instances(
+        &self,
+        session: SessionId,
+        options: &ListInstances,
+    ) -> Result<Page<AgentInstance>> {
+        check_limit(options.limit)?;
+        let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Instances, &session)?;
+        let passed = cursor.map_or(0, |cursor| {
+            usize::try_from(cursor.first).unwrap_or(usize::MAX)
+        });
+        let (items, next) = self
+            .shared
+            .catalog
+            .read(|catalog| {
+                live_session(catalog, session)?;
+                Ok::<_, Error>(catalog.instances_after(session, passed, options.limit))
+            })
+            .await??;
+        let next = next.map(|passed| {
+            let first = passed as u64;
+            let cursor = Cursor {
+                first,
+                ..Cursor::default()
+            };
+            cursor.encode(CursorKind::Instances, &session)
+        });
+        Ok(Page { items, next })
     }
 
     /// The first instance of a session that nobody spawned: the one a session is resumed with.

@@ -9,6 +9,7 @@ mod changes;
 mod creation;
 mod dangling;
 mod enter;
+mod events;
 mod extras;
 mod handle;
 mod history;
@@ -20,13 +21,14 @@ mod recover;
 mod resumable;
 mod resume;
 mod start;
+mod tool_calls;
 
 pub use crate::kernel::runs::RUNS_STREAM;
 pub(crate) use changes::BatchExtras;
 pub use dangling::Dangling;
 pub(crate) use extras::NewStatus;
 pub use handle::Runs;
-pub use history::{ListRunMessages, ListToolCalls};
+pub use history::ListRunMessages;
 pub use outcome::ToolOutcome;
 pub use recorder::{Recorded, RunEntry, RunRecorder};
 pub use resume::{Continuation, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions, ResumedRun};
@@ -35,3 +37,4 @@ pub use runlog_model::{
     ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall, ToolCallStatus, pause_reason,
 };
 pub use start::{NewRun, RunPlace};
+pub use tool_calls::ListToolCalls;

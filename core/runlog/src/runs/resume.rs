@@ -257,7 +257,7 @@ impl Runs {
         let metas = |events: &[NewContextEvent]| {
             events
                 .iter()
-                .map(NewContextEvent::encode_meta)
+                .map(NewContextEvent::encode)
                 .collect::<Result<Vec<_>>>()
         };
         let (closing_metas, told_metas) = (metas(closing)?, metas(told)?);

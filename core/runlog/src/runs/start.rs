@@ -151,7 +151,7 @@ impl Runs {
         context.extend(first);
         let metas = context
             .iter()
-            .map(NewContextEvent::encode_meta)
+            .map(NewContextEvent::encode)
             .collect::<Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;

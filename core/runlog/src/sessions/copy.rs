@@ -13,7 +13,7 @@ use crate::{
     kernel::records::context_stream,
     kernel::{
         catalog::{Change, Guard},
-        lookup::{check_free, check_unused, live_session, root_instance},
+        lookup::{check_free, live_session, root_instance},
         new_session::NewSession,
     },
     transcripts::keep::{Aside, aside_stream, envelope_matches},
@@ -70,38 +70,6 @@ pub struct CopiedInstance {
 }
 
 impl Store {
-    /// Makes a session and its root instance together. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
-    pub async fn start_session(
-        &self,
-        new: NewSession,
-        agent_name: &str,
-    ) -> Result<(Session, AgentInstance)> {
-        let session = self.session_from(&new);
-        let instance = AgentInstance {
-            id: InstanceId(self.backend().new_id()),
-            session_id: session.id,
-            agent_name: agent_name.to_owned(),
-            parent_instance_id: None,
-            created_at_ms: session.created_at_ms,
-        };
-        session.check()?;
-        instance.check()?;
-        check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
-        let guard = Guard::of_new(&new);
-        let created = [
-            CatalogEvent::SessionCreated(session.clone()),
-            CatalogEvent::InstanceCreated(instance.clone()),
-        ];
-        self.shared
-            .catalog
-            .add(&created, guard, |catalog| check_free(catalog, &session))
-            .await?;
-        Ok((session, instance))
-    }
-
     /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was
     /// imported, and of what it has as a chat, all of it or nothing. No content is copied, however long the contexts are. Durable when it returns.
     ///
@@ -316,9 +284,14 @@ impl Store {
             metadata: source.metadata.clone(),
             ..NewSession::default()
         };
+        let mut chat = source.chat.clone();
+        if let Some(chat) = &mut chat {
+            // Their ids are other ones in the copy.
+            chat.open_requests.clear();
+        }
         Session {
             copied_from: Some(source.id),
-            chat: source.chat.clone(),
+            chat,
             ..self.session_from(&new)
         }
     }

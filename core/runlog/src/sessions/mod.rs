@@ -4,10 +4,11 @@
 //! thing itself; folded in memory, and written down now and then to open faster.
 
 mod copy;
+mod start;
 
 pub use runlog_model::{
-    AgentInstance, Deleted, InstanceId, ListSessions, Page, Session, SessionChanges, SessionId,
-    SessionStatus,
+    AgentInstance, Deleted, InstanceId, ListInstances, ListSessions, Page, Session, SessionChanges,
+    SessionId, SessionStatus,
 };
 
 pub use crate::kernel::{

@@ -218,6 +218,7 @@ impl EntryBatch {
                 .records
                 .iter()
                 .map(|(kind, meta, payload)| NewRecord {
+                    labels: &[],
                     kind: *kind,
                     meta,
                     payload,

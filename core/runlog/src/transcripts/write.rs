@@ -79,6 +79,7 @@ impl Store {
         let mut ops = batch.batch().ops;
         if let Some(mark) = about.mark {
             let record = NewRecord {
+                labels: &[],
                 kind: Kind::DATA,
                 meta: mark.name().as_bytes(),
                 payload: &[],

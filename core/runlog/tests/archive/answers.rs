@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use pollster::block_on;
 use runlog::{
-    RunStatus, SessionId,
+    RunStatus, Session, SessionId,
     agents::ListAgents,
     blocking::{FlowRun, Playback, Store},
     chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
@@ -20,6 +20,15 @@ use runlog::{
 #[derive(Default)]
 pub struct Answers(pub Vec<String>);
 
+/// The numbers of requests are places in the log, and so those of their store alone.
+fn without_numbers(session: &mut Session) {
+    let requests = session
+        .chat
+        .iter_mut()
+        .flat_map(|chat| &mut chat.open_requests);
+    requests.for_each(|request| request.number = 0);
+}
+
 impl Answers {
     pub fn of(store: &Store) -> Self {
         let mut answers = Self::default();
@@ -28,7 +37,8 @@ impl Answers {
             limit: 1000,
             ..ListSessions::default()
         };
-        let sessions = store.list_sessions(&shown).unwrap().items;
+        let mut sessions = store.list_sessions(&shown).unwrap().items;
+        sessions.iter_mut().for_each(without_numbers);
         answers.add("sessions", &sessions);
         answers.add(
             "live",
@@ -69,7 +79,9 @@ impl Answers {
 
     /// What is there of a session: contexts, runs, flows, and what stands beside messages.
     pub fn session(&mut self, store: &Store, id: SessionId) {
-        self.add("session", &store.get_session(id));
+        let mut session = store.get_session(id).unwrap();
+        session.iter_mut().for_each(without_numbers);
+        self.add("session", &session);
         // Of a deleted session nothing is told.
         let instances = store.instances(id).unwrap_or_default();
         self.add("instances", &instances);
@@ -145,6 +157,19 @@ impl Answers {
             .iter_mut()
             .for_each(|call| (call.id, call.message_id) = (0, None));
         self.add("tool calls", &calls);
+        for call in &calls {
+            let of_tool = ListToolCalls {
+                tool_name: Some(call.tool_name.clone()),
+                limit: 1000,
+                ..ListToolCalls::default()
+            };
+            let found = runs.tool_calls(id, &of_tool).unwrap().items;
+            let ids: Vec<_> = found.into_iter().map(|call| call.tool_call_id).collect();
+            assert!(
+                ids.contains(&call.tool_call_id),
+                "{call:?} isn't among {ids:?}"
+            );
+        }
         self.add(
             "flow",
             &FlowRun::inspect(store, id).map_err(|error| error.kind()),
@@ -159,10 +184,16 @@ impl Answers {
 
     fn chats(&mut self, store: &Store) {
         let chats = store.chats();
+        let deleted = ChatFilter {
+            deleted: true,
+            ..ChatFilter::default()
+        };
+        self.add("deleted chats", &chats.list_chats(&deleted).unwrap());
         for order in [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort] {
             let list = chats
                 .list_chats(&ChatFilter {
                     order,
+                    sessions: true,
                     pagesize: 100,
                     ..ChatFilter::default()
                 })

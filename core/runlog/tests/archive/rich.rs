@@ -310,8 +310,12 @@ fn others(store: &Store) {
         .unwrap();
     let deleted = store.create_session(NewSession::named("deleted")).unwrap();
     store.delete_session(deleted.id).unwrap();
+    let restored = store.create_session(NewSession::named("restored")).unwrap();
+    store.delete_session(restored.id).unwrap();
+    store.chats().restore_chat("restored").unwrap();
     store.create_session(NewSession::named("deleted")).unwrap();
     let record = |payload| NewRecord {
+        labels: &[],
         kind: Kind(17),
         meta: &[0, 1],
         payload,

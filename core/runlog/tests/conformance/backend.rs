@@ -150,6 +150,7 @@ pub async fn payload_and_metadata_come_back_byte_for_byte(backend: Shared) {
     let records = given
         .iter()
         .map(|(kind, meta, payload)| NewRecord {
+            labels: &[],
             kind: Kind(*kind),
             meta,
             payload,
@@ -748,6 +749,7 @@ pub async fn the_latest_snapshot_is_the_one_at_or_before(backend: Shared) {
 pub async fn a_redacted_payload_is_gone_from_forks_too(backend: Shared) {
     let records = vec![
         NewRecord {
+            labels: &[],
             kind: Kind(3),
             meta: b"meta",
             payload: b"secret",
@@ -792,6 +794,7 @@ pub async fn a_redacted_payload_is_gone_from_forks_too(backend: Shared) {
 pub async fn pages_give_every_record_once_in_both_directions(backend: Shared) {
     let records = (0..25)
         .map(|number| NewRecord {
+            labels: &[],
             kind: Kind(number % 3),
             meta: b"",
             payload: b"x",
@@ -950,6 +953,7 @@ pub async fn input_over_a_limit_is_refused(backend: Shared) {
     };
     let meta = vec![0; limits::META_BYTES_MAX + 1];
     let engines_own = NewRecord {
+        labels: &[],
         kind: Kind::TRUNCATE,
         ..NewRecord::data(b"")
     };
@@ -961,6 +965,7 @@ pub async fn input_over_a_limit_is_refused(backend: Shared) {
         refused(
             &backend,
             with(NewRecord {
+                labels: &[],
                 meta: &meta,
                 ..NewRecord::data(b"")
             })

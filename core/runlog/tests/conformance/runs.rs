@@ -1534,6 +1534,7 @@ pub async fn events_of_others_in_a_runs_stream_disturb_nothing(backend: Shared) 
     for step in 1..=3 {
         let records = vec![
             NewRecord {
+                labels: &[],
                 kind: Kind(100),
                 meta: &[],
                 payload: b"{}"

@@ -1,9 +1,14 @@
 //! Looking up messages: by their ids, by a filter, and where each is kept.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    ops::{Bound, Range},
+};
 
-use super::{ChatFold, KeptMessage, Place};
-use crate::{ChatMessage, MessageFilter, SessionId, id_in_copy};
+use super::{ChatFold, Field, KeptMessage, MessageOrder, MessagePlace, Place};
+use crate::{ChatMessage, ChatRequest, MessageFilter, SessionId, id_in_copy};
+
+static NOTHING: BTreeSet<MessageOrder> = BTreeSet::new();
 
 impl ChatFold {
     /// Whether the chat has a message of this id, or had one that was deleted.
@@ -18,36 +23,94 @@ impl ChatFold {
             .and_then(|place| self.message_at(*place))
     }
 
-    /// The messages that a filter admits, in the chat's order. Those of a request are not looked for among the others;
-    /// an offset costs what is passed over.
+    /// The messages that a filter admits, in the chat's order. Those of a request, a block, a thread or a type are not
+    /// looked for among the others; an offset costs what is passed over.
     pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
-        let nothing = BTreeSet::new();
-        let order = match &filter.request_id {
-            Some(request) => self
-                .requests
-                .get(request)
-                .map_or(&nothing, |request| &request.messages),
-            None => &self.message_order,
-        };
         let limit = if filter.limit == 0 {
             usize::MAX
         } else {
             filter.limit
         };
-        order
-            .iter()
-            .filter_map(|(.., place)| self.message_at(*place))
-            .filter(|message| filter.role.is_none_or(|role| message.role == role))
-            .filter(|message| filter.block_id.is_none() || filter.block_id == message.block_id)
+        self.admitted(filter, None..None)
+            .map(|(_, message)| message)
             .skip(filter.offset)
             .take(limit)
             .collect()
     }
 
+    /// How many messages a filter admits, whatever its limit and offset.
+    pub fn message_count(&self, filter: &MessageFilter) -> usize {
+        if filter.is_narrow() {
+            self.admitted(filter, None..None).count()
+        } else {
+            self.message_order.len()
+        }
+    }
+
+    /// The place of a message in the chat's order.
+    pub fn place_of(&self, message_id: &str) -> Option<MessagePlace> {
+        let place = *self.message_places.get(message_id)?;
+        let (sequence, position, _) = self.messages.get(place)?.as_ref()?.order(place);
+        Some((sequence, position))
+    }
+
+    /// The messages that a filter admits behind one place and before another, in the chat's order or backwards. It costs
+    /// what is taken of it, and those that one of the filters lets pass and another doesn't.
+    pub fn admitted<'a, 'filter>(
+        &'a self,
+        filter: &'filter MessageFilter,
+        between: Range<Option<MessagePlace>>,
+    ) -> impl DoubleEndedIterator<Item = (MessagePlace, &'a ChatMessage)> + use<'a, 'filter> {
+        let is_empty =
+            matches!((between.start, between.end), (Some(start), Some(end)) if start >= end);
+        let (list, between) = if is_empty {
+            (&NOTHING, None..None)
+        } else {
+            (self.narrowest(filter), between)
+        };
+        let after = between
+            .start
+            .map_or(Bound::Unbounded, |(sequence, position)| {
+                Bound::Excluded((sequence, position, usize::MAX))
+            });
+        let before = between
+            .end
+            .map_or(Bound::Unbounded, |(sequence, position)| {
+                Bound::Excluded((sequence, position, 0))
+            });
+        list.range((after, before))
+            .filter_map(|(sequence, position, place)| {
+                Some(((*sequence, *position), self.message_at(*place)?))
+            })
+            .filter(|(_, message)| filter.admits(message))
+    }
+
+    fn narrowest(&self, filter: &MessageFilter) -> &BTreeSet<MessageOrder> {
+        let fields = [
+            filter.request_id.clone().map(Field::Request),
+            filter.block_id.clone().map(Field::Block),
+            filter.thread_id.clone().map(Field::Thread),
+            filter.message_type.clone().map(Field::Type),
+        ];
+        let lists = fields.into_iter().flatten();
+        lists
+            .map(|field| self.by_field.get(&field).unwrap_or(&NOTHING))
+            .min_by_key(|list| list.len())
+            .unwrap_or(&self.message_order)
+    }
+
+    /// What is kept of a request; `None` for one that was never begun, whose steps were saved by hand.
+    pub fn request(&self, request_id: &str) -> Option<&ChatRequest> {
+        self.requests.get(request_id)?.record.as_deref()
+    }
+
     /// Whether there are messages or steps of a request.
     pub fn has_request(&self, request_id: &str) -> bool {
         let request = self.requests.get(request_id);
-        request.is_some_and(|request| !request.messages.is_empty() || !request.steps.is_empty())
+        request.is_some_and(|request| !request.steps.is_empty())
+            || self
+                .by_field
+                .contains_key(&Field::Request(request_id.to_owned()))
     }
 
     /// The largest sequence that a message of the chat has, or had.

@@ -78,7 +78,16 @@ impl Checkpointed for Catalog {
                 let extra = extra.map_or(0, |extra| {
                     serde_json::to_vec(extra).map_or(0, |json| json.len())
                 });
-                ROW_BYTES * if session.chat.is_some() { 2 } else { 1 } + texts + extra
+                let open = session
+                    .chat
+                    .as_ref()
+                    .map_or(0, |chat| chat.open_requests.len());
+                let rows = if session.chat.is_some() {
+                    2 + 2 * open
+                } else {
+                    1
+                };
+                ROW_BYTES * rows + texts + extra
             }),
             _ => ROW_BYTES,
         }
@@ -153,6 +162,7 @@ impl Checkpointed for Catalog {
         self.sessions
             .values()
             .for_each(|entry| self.listed.insert(entry));
+        self.index_requests();
         Ok(())
     }
 

@@ -1,6 +1,9 @@
 //! [`SessionEntry`]: a session as the catalog has it.
 
-use crate::{Chat, InstanceId, Session};
+use crate::{Chat, ChatOrder, InstanceId, Session};
+
+/// Where a chat is in an order, and the sequence of its creation. Every order goes from the highest to the lowest.
+pub(super) type Rank = (u64, u64);
 
 /// A session as the catalog has it.
 #[derive(Clone, Debug)]
@@ -18,16 +21,17 @@ impl SessionEntry {
         Chat::of(&self.session, self.created)
     }
 
-    pub(super) fn sort(&self) -> i64 {
-        self.session.chat.as_ref().map_or(0, |chat| chat.sort)
-    }
-
-    pub(super) fn last_message_at(&self) -> u64 {
-        let at = self
-            .session
-            .chat
-            .as_ref()
-            .and_then(|chat| chat.last_message_at);
-        at.map_or(self.session.created_at_ms, |at| at.0)
+    /// Where it is in an order, which goes from the highest to the lowest; of those alike the newest comes first.
+    pub(super) fn rank(&self, order: ChatOrder) -> Rank {
+        let chat = self.session.chat.as_deref();
+        let rank = match order {
+            ChatOrder::Created => 0,
+            ChatOrder::LastMessage => chat
+                .and_then(|chat| chat.last_message_at)
+                .map_or(self.session.created_at_ms, |at| at.0),
+            // The lowest comes first: all bits but that of the sign are turned, so that it is the highest.
+            ChatOrder::Sort => !(chat.map_or(0, |chat| chat.sort).cast_unsigned() ^ (1 << 63)),
+        };
+        (rank, self.created)
     }
 }

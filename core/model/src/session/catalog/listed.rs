@@ -1,113 +1,131 @@
-//! [`Listed`]: the sessions that aren't deleted, by what lists of them ask for, so that a page costs the page.
+//! [`Listed`]: sessions by what lists of them ask for, so that a page costs the page.
 
 use std::{
-    borrow::Borrow,
-    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     hash::Hash,
 };
 
-use super::entry::SessionEntry;
-use crate::SessionStatus;
+use super::entry::{Rank, SessionEntry};
+use crate::{ChatOrder, ChatShare, SessionStatus};
 
 /// Sessions by the sequence of their creation.
 pub(super) type Created = BTreeSet<u64>;
 
-/// Invariant: every session that isn't deleted is in each of these under its current values.
+/// Invariant: every session is in each of these under its current values; a deleted one only among the deleted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listed {
     all: Created,
-    by_status: HashMap<SessionStatus, Created>,
-    by_user: HashMap<String, Created>,
-    by_team: HashMap<String, Created>,
-    by_assistant: HashMap<String, Created>,
-    by_last_message: BTreeSet<(u64, u64)>,
-    by_sort: BTreeSet<(i64, Reverse<u64>)>,
+    deleted: Created,
+    by_field: HashMap<Field, Created>,
+    by_last_message: BTreeSet<Rank>,
+    by_sort: BTreeSet<Rank>,
 }
 
-/// A field that a list can be limited to one value of.
-#[derive(Clone, Copy)]
-pub(super) enum Field<'a> {
+/// What a list can be limited to. All but the first are said of chats only.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Field {
+    /// Sessions of a status, chats or not.
     Status(SessionStatus),
-    User(&'a str),
-    Team(&'a str),
-    Assistant(&'a str),
+    /// Whatever is a chat.
+    Chat,
+    ChatStatus(SessionStatus),
+    User(String),
+    Team(String),
+    Tenant(String),
+    Assistant(String),
+    Share(ChatShare),
+    /// Shared with this team.
+    SharedWith(String),
+    Public(bool),
 }
 
 static NONE: Created = Created::new();
 
 impl Listed {
-    /// Takes a session in, where it isn't deleted.
+    /// Takes a session in.
     pub(super) fn insert(&mut self, entry: &SessionEntry) {
-        let (session, created) = (&entry.session, entry.created);
-        if session.deleted_at_ms.is_some() {
+        let created = entry.created;
+        if entry.session.deleted_at_ms.is_some() {
+            self.deleted.insert(created);
             return;
         }
         self.all.insert(created);
-        self.by_status
-            .entry(session.status)
-            .or_default()
-            .insert(created);
-        if let Some(chat) = &session.chat {
-            add(&mut self.by_user, chat.created_by.as_deref(), created);
-            add(&mut self.by_team, chat.team_id.as_deref(), created);
-            add(&mut self.by_assistant, Some(&chat.assistant_id), created);
+        for field in fields(entry) {
+            self.by_field.entry(field).or_default().insert(created);
         }
         self.by_last_message
-            .insert((entry.last_message_at(), created));
-        self.by_sort.insert((entry.sort(), Reverse(created)));
+            .insert(entry.rank(ChatOrder::LastMessage));
+        self.by_sort.insert(entry.rank(ChatOrder::Sort));
     }
 
     /// Takes a session out, as it is now.
     pub(super) fn remove(&mut self, entry: &SessionEntry) {
-        let (session, created) = (&entry.session, entry.created);
-        if session.deleted_at_ms.is_some() {
+        let created = entry.created;
+        if entry.session.deleted_at_ms.is_some() {
+            self.deleted.remove(&created);
             return;
         }
         self.all.remove(&created);
-        take(&mut self.by_status, Some(&session.status), created);
-        if let Some(chat) = &session.chat {
-            take(&mut self.by_user, chat.created_by.as_deref(), created);
-            take(&mut self.by_team, chat.team_id.as_deref(), created);
-            take(
-                &mut self.by_assistant,
-                Some(chat.assistant_id.as_str()),
-                created,
-            );
+        for field in fields(entry) {
+            if let Some(list) = self.by_field.get_mut(&field) {
+                list.remove(&created);
+                // A value that no session has any more is forgotten.
+                if list.is_empty() {
+                    self.by_field.remove(&field);
+                }
+            }
         }
         self.by_last_message
-            .remove(&(entry.last_message_at(), created));
-        self.by_sort.remove(&(entry.sort(), Reverse(created)));
+            .remove(&entry.rank(ChatOrder::LastMessage));
+        self.by_sort.remove(&entry.rank(ChatOrder::Sort));
     }
 
-    /// Every session.
+    /// Every session that isn't deleted.
     pub(super) fn all(&self) -> &Created {
         &self.all
     }
 
+    /// Every session that is.
+    pub(super) fn deleted(&self) -> &Created {
+        &self.deleted
+    }
+
     /// The sessions of one value of a field.
-    pub(super) fn of(&self, field: Field<'_>) -> &Created {
-        let found = match field {
-            Field::Status(status) => self.by_status.get(&status),
-            Field::User(user) => self.by_user.get(user),
-            Field::Team(team) => self.by_team.get(team),
-            Field::Assistant(assistant) => self.by_assistant.get(assistant),
-        };
-        found.unwrap_or(&NONE)
+    pub(super) fn of(&self, field: &Field) -> &Created {
+        self.by_field.get(field).unwrap_or(&NONE)
     }
 
-    /// The one with the latest message first, of those alike the newest.
-    pub(super) fn by_last_message(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_last_message
-            .iter()
-            .rev()
-            .map(|(_, created)| *created)
+    /// Every session in an order that isn't that of creation.
+    pub(super) fn in_order(&self, order: ChatOrder) -> &BTreeSet<Rank> {
+        match order {
+            ChatOrder::Sort => &self.by_sort,
+            ChatOrder::Created | ChatOrder::LastMessage => &self.by_last_message,
+        }
     }
+}
 
-    /// By the `sort` field, the lowest first, of those alike the newest.
-    pub(super) fn by_sort(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_sort.iter().map(|(_, Reverse(created))| *created)
+fn fields(entry: &SessionEntry) -> Vec<Field> {
+    let session = &entry.session;
+    let mut fields = vec![Field::Status(session.status)];
+    let Some(chat) = &session.chat else {
+        return fields;
+    };
+    fields.extend([
+        Field::Chat,
+        Field::ChatStatus(session.status),
+        Field::Assistant(chat.assistant_id.clone()),
+        Field::Share(chat.share),
+        Field::Public(chat.public),
+    ]);
+    fields.extend(chat.created_by.clone().map(Field::User));
+    fields.extend(chat.tenant_id.clone().map(Field::Tenant));
+    if let Some(team) = &chat.team_id {
+        fields.push(Field::Team(team.clone()));
+        if chat.share == ChatShare::Team {
+            fields.push(Field::SharedWith(team.clone()));
+        }
     }
+    fields
 }
 
 pub(super) fn add(lists: &mut HashMap<String, Created>, value: Option<&str>, created: u64) {
@@ -116,21 +134,5 @@ pub(super) fn add(lists: &mut HashMap<String, Created>, value: Option<&str>, cre
         list.insert(created);
     } else {
         lists.insert(value.to_owned(), Created::from([created]));
-    }
-}
-
-/// A value that no session has any more is forgotten.
-fn take<Key, Value>(lists: &mut HashMap<Key, Created>, value: Option<&Value>, created: u64)
-where
-    Key: Borrow<Value> + Hash + Eq,
-    Value: Hash + Eq + ?Sized,
-{
-    let Some(value) = value else { return };
-    let Some(list) = lists.get_mut(value) else {
-        return;
-    };
-    list.remove(&created);
-    if list.is_empty() {
-        lists.remove(value);
     }
 }

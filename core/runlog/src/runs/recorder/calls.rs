@@ -5,6 +5,7 @@
 //! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
 //! such as that of the run before a resume, it looks into the context, from its end.
 
+use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent};
 
 use super::{
@@ -145,7 +146,7 @@ impl RunRecorder {
             .runs
             .store
             .contexts()
-            .find_back(instance, &kinds, look)
+            .find_back(instance, Sequence::MAX, &kinds, look)
             .await?
             .flatten();
         if let Some(call) = found.or_else(|| search.finish()) {

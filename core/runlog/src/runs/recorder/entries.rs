@@ -1,7 +1,7 @@
 //! Recording many things of a run at once, in one batch and one flush.
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedEvent, NewContextEvent, RunEvent};
+use runlog_model::{EncodedEvent, EncodedMeta, NewContextEvent, RunEvent};
 
 use super::{
     repeat::expected_of,
@@ -41,7 +41,7 @@ pub struct RunEntry {
 /// What is to be written.
 struct Plan {
     /// The events of each entry with their metadata, and the step that they belong to.
-    entries: Vec<(Vec<NewContextEvent>, Vec<Vec<u8>>, u32)>,
+    entries: Vec<(Vec<NewContextEvent>, Vec<EncodedMeta>, u32)>,
     /// The step events that the run's stream doesn't have yet.
     steps: Vec<EncodedEvent>,
     /// The last sequence of the run's stream.
@@ -167,7 +167,7 @@ impl RunRecorder {
             }
             let metas = events
                 .iter()
-                .map(NewContextEvent::encode_meta)
+                .map(NewContextEvent::encode)
                 .collect::<Result<Vec<_>>>()?;
             plan.entries.push((events, metas, step_number));
         }

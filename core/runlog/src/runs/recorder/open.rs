@@ -1,5 +1,6 @@
 //! Which tool calls are open where a recorder is about to write.
 
+use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, DanglingFold, NewContextEvent, RawJson};
 
 use super::state::RunRecorder;
@@ -57,7 +58,7 @@ impl RunRecorder {
             .runs
             .store
             .contexts()
-            .find_back(instance, &ContextEventKind::ALL, collect)
+            .find_back(instance, Sequence::MAX, &ContextEventKind::ALL, collect)
             .await?;
         let mut fold = DanglingFold::new();
         turn.iter().rev().try_for_each(|event| fold.push(event))?;

@@ -229,7 +229,7 @@ impl RunRecorder {
                 .for_each(|event| event.meta.step_number = Some(step_number));
             let metas = events
                 .iter()
-                .map(NewContextEvent::encode_meta)
+                .map(NewContextEvent::encode)
                 .collect::<Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
             let step = (step_number > recorded_step)

@@ -1,13 +1,11 @@
 //! Lists of chats and sessions beside the same lists made by looking through everything.
 
-use std::cmp::Reverse;
-
 use uuid::Uuid;
 
 use super::*;
 use crate::{
-    CatalogEvent, Checkpointed, Deleted, ListSessions, RawJson, SessionChanges, Updates,
-    session::catalog::LOOKED_AT,
+    CatalogEvent, ChatShare, Checkpointed, Deleted, ListSessions, RawJson, SessionChanges,
+    SessionStatus, Updates, session::catalog::LOOKED_AT,
 };
 
 /// Numbers that look random, the same each time.
@@ -35,6 +33,9 @@ fn session(number: u64, numbers: &mut Numbers) -> Session {
     let chat = Chat {
         created_by: Some(format!("user {}", numbers.below(3))),
         team_id: Some(format!("team {}", numbers.below(2))),
+        tenant_id: (numbers.below(2) == 0).then(|| format!("tenant {}", numbers.below(2))),
+        share: [ChatShare::Private, ChatShare::Team][numbers.place(2)],
+        public: numbers.below(5) == 0,
         sort: i64::try_from(numbers.below(4)).unwrap() - 2,
         ..Chat::new(format!("assistant {}", numbers.below(2)))
     };
@@ -60,8 +61,9 @@ fn session(number: u64, numbers: &mut Numbers) -> Session {
 
 fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
     let (id, at_ms) = (id(numbers.below(next.max(1))), numbers.below(10_000));
-    match numbers.below(12) {
+    match numbers.below(13) {
         0 if next > 0 => CatalogEvent::SessionDeleted { id, at_ms },
+        12 if next > 0 => CatalogEvent::SessionRestored { id, at_ms },
         1 | 2 if next > 0 => {
             let status = [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)];
             let changes = SessionChanges {
@@ -75,6 +77,14 @@ fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
             let sort = RawJson::parse(numbers.below(5).to_string()).unwrap();
             let updates = Updates::new()
                 .with("assistant_id", assistant)
+                .with(
+                    "share",
+                    RawJson::string(["private", "team"][numbers.place(2)]),
+                )
+                .with(
+                    "public",
+                    RawJson::parse(["true", "false"][numbers.place(2)]).unwrap(),
+                )
                 .with("sort", sort);
             CatalogEvent::ChatUpdated { id, at_ms, updates }
         }
@@ -84,11 +94,25 @@ fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
 }
 
 fn filter(numbers: &mut Numbers) -> ChatFilter {
-    let some = |numbers: &mut Numbers| numbers.below(3) == 0;
+    let some = |numbers: &mut Numbers| numbers.below(5) == 0;
+    let visible = some(numbers);
     ChatFilter {
         user_id: some(numbers).then(|| format!("user {}", numbers.below(4))),
         team_id: some(numbers).then(|| format!("team {}", numbers.below(3))),
         assistant_id: some(numbers).then(|| format!("assistant {}", numbers.below(3))),
+        tenant_id: some(numbers).then(|| format!("tenant {}", numbers.below(3))),
+        visible_to: Some(format!("user {}", numbers.below(4))).filter(|_| visible),
+        teams: if visible {
+            (0..numbers.below(3))
+                .map(|team| format!("team {team}"))
+                .collect()
+        } else {
+            Vec::new()
+        },
+        share: some(numbers).then(|| [ChatShare::Private, ChatShare::Team][numbers.place(2)]),
+        public: some(numbers).then(|| numbers.below(2) == 0),
+        deleted: some(numbers),
+        sessions: some(numbers),
         status: some(numbers)
             .then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)]),
         keywords: (numbers.below(6) == 0).then(|| "title 1".to_owned()),
@@ -101,12 +125,7 @@ fn filter(numbers: &mut Numbers) -> ChatFilter {
 
 /// All that a filter admits, in its order.
 fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a SessionEntry> {
-    let words: Vec<String> = filter
-        .keywords
-        .iter()
-        .flat_map(|words| words.split_whitespace())
-        .map(str::to_owned)
-        .collect();
+    let words = filter.words();
     let newest_first = catalog
         .by_creation
         .values()
@@ -115,11 +134,7 @@ fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a Sess
     let mut found: Vec<_> = newest_first
         .filter(|entry| filter.admits(&entry.session, &words))
         .collect();
-    match filter.order {
-        ChatOrder::Created => {}
-        ChatOrder::LastMessage => found.sort_by_key(|entry| Reverse(entry.last_message_at())),
-        ChatOrder::Sort => found.sort_by_key(|entry| entry.sort()),
-    }
+    found.sort_by_key(|entry| std::cmp::Reverse(entry.rank(filter.order)));
     found
 }
 
@@ -144,9 +159,7 @@ fn check(catalog: &Catalog, numbers: &mut Numbers) {
     );
     assert_eq!(
         next.is_some(),
-        filter.order == ChatOrder::Created
-            && skipped + shown.len() < expected.len()
-            && !shown.is_empty()
+        skipped + shown.len() < expected.len() && !shown.is_empty()
     );
     let mut seen = skipped + shown.len();
     while let Some(place) = next {
@@ -186,7 +199,7 @@ fn check(catalog: &Catalog, numbers: &mut Numbers) {
 
 #[test]
 fn lists_are_those_of_looking_through_everything() {
-    for seed in 0..20 {
+    for seed in 0..8 {
         let (mut numbers, mut catalog, mut made) = (Numbers(seed), Catalog::new(), 0);
         for sequence in 1..200 {
             let event = event(made, &mut numbers);
@@ -234,13 +247,19 @@ fn a_page_of_chats_costs_the_page() {
         ..ChatFilter::default()
     };
     let active = Some(SessionStatus::Active);
-    let of_both = ChatFilter {
-        user_id: user,
+    let of_status = ChatFilter {
         status: active,
         ..ChatFilter::default()
     };
-    let last_message = ChatFilter {
-        order: ChatOrder::LastMessage,
+    // The 50 of the user are counted, none of anybody else's.
+    let mine = ChatFilter {
+        visible_to: user.clone(),
+        teams: vec!["team".to_owned()],
+        ..ChatFilter::default()
+    };
+    let of_both = ChatFilter {
+        user_id: user,
+        status: active,
         ..ChatFilter::default()
     };
     let sort = ChatFilter {
@@ -248,17 +267,25 @@ fn a_page_of_chats_costs_the_page() {
         status: active,
         ..ChatFilter::default()
     };
+    let newest = ChatFilter {
+        order: ChatOrder::Created,
+        ..ChatFilter::default()
+    };
     let middle = Some(ChatPlace {
+        rank: 0,
         created: 400,
         passed: 20,
     });
     for (filter, before, most) in [
         (ChatFilter::default(), None, 20),
-        (ChatFilter::default(), middle, 20),
-        (of_user, None, 20),
-        // The 50 of the user are counted.
-        (of_both, None, 70),
-        (last_message, None, 20),
+        (newest.clone(), None, 20),
+        (newest, middle, 20),
+        (of_status, None, 20),
+        (mine, None, 120),
+        // The 50 of the user are put in order.
+        (of_user, None, 70),
+        // The 50 of the user are counted, then put in order.
+        (of_both, None, 120),
         (sort, None, 20),
     ] {
         assert!(looked_at(500, &filter, before) <= most, "{filter:?}");

@@ -1,0 +1,152 @@
+//! [`ChatRequest`]: what became of one request of a chat, and [`OpenRequest`]: one that isn't over.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    RawJson, Result, RunId, Timestamp,
+    check::{check_length, object},
+    limits::REQUEST_DETAIL_BYTES_MAX,
+    named::named,
+};
+
+/// How far a request has come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RequestStatus {
+    /// It was begun, and hasn't ended: somebody is at work on it, or the process died.
+    Running,
+    /// It was answered.
+    Completed,
+    /// It was stopped, and can be gone on with.
+    Interrupted,
+    /// It failed, and can be gone on with.
+    Failed,
+    /// It wasn't completed, and isn't to be gone on with.
+    Dismissed,
+}
+
+named! {
+    RequestStatus: "request status" {
+        Running = "running",
+        Completed = "completed",
+        Interrupted = "interrupted",
+        Failed = "failed",
+        Dismissed = "dismissed",
+    }
+}
+
+impl RequestStatus {
+    /// Whether nothing is to be done about it any more.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Dismissed)
+    }
+}
+
+/// A request of a chat: one message of its user, and what came of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ChatRequest {
+    /// Its id.
+    pub request_id: String,
+    /// The chat it is in.
+    pub chat_id: String,
+    /// The assistant it is for: the root of its call stack.
+    pub assistant_id: String,
+    /// How far it has come.
+    pub status: RequestStatus,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The run that does its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// When it was begun.
+    pub created_at: Timestamp,
+    /// When it ended, or was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What a caller says of a request beside what it does.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RequestDetails {
+    /// The run that does its work; `None` leaves it as it was.
+    pub run_id: Option<RunId>,
+    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON; `None` leaves it as it was.
+    pub metadata: Option<RawJson>,
+}
+
+impl ChatRequest {
+    /// Takes in what a caller says of it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the usage isn't an object,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for more than 64 KiB of it or of metadata. Nothing is changed then.
+    pub fn describe(&mut self, details: RequestDetails) -> Result<()> {
+        object("the request's usage", details.usage.as_ref())?;
+        for (what, json) in [
+            ("the request's usage", &details.usage),
+            ("the request's metadata", &details.metadata),
+        ] {
+            check_length(
+                what,
+                json.as_ref().map(RawJson::as_str),
+                REQUEST_DETAIL_BYTES_MAX,
+            )?;
+        }
+        self.run_id = details.run_id.or(self.run_id);
+        self.usage = details.usage.or(self.usage.take());
+        self.metadata = details.metadata.or(self.metadata.take());
+        Ok(())
+    }
+}
+
+/// A request that isn't over: it runs, nobody answered it, it was interrupted, or it failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OpenRequest {
+    /// The store's own number of it, in the order in which they were begun; given by the store.
+    #[serde(default)]
+    pub number: u64,
+    /// Its id.
+    pub request_id: String,
+    /// The assistant it is for.
+    pub assistant_id: String,
+    /// How far it has come.
+    pub status: RequestStatus,
+    /// When it was begun.
+    pub created_at: Timestamp,
+    /// When it ended, or was last changed.
+    pub updated_at: Timestamp,
+}
+
+impl From<&ChatRequest> for OpenRequest {
+    fn from(request: &ChatRequest) -> Self {
+        Self {
+            number: 0,
+            request_id: request.request_id.clone(),
+            assistant_id: request.assistant_id.clone(),
+            status: request.status,
+            created_at: request.created_at,
+            updated_at: request.updated_at,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! [`EventSummary`]: what a list shows of an event without its content.
+
+use std::sync::LazyLock;
+
+use memchr::{memchr, memmem::Finder};
+
+use super::{ContextEventKind, ToolMark};
+use crate::{
+    codec::decode_event_meta,
+    json::slices::{fields, for_each_element},
+};
+
+/// A call's name stands at its beginning: more isn't looked at, however large its arguments are.
+const NAME_WITHIN_BYTES: usize = 512;
+
+/// What a list shows of an event without its content, and what the answer of a model cost.
+///
+/// Of metadata that can't be read nothing is told: it is for lists, which show the event all the same.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EventSummary {
+    /// When it happened, where that isn't when it was appended.
+    pub happened_ms: Option<u64>,
+    /// The step of its run.
+    pub step: Option<u32>,
+    /// Whether a resume added it to tell the agent to go on.
+    pub is_continuation: bool,
+    /// The tool call it is, or the ones it answers.
+    pub tools: Vec<ToolMark>,
+    /// Of a tool call the name of the tool, where that stands at the beginning.
+    pub tool_name: Option<String>,
+    /// Whether it is an answer of a model with nothing but tool calls in it.
+    pub is_silent: bool,
+    /// What an answer of a model cost, where it says so.
+    pub usage: Option<TokenUsage>,
+}
+
+/// What an answer of a model cost. What isn't said is 0.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct TokenUsage {
+    /// Tokens that the model was given.
+    pub input_tokens: f64,
+    /// Tokens that it gave.
+    pub output_tokens: f64,
+    /// In the currency that its provider bills.
+    pub cost: f64,
+}
+
+impl EventSummary {
+    /// The summary of an event, from what its record holds.
+    ///
+    /// ```
+    /// use runlog_model::{ContextEventKind, EventSummary};
+    ///
+    /// let call = br#"{"id":"c1","name":"search","arguments":{"q":"logs"}}"#;
+    /// let summary = EventSummary::of(ContextEventKind::ToolCall, &[], call);
+    /// assert_eq!(summary.tool_name.as_deref(), Some("search"));
+    /// ```
+    pub fn of(kind: ContextEventKind, meta: &[u8], payload: &[u8]) -> Self {
+        let meta = decode_event_meta(meta).unwrap_or_default();
+        let mut summary = Self {
+            happened_ms: meta.created_at_ms,
+            step: meta.step_number,
+            is_continuation: meta.is_continuation,
+            tools: meta.tools,
+            ..Self::default()
+        };
+        match kind {
+            ContextEventKind::ToolCall => summary.tool_name = name_in(payload),
+            ContextEventKind::AssistantMessage => summary.look_into_answer(payload),
+            _ => {}
+        }
+        summary
+    }
+
+    /// Most answers are not parsed: they say something in a plain text, and nothing of what they cost.
+    fn look_into_answer(&mut self, payload: &[u8]) {
+        static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
+        let has_usage = USAGE.find(payload).is_some();
+        let asks = asks_for_tools(payload);
+        if !has_usage && (!asks || begins_with_text(payload)) {
+            return;
+        }
+        let text = std::str::from_utf8(payload).ok();
+        let Some(Ok([content, usage])) = text.map(|text| fields(text, ["content", "usage"])) else {
+            return;
+        };
+        self.usage = usage.and_then(usage_of);
+        self.is_silent = asks && content.is_none_or(is_silent);
+    }
+}
+
+/// Whether a message has tool calls, in the form of any provider.
+fn asks_for_tools(payload: &[u8]) -> bool {
+    static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool"));
+    TOOL.find_iter(payload).any(|at| {
+        let rest = payload.get(at + 5..).unwrap_or_default();
+        ["_calls\"", "_use\"", "-call\""]
+            .iter()
+            .any(|end| rest.starts_with(end.as_bytes()))
+    })
+}
+
+/// Whether the content is a text that isn't empty.
+fn begins_with_text(payload: &[u8]) -> bool {
+    static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"content\""));
+    CONTENT.find_iter(payload).any(|at| {
+        let value = value_at(payload, at + "\"content\"".len()).unwrap_or_default();
+        matches!(value, [b'"', next, ..] if *next != b'"')
+    })
+}
+
+/// What stands behind a field's colon.
+fn value_at(payload: &[u8], after: usize) -> Option<&[u8]> {
+    let rest = payload.get(after..)?.trim_ascii_start();
+    Some(rest.strip_prefix(b":")?.trim_ascii_start())
+}
+
+/// The first name in the beginning of a call.
+fn name_in(payload: &[u8]) -> Option<String> {
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"name\""));
+    let head = payload
+        .get(..NAME_WITHIN_BYTES.min(payload.len()))
+        .unwrap_or_default();
+    NAME.find_iter(head).find_map(|at| {
+        let value = value_at(head, at + "\"name\"".len())?;
+        let inside = value.strip_prefix(b"\"")?;
+        let mut end = 0;
+        loop {
+            end += memchr(b'"', inside.get(end..)?)?;
+            let before = inside.get(..end)?;
+            let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
+            if backslashes.count() % 2 == 0 {
+                // With its quotes it is JSON.
+                return serde_json::from_slice(value.get(..end + 2)?).ok();
+            }
+            end += 1;
+        }
+    })
+}
+
+fn usage_of(json: &str) -> Option<TokenUsage> {
+    let names = [
+        "input_tokens",
+        "prompt_tokens",
+        "output_tokens",
+        "completion_tokens",
+        "cost",
+        "cost_usd",
+    ];
+    let found = fields(json, names).ok()?;
+    let number = |first: usize, second: usize| {
+        let given = |at: usize| found.get(at).copied().flatten().filter(|it| *it != "null");
+        let text = given(first).or_else(|| given(second));
+        text.and_then(|text| text.parse().ok()).unwrap_or(0.0)
+    };
+    Some(TokenUsage {
+        input_tokens: number(0, 1),
+        output_tokens: number(2, 3),
+        cost: number(4, 5),
+    })
+}
+
+/// Whether a content says nothing itself.
+fn is_silent(content: &str) -> bool {
+    if content == "null" || content == "\"\"" {
+        return true;
+    }
+    let mut says = false;
+    let read = for_each_element(content, |part| {
+        let [kind] = fields(part, ["type"]).unwrap_or_default();
+        says |= !matches!(kind, Some("\"tool_use\"" | "\"tool-call\""));
+    });
+    read.is_ok() && !says
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::{EventMeta, encode_event_meta};
+
+    fn answer(json: &str) -> EventSummary {
+        EventSummary::of(ContextEventKind::AssistantMessage, &[], json.as_bytes())
+    }
+
+    #[test]
+    fn metadata_is_told_and_what_cannot_be_read_says_nothing() {
+        let meta = EventMeta {
+            created_at_ms: Some(7),
+            step_number: Some(3),
+            tools: vec![ToolMark {
+                tool_call_id: Some("c1".into()),
+                is_error: true,
+                duration_ms: Some(60),
+            }],
+            is_continuation: true,
+            ..EventMeta::default()
+        };
+        let bytes = encode_event_meta(&meta).unwrap();
+        let summary = EventSummary::of(ContextEventKind::ToolResult, &bytes, b"{}");
+        assert_eq!((summary.happened_ms, summary.step), (Some(7), Some(3)));
+        assert_eq!((summary.tools, summary.is_continuation), (meta.tools, true));
+        for hostile in [&b""[..], b"\xff", &bytes[..bytes.len() - 1]] {
+            let summary = EventSummary::of(ContextEventKind::UserMessage, hostile, b"");
+            assert_eq!(summary, EventSummary::default());
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_tool_is_found_at_the_beginning_only() {
+        let name = |json: &str| {
+            EventSummary::of(ContextEventKind::ToolCall, &[], json.as_bytes()).tool_name
+        };
+        assert_eq!(
+            name(r#"{"id":"name","name" : "ls"}"#).as_deref(),
+            Some("ls")
+        );
+        assert_eq!(
+            name(r#"{"name":"a\"b\\","x":1}"#).as_deref(),
+            Some("a\"b\\")
+        );
+        assert_eq!(name(r#"{"name":"\u00e9"}"#).as_deref(), Some("é"));
+        assert_eq!(
+            name(r#"{"name":null,"of":{"name":"x"}}"#).as_deref(),
+            Some("x")
+        );
+        let late = format!(r#"{{"arguments":"{}","name":"ls"}}"#, "x".repeat(600));
+        assert_eq!((name(&late), name(r#"{"name":"cut"#)), (None, None));
+    }
+
+    #[test]
+    fn an_answer_of_nothing_but_calls_is_silent() {
+        for silent in [
+            r#"{"role":"assistant","content":null,"tool_calls":[{}]}"#,
+            r#"{"content":"","tool_calls":[{}]}"#,
+            r#"{"tool_calls":[{}]}"#,
+            r#"{"content":[{"type":"tool_use","id":"t"}]}"#,
+            r#"{"content":[{"type":"tool-call"}]}"#,
+        ] {
+            assert!(answer(silent).is_silent, "{silent}");
+        }
+        for telling in [
+            r#"{"content":"I look.","tool_calls":[{}]}"#,
+            r#"{"content":[{"type":"text","text":"a"},{"type":"tool_use"}]}"#,
+            r#"{"content":null}"#,
+            r#"{"content":null,"tool_calls":"#,
+        ] {
+            assert!(!answer(telling).is_silent, "{telling}");
+        }
+    }
+
+    #[test]
+    fn usage_is_read_in_the_words_of_several_providers() {
+        let usage = |json: &str| {
+            let TokenUsage {
+                input_tokens,
+                output_tokens,
+                cost,
+            } = answer(json).usage?;
+            Some((input_tokens, output_tokens, cost))
+        };
+        let anthropic =
+            r#"{"content":"x","usage":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}}"#;
+        assert_eq!(usage(anthropic), Some((7.0, 2.0, 0.5)));
+        let openai = r#"{"content":"x","usage":{"input_tokens":null,"prompt_tokens":9,"completion_tokens":"x"}}"#;
+        assert_eq!(usage(openai), Some((9.0, 0.0, 0.0)));
+        assert_eq!(usage(r#"{"content":"\"usage\""}"#), None);
+        assert_eq!(usage(r#"{"usage":3}"#), None);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_payloads_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0_usize..90) {
+            let call = br#"{"id":"c1","name":"a\"b","content":[{"type":"tool_use"}],"usage":{"input_tokens":1},"x":1}"#;
+            for kind in ContextEventKind::ALL {
+                let _ = EventSummary::of(kind, &bytes, &bytes);
+                let _ = EventSummary::of(kind, &bytes, &call[..cut]);
+            }
+        }
+    }
+}

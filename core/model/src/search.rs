@@ -1,0 +1,197 @@
+//! [`TextQuery`]: finds a text in what records hold, without reading them as JSON.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2, memmem};
+
+use crate::{Error, Result};
+
+/// A longer text isn't looked for.
+const QUERY_BYTES_MAX: usize = 64 << 10;
+
+/// A text to look for in payloads, in any case, also where JSON has it with backslashes: as it stands in a string, and in a
+/// string of JSON that is itself in a string, as the arguments of tool calls are.
+///
+/// ```
+/// use runlog_model::TextQuery;
+///
+/// let query = TextQuery::new("say \"Hi\"")?;
+/// assert!(query.is_in(br#"{"content":"They SAY \"hi\"."}"#));
+/// assert!(query.is_in(br#"{"arguments":"{\"text\":\"say \\\"hi\\\"\"}"}"#));
+/// assert!(!query.is_in(br#"{"content":"They say hi."}"#));
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TextQuery {
+    forms: Vec<Form>,
+}
+
+impl TextQuery {
+    /// A query for this text.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for no text, or one of more than 64 KiB.
+    pub fn new(text: &str) -> Result<Self> {
+        if text.is_empty() || text.len() > QUERY_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "a text to look for has 1 to {QUERY_BYTES_MAX} bytes, this one has {}",
+                text.len()
+            )));
+        }
+        let once = escaped(&text.to_lowercase())?;
+        let twice = escaped(&once)?;
+        let mut forms = vec![Form::new(once)];
+        if twice.as_bytes() != forms[0].text.as_bytes() {
+            forms.push(Form::new(twice));
+        }
+        Ok(Self { forms })
+    }
+
+    /// Whether a payload has it.
+    pub fn is_in(&self, payload: &[u8]) -> bool {
+        let mut lower = None;
+        self.forms
+            .iter()
+            .any(|form| form.is_in(payload, &mut lower))
+    }
+}
+
+/// A text as it stands in a string of JSON, without the quotes.
+fn escaped(text: &str) -> Result<String> {
+    let json = serde_json::to_string(text)
+        .map_err(|error| Error::invalid(format!("the text to look for: {error}")))?;
+    Ok(json
+        .strip_prefix('"')
+        .and_then(|json| json.strip_suffix('"'))
+        .unwrap_or_default()
+        .to_owned())
+}
+
+/// One way in which the text may be written, in lower case.
+#[derive(Clone, Debug)]
+struct Form {
+    text: String,
+    /// Where its rarest byte is, by which it is looked for; none in a text with other letters than ASCII's.
+    anchor: Option<(usize, u8)>,
+}
+
+impl Form {
+    fn new(text: String) -> Self {
+        let rarest = text
+            .bytes()
+            .enumerate()
+            .min_by_key(|(_, byte)| commonness(*byte));
+        let anchor = rarest.filter(|_| text.is_ascii());
+        Self { text, anchor }
+    }
+
+    fn is_in<'a>(&self, payload: &'a [u8], lower: &mut Option<Cow<'a, [u8]>>) -> bool {
+        let Some((place, byte)) = self.anchor else {
+            // What is ASCII alone has none of its letters.
+            if payload.is_ascii() {
+                return false;
+            }
+            let lower = lower.get_or_insert_with(|| {
+                Cow::Owned(String::from_utf8_lossy(payload).to_lowercase().into_bytes())
+            });
+            return memmem::find(lower, self.text.as_bytes()).is_some();
+        };
+        let text = self.text.as_bytes();
+        let upper = byte.to_ascii_uppercase();
+        let mut from = place;
+        while let Some(rest) = payload.get(from..) {
+            let found = if upper == byte {
+                memchr(byte, rest)
+            } else {
+                memchr2(byte, upper, rest)
+            };
+            let Some(found) = found else { return false };
+            let start = from + found - place;
+            match payload.get(start..start + text.len()) {
+                None => return false,
+                Some(there) if there.eq_ignore_ascii_case(text) => return true,
+                Some(_) => from += found + 1,
+            }
+        }
+        false
+    }
+}
+
+/// How often a byte is met in transcripts, roughly: the rarer it is, the fewer places are compared.
+fn commonness(byte: u8) -> u8 {
+    const BY_COMMONNESS: &[u8] = b" etaoinsr\"lhdcu,mp:fg0.y1_wbv2k{}[]-/3548679\\xjqz";
+    BY_COMMONNESS
+        .iter()
+        .position(|common| *common == byte.to_ascii_lowercase())
+        .and_then(|place| u8::try_from(place).ok())
+        .map_or(0, |place| u8::MAX - place)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn finds(query: &str, payload: &str) -> bool {
+        TextQuery::new(query).unwrap().is_in(payload.as_bytes())
+    }
+
+    #[test]
+    fn case_does_not_matter_in_any_alphabet() {
+        for (query, payload) in [
+            ("needle", "a NEEDLE here"),
+            ("NeEdle", "needle"),
+            ("ÄRGER", "kein ärger"),
+            ("ärger", "KEIN ÄRGER"),
+            ("7", "7"),
+        ] {
+            assert!(finds(query, payload), "{query} in {payload}");
+        }
+        for (query, payload) in [
+            ("needle", "needl"),
+            ("needle", "eedle"),
+            ("ä", "a"),
+            ("x", ""),
+        ] {
+            assert!(!finds(query, payload), "{query} in {payload}");
+        }
+    }
+
+    #[test]
+    fn what_json_escapes_is_found_once_and_twice() {
+        assert!(finds("a\nb", r#"{"x":"A\nB"}"#));
+        assert!(finds("a\nb", r#"{"x":"{\"y\":\"a\\nb\"}"}"#));
+        assert!(finds("c:\\dir", r#"{"x":"C:\\dir"}"#));
+        assert!(!finds("a\nb", "a\nb"), "JSON has no line break in a string");
+    }
+
+    #[test]
+    fn no_text_and_too_long_a_text_are_refused() {
+        assert!(TextQuery::new("").is_err());
+        assert!(TextQuery::new(&"x".repeat(QUERY_BYTES_MAX + 1)).is_err());
+        assert!(finds(
+            &"x".repeat(QUERY_BYTES_MAX),
+            &"X".repeat(QUERY_BYTES_MAX)
+        ));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_passed() {
+        let query = TextQuery::new("ö").unwrap();
+        assert!(!query.is_in(b"\xff\xfe\xc3"));
+        assert!(query.is_in(b"\xff\xc3\x96\xff"));
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_plain_comparison_finds(query in "[aAeEkz \"\\\\7é]{1,4}", payload in "[aAeEkKz \"\\\\7éÉ]{0,30}") {
+            let json = serde_json::to_string(&payload).unwrap();
+            let lower = json.to_lowercase();
+            let once = escaped(&query.to_lowercase()).unwrap();
+            let twice = escaped(&once).unwrap();
+            let plainly = lower.contains(&once) || lower.contains(&twice);
+            prop_assert_eq!(finds(&query, &json), plainly);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The requests of all chats that aren't over, so that what was interrupted or never answered is found without looking
+//! through chats.
+
+use super::Catalog;
+use crate::{OpenRequest, SessionId, limits::OPEN_REQUESTS_MAX};
+
+impl Catalog {
+    /// Takes in what became of a request, and says the place of its chat.
+    pub(super) fn change_request(
+        &mut self,
+        sequence: u64,
+        id: SessionId,
+        changed: OpenRequest,
+    ) -> Result<u32, String> {
+        let (mut gone, mut come) = (None, None);
+        let place = self.change(id, |session| {
+            let open = &mut session.chat.get_or_insert_default().open_requests;
+            let known = open
+                .iter()
+                .position(|request| request.request_id == changed.request_id);
+            match known {
+                Some(index) if changed.status.is_over() => gone = Some(open.remove(index).number),
+                Some(index) => {
+                    let number = open[index].number;
+                    open[index] = OpenRequest { number, ..changed };
+                }
+                None if changed.status.is_over() => {}
+                None => {
+                    if open.len() >= OPEN_REQUESTS_MAX {
+                        gone = Some(open.remove(0).number);
+                    }
+                    come = Some(sequence);
+                    open.push(OpenRequest {
+                        number: sequence,
+                        ..changed
+                    });
+                }
+            }
+            Ok(())
+        })?;
+        gone.map(|number| self.open_requests.remove(&number));
+        come.map(|number| self.open_requests.insert(number, id));
+        Ok(place)
+    }
+
+    /// Makes the list anew from what the sessions have.
+    pub(super) fn index_requests(&mut self) {
+        let numbers = self.sessions.iter().flat_map(|(id, entry)| {
+            let chat = entry.session.chat.iter();
+            chat.flat_map(|chat| &chat.open_requests)
+                .map(|request| (request.number, *id))
+        });
+        self.open_requests = numbers.collect();
+    }
+
+    /// The requests that aren't over and were begun before a number, of chats that aren't deleted: each with its chat, the
+    /// newest first.
+    pub fn open_requests(&self, before: u64) -> impl Iterator<Item = (SessionId, &OpenRequest)> {
+        let numbers = self.open_requests.range(..before).rev();
+        numbers.filter_map(|(number, id)| {
+            let session = self.session(*id).filter(|it| it.deleted_at_ms.is_none())?;
+            let mut requests = session.chat.as_ref()?.open_requests.iter();
+            Some((*id, requests.find(|request| request.number == *number)?))
+        })
+    }
+}

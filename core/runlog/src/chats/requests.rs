@@ -1,0 +1,164 @@
+//! The requests of chats: what became of one, and which aren't over, anywhere in the store.
+
+use runlog_model::{ChatRequest, OpenRequest, Page, RequestStatus, SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::Chats;
+use crate::{
+    Result,
+    journal::{
+        cursor::{Cursor, Kind as CursorKind},
+        page::check_limit,
+    },
+    kernel::chats::IdOf,
+};
+
+/// Which of the requests that aren't over to list, and how many.
+///
+/// ```
+/// use runlog::{
+///     blocking::Store,
+///     chats::{Chat, ChatMessage, ChatRole, ListRequests, NewRequest, RequestEnd, RequestStatus},
+/// };
+///
+/// let chats = Store::in_memory().chats();
+/// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+/// let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
+/// chats.begin_request(&chat_id, NewRequest::new("travel"), asked)?.finish(RequestEnd::Interrupted)?;
+/// // After a deployment: what is to be gone on with, in every chat.
+/// let unattended = ListRequests { unattended: true, ..ListRequests::default() };
+/// let found = chats.list_requests(&unattended)?.items;
+/// assert_eq!((found.len(), found[0].status), (1, RequestStatus::Interrupted));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListRequests {
+    /// Only requests of this status; `None` is all. One of status `running` that nobody is at work on was never answered:
+    /// its process died.
+    pub status: Option<RequestStatus>,
+    /// Only requests of this chat; `None` is all.
+    pub chat_id: Option<String>,
+    /// Only requests for this assistant; `None` is all.
+    pub assistant_id: Option<String>,
+    /// Only requests that nobody is known to be at work on.
+    pub unattended: bool,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListRequests {
+    fn default() -> Self {
+        Self {
+            status: None,
+            chat_id: None,
+            assistant_id: None,
+            unattended: false,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+/// A request that isn't over.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnfinishedRequest {
+    /// The chat it is in.
+    pub chat_id: String,
+    /// Its id.
+    pub request_id: String,
+    /// The assistant it is for.
+    pub assistant_id: String,
+    /// How far it has come.
+    pub status: RequestStatus,
+    /// Whether somebody in this process is at work on it; `None` in a store that is open for reading only, where the
+    /// process that writes it may be.
+    pub is_live: Option<bool>,
+    /// When it was begun.
+    pub created_at: Timestamp,
+    /// When it was interrupted, or failed.
+    pub updated_at: Timestamp,
+}
+
+impl Chats {
+    /// One page of the requests that aren't over, anywhere in the store, the newest first: those that run, those that a
+    /// process left without an answer when it died, those that were interrupted or failed. It costs the page, and those
+    /// that aren't over but don't fit the filters. Each chat has at most its newest
+    /// [`OPEN_REQUESTS_MAX`](runlog_model::limits::OPEN_REQUESTS_MAX) among them. Not among them is what was never begun
+    /// here: steps that were saved by hand, or imported, and the requests of a copied chat.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
+    pub async fn list_requests(&self, options: &ListRequests) -> Result<Page<UnfinishedRequest>> {
+        check_limit(options.limit)?;
+        let ListRequests {
+            status,
+            chat_id,
+            assistant_id,
+            unattended,
+            limit: _,
+            cursor: _,
+        } = options;
+        let filter = (status, chat_id, assistant_id, unattended);
+        let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Requests, &filter)?;
+        let before = cursor.map_or(u64::MAX, |cursor| cursor.first);
+        let is_known = !self.store.backend().is_read_only();
+        let is_live = |session: SessionId, request: &OpenRequest| {
+            is_known.then(|| self.store.claims().has(session, &request.request_id))
+        };
+        self.store
+            .shared
+            .catalog
+            .read(|catalog| {
+                let (mut items, mut last) = (Vec::new(), 0);
+                for (session, request) in catalog.open_requests(before) {
+                    let is_live = is_live(session, request);
+                    let chat = || catalog.chat(session).map(|chat| chat.chat_id);
+                    let admitted = status.is_none_or(|status| request.status == status)
+                        && assistant_id
+                            .as_ref()
+                            .is_none_or(|it| *it == request.assistant_id)
+                        && !(*unattended && is_live == Some(true))
+                        && (chat_id.is_none() || *chat_id == chat());
+                    if !admitted {
+                        continue;
+                    }
+                    if items.len() == options.limit {
+                        let cursor = Cursor {
+                            first: last,
+                            ..Cursor::default()
+                        };
+                        let next = Some(cursor.encode(CursorKind::Requests, &filter));
+                        return Page { items, next };
+                    }
+                    last = request.number;
+                    items.push(UnfinishedRequest {
+                        chat_id: chat().unwrap_or_default(),
+                        request_id: request.request_id.clone(),
+                        assistant_id: request.assistant_id.clone(),
+                        status: request.status,
+                        is_live,
+                        created_at: request.created_at,
+                        updated_at: request.updated_at,
+                    });
+                }
+                Page { items, next: None }
+            })
+            .await
+    }
+
+    /// What became of a request, wherever it is; `None` for one that was never begun here, whose steps were saved by hand.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
+    /// several have.
+    pub async fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>> {
+        let session = self.store.chat_with(IdOf::Request, request_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        Ok(fold.request(request_id).cloned())
+    }
+}

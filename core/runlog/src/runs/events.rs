@@ -1,0 +1,156 @@
+//! The events of a run in its context: read on, or looked up by step, position and sequence.
+
+use runlog_log::{Position, Sequence};
+use runlog_model::{ContextEvent, ContextEventKind, InstanceId};
+
+use super::{Runs, load::LoadedRun};
+use crate::{Result, kernel::records::context_stream};
+
+impl Runs {
+    /// Passes the run's events from a sequence of its context on to `take`, until that wants no more; about `expected` are
+    /// enough. Returns the sequence of the first event after the run, if it was reached.
+    pub(super) async fn each_event(
+        &self,
+        run: &LoadedRun,
+        first: u64,
+        expected: usize,
+        mut take: impl FnMut(&ContextEvent) -> Result<More>,
+    ) -> Result<Option<u64>> {
+        let pages = self
+            .store
+            .contexts()
+            .events(run.run.instance_id, first)
+            .await?;
+        let mut pages = pages.beginning_with(expected as u64);
+        while let Some(page) = pages.next_page().await? {
+            for event in &page {
+                if run
+                    .ended_position
+                    .is_some_and(|ended| event.position > ended)
+                {
+                    return Ok(Some(event.sequence_number));
+                }
+                if run.owns(event) && matches!(take(event)?, More::Unwanted) {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first sequence of the context that was appended after the run's creation.
+    pub(super) async fn first_sequence(&self, run: &LoadedRun) -> Result<u64> {
+        self.sequence_after(run.run.instance_id, run.created_position)
+            .await
+    }
+
+    /// The first sequence of a context that was appended after a position of the log, by halving: positions grow with
+    /// sequences, whatever was truncated or forked.
+    pub(super) async fn sequence_after(&self, instance: InstanceId, position: u64) -> Result<u64> {
+        let contexts = self.store.contexts();
+        let (mut first, mut end) = (1, contexts.last_sequence(instance).await? + 1);
+        while first < end {
+            let middle = first + (end - first) / 2;
+            match contexts.event(instance, middle).await? {
+                Some(event) if event.position <= position => first = middle + 1,
+                _ => end = middle,
+            }
+        }
+        Ok(first)
+    }
+
+    /// A sequence of the context from which on the run's messages of a step come, by halving: steps follow each other.
+    pub(super) async fn first_of_step(&self, run: &LoadedRun, step: u32) -> Result<u64> {
+        let instance = run.run.instance_id;
+        let mut first = self.first_sequence(run).await?;
+        if step <= run.fold.steps_before() {
+            return Ok(first);
+        }
+        let mut end = self.store.contexts().last_sequence(instance).await? + 1;
+        while first < end {
+            let middle = first + (end - first) / 2;
+            // Somebody else's events may stand in between.
+            let mut own = None;
+            self.each_event(run, middle, 1, |event| {
+                own = Some((event.sequence_number, event.step_number.unwrap_or(0)));
+                Ok(More::Unwanted)
+            })
+            .await?;
+            match own.filter(|(sequence, _)| *sequence < end) {
+                Some((sequence, of)) if of < step => first = sequence + 1,
+                _ => end = middle,
+            }
+        }
+        Ok(first)
+    }
+
+    /// The run's event at a position of the log, where its context still has it.
+    pub(super) async fn event_at(
+        &self,
+        run: &LoadedRun,
+        position: u64,
+    ) -> Result<Option<ContextEvent>> {
+        let instance: InstanceId = run.run.instance_id;
+        if position == 0 {
+            return Ok(None);
+        }
+        let page = self.store.backend().scan(Position(position), 1).await?;
+        let record = page
+            .records
+            .first()
+            .filter(|record| record.position.0 == position);
+        let Some(record) = record.filter(|record| record.stream == context_stream(instance)) else {
+            return Ok(None);
+        };
+        // A truncation may have taken it, and another may have come in its place.
+        let Sequence(sequence) = record.sequence;
+        Ok(self
+            .own_event(run, sequence)
+            .await?
+            .filter(|event| event.position == position))
+    }
+
+    /// The event at a sequence of the run's context, where it is the run's.
+    pub(super) async fn own_event(
+        &self,
+        run: &LoadedRun,
+        sequence: u64,
+    ) -> Result<Option<ContextEvent>> {
+        if sequence == 0 {
+            return Ok(None);
+        }
+        let event = self
+            .store
+            .contexts()
+            .event(run.run.instance_id, sequence)
+            .await?;
+        Ok(event.filter(|event| run.owns(event)))
+    }
+}
+
+/// Whether a reader wants to see more.
+pub(super) enum More {
+    Wanted,
+    Unwanted,
+}
+
+impl LoadedRun {
+    pub(super) fn owns(&self, event: &ContextEvent) -> bool {
+        event.run_id == Some(self.run.id)
+            && event.position > self.created_position
+            && self
+                .ended_position
+                .is_none_or(|ended| event.position < ended)
+    }
+}
+
+/// The kinds of events that are messages.
+pub(super) fn message_kinds() -> Vec<ContextEventKind> {
+    let kinds = ContextEventKind::ALL.into_iter();
+    kinds.filter(|kind| kind.is_message()).collect()
+}
+
+/// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
+pub(super) fn events_to_read(limit: usize) -> usize {
+    limit.saturating_add(1).saturating_mul(2)
+}

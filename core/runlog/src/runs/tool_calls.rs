@@ -1,0 +1,278 @@
+//! The tool calls of a run, with what came of each.
+
+use runlog_log::{Direction, FindOptions, Position, Sequence};
+use runlog_model::{
+    ContextEvent, ContextEventKind, Page, RunId, ToolCall, ToolCallFold, ToolCallStatus,
+    tool_call_label,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Runs,
+    events::{More, events_to_read, message_kinds},
+    load::LoadedRun,
+};
+use crate::{
+    ErrorKind, Result,
+    journal::{
+        cursor::{Cursor, Kind},
+        page::check_limit,
+    },
+    kernel::records::context_stream,
+};
+
+/// Which tool calls of a run to list, and how many.
+///
+/// ```
+/// use runlog::{
+///     NewRun, NewSession,
+///     blocking::Store,
+///     runs::{ListToolCalls, ToolCallStatus},
+/// };
+///
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+/// let failed = ListToolCalls { status: Some(ToolCallStatus::Error), limit: 10, ..ListToolCalls::default() };
+/// let page = store.runs().tool_calls(run.id(), &failed)?;
+/// assert!(page.items.is_empty() && page.next.is_none());
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListToolCalls {
+    /// Only calls of this tool; `None` is all.
+    pub tool_name: Option<String>,
+    /// Only calls of this status; `None` is all.
+    pub status: Option<ToolCallStatus>,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListToolCalls {
+    fn default() -> Self {
+        Self {
+            tool_name: None,
+            status: None,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+impl Runs {
+    /// One page of a run's tool calls, in the order they were made, which is that of its steps.
+    ///
+    /// # Errors
+    /// As [`messages`](Self::messages).
+    pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>> {
+        check_limit(options.limit)?;
+        let filter = (id, &options.tool_name, options.status);
+        let cursor = Cursor::read(options.cursor.as_deref(), Kind::ToolCalls, &filter)?;
+        let run = self.load(id).await?;
+        if let Some(name) = &options.tool_name {
+            let after = cursor.map(|cursor| cursor.second);
+            let calls = self.calls_of_tool(&run, name, options, after).await?;
+            return Ok(page_of(calls, options.limit, &filter));
+        }
+        // The fold begins at the message of the last call that was given.
+        let (first, after) = match cursor {
+            Some(cursor) => (cursor.first, cursor.second),
+            None => (self.first_sequence(&run).await?, 0),
+        };
+        let mut fold = ToolCallFold::new();
+        let mut settled = Settled {
+            options,
+            after,
+            looked_at: 0,
+            found: 0,
+        };
+        let end = self
+            .each_event(&run, first, events_to_read(options.limit), |event| {
+                fold.push(event);
+                Ok(if settled.is_full(fold.calls()) {
+                    More::Unwanted
+                } else {
+                    More::Wanted
+                })
+            })
+            .await?;
+        self.take_late_results(&run, end, &mut fold).await?;
+        let calls = fold
+            .finish()
+            .into_iter()
+            .filter(|call| call.sequence_number > after);
+        let calls = calls.filter(|call| options.admits(call));
+        let calls = calls.take(options.limit.saturating_add(1)).collect();
+        Ok(page_of(calls, options.limit, &filter))
+    }
+
+    /// One tool call of a run, by its id, with its whole input and output.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of reading the store.
+    pub async fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>> {
+        let run = self.load(id).await?;
+        let event = self.event_at(&run, call_id).await?;
+        let Some(event) = event.filter(|event| event.event_type == ContextEventKind::ToolCall)
+        else {
+            return Ok(None);
+        };
+        self.call_at(&run, &event).await
+    }
+
+    /// The tool call that an event of a run is, with what came of it.
+    async fn call_at(&self, run: &LoadedRun, event: &ContextEvent) -> Result<Option<ToolCall>> {
+        // The fold begins at its message, which comes right before the calls that it asks for.
+        let instance = run.run.instance_id;
+        let before = Sequence(event.sequence_number.saturating_sub(1));
+        let sequence = |event: &ContextEvent| Some(event.sequence_number);
+        let contexts = self.store.contexts();
+        let kinds = message_kinds();
+        let message = contexts.find_back(instance, before, &kinds, sequence);
+        let first = message.await?.unwrap_or(event.sequence_number);
+        let mut fold = ToolCallFold::new();
+        let end = self
+            .each_event(run, first, events_to_read(1), |other| {
+                fold.push(other);
+                let call = fold.calls().iter().find(|call| call.id == event.position);
+                let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
+                Ok(if is_open {
+                    More::Wanted
+                } else {
+                    More::Unwanted
+                })
+            })
+            .await?;
+        self.take_late_results(run, end, &mut fold).await?;
+        let calls = fold.finish();
+        Ok(calls.into_iter().find(|call| call.id == event.position))
+    }
+
+    /// The run's calls of one tool that a list admits, from the one after a sequence on, and one more than the page has:
+    /// found by their label, so that a name that is rare costs what it gives.
+    async fn calls_of_tool(
+        &self,
+        run: &LoadedRun,
+        tool_name: &str,
+        options: &ListToolCalls,
+        after: Option<u64>,
+    ) -> Result<Vec<ToolCall>> {
+        let instance = run.run.instance_id;
+        let after = match after {
+            None => run.created_position,
+            Some(sequence) => match self.store.contexts().event(instance, sequence).await? {
+                Some(event) => event.position,
+                // It was truncated since, and what came after it.
+                None => return Ok(Vec::new()),
+            },
+        };
+        let (label, wanted) = (
+            tool_call_label(run.run.id, tool_name),
+            options.limit.saturating_add(1),
+        );
+        let (mut calls, mut next) = (Vec::new(), Some(Position(after).next()));
+        while let Some(first) = next.filter(|_| calls.len() < wanted) {
+            let find = FindOptions {
+                stream: Some(context_stream(instance)),
+                direction: Direction::Forward,
+                first,
+                last: Position(run.ended_position.unwrap_or(u64::MAX)),
+                limit: wanted as u64,
+            };
+            let page = match self.store.backend().find(label, find).await {
+                // An instance gets its stream with its first event.
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                page => page?,
+            };
+            next = page.next;
+            for record in page.records {
+                let event = ContextEvent::decode(instance, &record)?;
+                if !run.owns(&event) || event.event_type != ContextEventKind::ToolCall {
+                    continue;
+                }
+                let call = self.call_at(run, &event).await?;
+                calls.extend(call.filter(|call| options.admits(call)));
+            }
+        }
+        calls.truncate(wanted);
+        Ok(calls)
+    }
+
+    /// Looks in what came after a run for the results of calls that it left open: a tool may answer after a resume.
+    async fn take_late_results(
+        &self,
+        run: &LoadedRun,
+        end: Option<u64>,
+        fold: &mut ToolCallFold,
+    ) -> Result<()> {
+        let Some(first) = end.filter(|_| fold.is_open()) else {
+            return Ok(());
+        };
+        let mut pages = self
+            .store
+            .contexts()
+            .events(run.run.instance_id, first)
+            .await?;
+        while let Some(page) = pages.next_page().await? {
+            page.iter().for_each(|event| fold.push_later(event));
+            if !fold.is_open() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ListToolCalls {
+    fn admits(&self, call: &ToolCall) -> bool {
+        self.tool_name
+            .as_ref()
+            .is_none_or(|name| call.tool_name == *name)
+            && self.status.is_none_or(|status| call.status == status)
+    }
+}
+
+/// Counts the calls of a page that no later result can change, in order, so that reading can stop.
+struct Settled<'a> {
+    options: &'a ListToolCalls,
+    /// The sequence of the last call of the page before.
+    after: u64,
+    looked_at: usize,
+    found: usize,
+}
+
+impl Settled<'_> {
+    /// Whether the page and the first call after it are there.
+    fn is_full(&mut self, calls: &[ToolCall]) -> bool {
+        while let Some(call) = calls
+            .get(self.looked_at)
+            .filter(|call| call.status != ToolCallStatus::Pending)
+        {
+            self.looked_at += 1;
+            self.found +=
+                usize::from(call.sequence_number > self.after && self.options.admits(call));
+            if self.found > self.options.limit {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A page of calls, of which there is one more where there is a next page.
+fn page_of(mut items: Vec<ToolCall>, limit: usize, filter: &impl Serialize) -> Page<ToolCall> {
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|last| {
+        let cursor = Cursor {
+            first: last.message_sequence,
+            second: last.sequence_number,
+            ..Cursor::default()
+        };
+        cursor.encode(Kind::ToolCalls, filter)
+    });
+    Page { items, next }
+}

@@ -1,0 +1,268 @@
+//! The log as a whole, quickly: what lists show of every event, and a search of all contents. Both are history, in the order
+//! of positions, with what was truncated since.
+
+use runlog_log::{Position, Record, StreamId};
+
+pub use runlog_model::{EventSummary, TextQuery, TokenUsage};
+
+use crate::{Result, Store, contexts::ContextEventKind};
+
+/// At most so many records are read for one page.
+const PAGE_RECORDS: u64 = 4096;
+/// A page of a search reads on until it has looked into so many bytes.
+const SEARCH_BYTES: usize = 4 << 20;
+
+/// What lists show of an event of a context.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EventHead {
+    /// Its place in the log.
+    pub position: u64,
+    /// The stream it was appended to: the id of its agent instance.
+    pub stream: StreamId,
+    /// Its place in the stream.
+    pub sequence: u64,
+    /// When it was appended: milliseconds since 1970-01-01 UTC.
+    pub recorded_ms: u64,
+    /// What it is.
+    pub kind: ContextEventKind,
+    /// Whether its content was taken out of the store.
+    pub redacted: bool,
+    /// How many bytes its content has.
+    pub content_bytes: usize,
+    /// What is told of its content.
+    pub summary: EventSummary,
+}
+
+/// Some records of the log: events of contexts in short, all others whole.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct HeadsPage {
+    /// The events of contexts, in the order of positions.
+    pub events: Vec<EventHead>,
+    /// What else was recorded between them, in the order of positions.
+    pub others: Vec<Record>,
+    /// Where the next page begins, known at the end too, since the log grows; `None` for an empty page.
+    pub next: Option<Position>,
+}
+
+/// What a search found in some part of the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SearchPage {
+    /// The positions of the records whose content has the text, in their order.
+    pub found: Vec<Position>,
+    /// Where the search goes on; `None` when it has seen everything there is.
+    pub next: Option<Position>,
+}
+
+impl Store {
+    /// Reads some records from a position on, about 1 MiB of contents, and tells what lists show of them.
+    ///
+    /// ```
+    /// use runlog::{NewMessage, NewSession, log::Position, blocking::Store};
+    ///
+    /// let store = Store::in_memory();
+    /// let (_, agent) = store.start_session(NewSession::titled("Weather"), "planner")?;
+    /// store.context(agent.id)?.append_message(NewMessage::user("Will it rain?"))?;
+    /// let page = store.scan_heads(Position(1))?;
+    /// assert_eq!((page.events.len(), page.events[0].sequence), (1, 1));
+    /// assert!(!page.others.is_empty(), "the session and the agent are recorded too");
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn scan_heads(&self, first: Position) -> Result<HeadsPage> {
+        let page = self.backend().scan(first, PAGE_RECORDS).await?;
+        let last = page.records.last().map(|record| record.position.next());
+        let mut heads = HeadsPage {
+            events: Vec::with_capacity(page.records.len()),
+            others: Vec::new(),
+            next: page.next.or(last),
+        };
+        for record in page.records {
+            match ContextEventKind::from_byte(record.kind.0) {
+                Some(kind) => heads.events.push(head(kind, &record)),
+                None => heads.others.push(record),
+            }
+        }
+        Ok(heads)
+    }
+
+    /// Looks for a text in the content of the records from a position on, about 4 MiB of contents at a time. Case doesn't
+    /// matter.
+    ///
+    /// ```
+    /// use runlog::{NewMessage, NewSession, blocking::Store, log::Position, scan::TextQuery};
+    ///
+    /// let store = Store::in_memory();
+    /// let (_, agent) = store.start_session(NewSession::titled("Trip"), "planner")?;
+    /// let context = store.context(agent.id)?;
+    /// context.append_message(NewMessage::user("To Oslo, please."))?;
+    /// context.append_message(NewMessage::assistant("By train?"))?;
+    /// let page = store.search(&TextQuery::new("OSLO")?, Position(1))?;
+    /// assert_eq!((page.found.len(), page.next), (1, None));
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn search(&self, query: &TextQuery, first: Position) -> Result<SearchPage> {
+        let mut page = SearchPage {
+            found: Vec::new(),
+            next: Some(first),
+        };
+        let mut bytes = 0;
+        while bytes < SEARCH_BYTES
+            && let Some(first) = page.next
+        {
+            let read = self.backend().scan(first, PAGE_RECORDS).await?;
+            for record in &read.records {
+                bytes += record.payload.len();
+                if query.is_in(&record.payload) {
+                    page.found.push(record.position);
+                }
+            }
+            page.next = read.next;
+        }
+        Ok(page)
+    }
+}
+
+fn head(kind: ContextEventKind, record: &Record) -> EventHead {
+    EventHead {
+        position: record.position.0,
+        stream: record.stream,
+        sequence: record.sequence.0,
+        recorded_ms: record.time_ms,
+        kind,
+        redacted: record.redacted,
+        content_bytes: record.payload.len(),
+        summary: EventSummary::of(kind, &record.meta, &record.payload),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runlog_model::EventOptions;
+
+    use super::*;
+    use crate::{NewMessage, NewSession, blocking, contexts::AppendOptions};
+
+    /// Two contexts, with events of every kind, one of them redacted, and what else a store records.
+    fn filled() -> blocking::Store {
+        let store = blocking::Store::in_memory();
+        for name in ["one", "two"] {
+            let (_, agent) = store
+                .start_session(NewSession::titled(name), "agent")
+                .unwrap();
+            let context = store.context(agent.id).unwrap();
+            for number in 0..30 {
+                let content = format!("Say {number} in {name}, \"quoted\".");
+                let event = EventOptions {
+                    created_at_ms: Some(1_000 + number),
+                    ..EventOptions::default()
+                };
+                let at = AppendOptions {
+                    event,
+                    ..AppendOptions::default()
+                };
+                context
+                    .append_message_with(NewMessage::user(&content), &at)
+                    .unwrap();
+            }
+        }
+        store
+    }
+
+    fn all_heads(store: &blocking::Store) -> (Vec<EventHead>, Vec<Record>) {
+        let (mut events, mut others, mut first) = (Vec::new(), Vec::new(), Position(1));
+        loop {
+            let page = store.scan_heads(first).unwrap();
+            if page.events.is_empty() && page.others.is_empty() {
+                return (events, others);
+            }
+            first = page.next.unwrap();
+            events.extend(page.events);
+            others.extend(page.others);
+        }
+    }
+
+    #[test]
+    fn heads_are_every_record_once_with_what_the_record_says() {
+        let store = filled();
+        let (events, others) = all_heads(&store);
+        let page = pollster::block_on(store.backend().scan(Position(1), 1_000)).unwrap();
+        let (of_contexts, rest): (Vec<Record>, Vec<Record>) = page
+            .records
+            .into_iter()
+            .partition(|record| ContextEventKind::from_byte(record.kind.0).is_some());
+        assert_eq!((events.len(), others), (60, rest));
+        for (head, record) in events.iter().zip(of_contexts) {
+            assert_eq!(
+                (head.position, head.sequence, head.stream, head.recorded_ms),
+                (
+                    record.position.0,
+                    record.sequence.0,
+                    record.stream,
+                    record.time_ms
+                )
+            );
+            assert_eq!(head.content_bytes, record.payload.len());
+            assert_eq!(head.summary.happened_ms, Some(999 + record.sequence.0));
+        }
+    }
+
+    #[test]
+    fn a_search_finds_every_record_with_the_text_and_none_that_was_redacted() {
+        let store = filled();
+        let find = |text: &str| {
+            let query = TextQuery::new(text).unwrap();
+            let page = store.search(&query, Position(1)).unwrap();
+            assert_eq!(page.next, None, "a small log is one page");
+            page.found
+        };
+        let found = find("SAY 7 IN ONE, \"q");
+        assert_eq!(found.len(), 1);
+        assert_eq!(find(" in two").len(), 30);
+        assert!(find("in three").is_empty());
+        assert!(TextQuery::new("").is_err());
+        let redact = runlog_log::Op::Redact {
+            position: found[0],
+            reason: "private",
+        };
+        let batch = runlog_log::Batch::new(vec![redact]);
+        pollster::block_on(store.backend().commit(batch)).unwrap();
+        assert!(find("say 7 in one").is_empty());
+        let (events, _) = all_heads(&store);
+        let redacted = events.iter().filter(|head| head.redacted);
+        assert_eq!(
+            redacted
+                .map(|head| (head.position, head.content_bytes))
+                .collect::<Vec<_>>(),
+            [(found[0].0, 0)]
+        );
+    }
+
+    #[test]
+    fn a_search_of_much_goes_on_where_its_page_ended() {
+        let store = blocking::Store::in_memory();
+        let (_, agent) = store
+            .start_session(NewSession::titled("large"), "agent")
+            .unwrap();
+        let context = store.context(agent.id).unwrap();
+        for number in 0..12 {
+            let content = format!("{}needle {number}", "x".repeat(1 << 20));
+            context.append_message(NewMessage::user(&content)).unwrap();
+        }
+        let query = TextQuery::new("needle").unwrap();
+        let (mut found, mut pages, mut first) = (Vec::new(), 0, Some(Position(1)));
+        while let Some(from) = first {
+            let page = store.search(&query, from).unwrap();
+            found.extend(page.found);
+            first = page.next;
+            pages += 1;
+        }
+        assert_eq!(found.len(), 12);
+        assert!(pages >= 3, "{pages} pages of 4 MiB");
+        assert!(found.is_sorted());
+    }
+}
