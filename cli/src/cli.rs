@@ -5,9 +5,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     args::Global,
     commands::{
-        agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp,
-        record_fixtures, replay, resume, run, runs, salvage, serve, show, stat, tail, truncate,
-        verify,
+        agents, backup, cancel, chat, chats, compact, completions, copy, demo, export, flow,
+        import, ls, man, mcp, record_fixtures, replay, resume, run, runs, salvage, serve, show,
+        stat, tail, truncate, verify,
     },
     failure::{Exit, Result},
     output::Out,
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Stat(stat::Args),
     /// Copy the store to another folder, also while another process writes
     Backup(backup::Args),
+    /// Give back the disk space of what was deleted, truncated or redacted, and compress the rest
+    Compact(compact::Args),
     /// Check every byte of the store
     Verify(verify::Args),
     /// Print every whole record of a folder, also of one that does not open
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     ToolCalls(runs::ToolCallsArgs),
     /// List chats: sessions as their users see them
     Chats(chats::Args),
+    /// Look at a chat and its messages, delete it, or have it back
+    Chat(chat::Args),
     /// List the steps of a chat
     Steps(chats::StepsArgs),
     /// List flows of nodes and agents
@@ -132,6 +136,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Tail(args) => tail::run(&global, &args, out),
         Command::Stat(args) => stat::run(&global, &args, out),
         Command::Backup(args) => backup::run(&global, &args, out),
+        Command::Compact(args) => compact::run(&global, &args, out),
         Command::Verify(args) => verify::run(&global, &args, out),
         Command::Salvage(args) => salvage::run(&global, &args, out),
         Command::Copy(args) => copy::run(&global, &args, out),
@@ -141,6 +146,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Messages(args) => runs::messages(&global, args, out),
         Command::ToolCalls(args) => runs::tool_calls(&global, args, out),
         Command::Chats(args) => chats::run(&global, &args, out),
+        Command::Chat(args) => chat::run(&global, &args, out),
         Command::Steps(args) => chats::steps(&global, &args, out),
         Command::Flows(args) => flow::list(&global, args, out),
         Command::Agents(args) => agents::run(&global, &args, out),

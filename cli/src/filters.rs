@@ -118,6 +118,10 @@ pub(crate) struct MessageFilter {
     /// Only messages of this step
     #[arg(long = "step", value_name = "N")]
     step_number: Option<u32>,
+    /// From the last message back to the first
+    #[arg(long)]
+    #[serde(default)]
+    newest_first: bool,
 }
 
 impl MessageFilter {
@@ -125,6 +129,7 @@ impl MessageFilter {
     pub(crate) fn on(self, page: Page) -> ListRunMessages {
         ListRunMessages {
             step_number: self.step_number,
+            newest_first: self.newest_first,
             limit: page.limit,
             cursor: page.cursor,
         }

@@ -7,6 +7,14 @@ use runlog::{
 
 use crate::failure::{Failure, Result};
 
+/// The chat that a text means: a chat's id, or what means a session.
+pub(crate) fn chat(store: &Store, text: &str) -> Result<String> {
+    Ok(match store.chats().get_chat(text)? {
+        Some(chat) => chat.chat_id,
+        None => session(store, text)?.id.to_string(),
+    })
+}
+
 /// How many items are asked for at a time where all of a list are walked.
 const WALKED_AT_ONCE: usize = 500;
 

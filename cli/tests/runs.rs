@@ -268,6 +268,88 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
 }
 
 #[test]
+fn a_chat_is_shown_with_its_messages_deleted_and_had_back() {
+    let place = Place::new();
+    {
+        let chats = store(&place).chats();
+        for id in ["a", "b"] {
+            let mut chat = Chat::new("travel");
+            chat.chat_id = id.into();
+            chat.created_by = Some("mia".into());
+            chat.public = id == "b";
+            chats.create_chat(chat).unwrap();
+        }
+        let message = |number: u32| ChatMessage {
+            message_id: format!("m{number}"),
+            ..ChatMessage::text(ChatRole::User, &format!("number {number} \u{1b}[31m"))
+        };
+        chats
+            .save_messages("a", (1..=5).map(message).collect())
+            .unwrap();
+    }
+    let ids = |args: &[&str]| {
+        let page = place.expect(0, args).json().remove(0);
+        let items = page["items"].as_array().unwrap();
+        let ids = items.iter().map(|item| {
+            let id = item.get("message_id").unwrap_or(&item["chat_id"]);
+            id.as_str().unwrap().to_owned()
+        });
+        (
+            ids.collect::<Vec<_>>().join(","),
+            page["next"].as_str().map(str::to_owned),
+        )
+    };
+    let messages = place.expect(0, &["chat", "messages", "a"]);
+    narrow(&messages);
+    assert!(messages.out.contains("number 5") && !messages.out.contains('\u{1b}'));
+    let last = [
+        "chat",
+        "messages",
+        "a",
+        "--newest-first",
+        "-n",
+        "2",
+        "--json",
+    ];
+    let (found, next) = ids(&last);
+    assert_eq!(found, "m5,m4");
+    let next = next.unwrap();
+    assert_eq!(ids(&[&last[..], &["--cursor", &next]].concat()).0, "m3,m2");
+    assert_eq!(ids(&[&last[..], &["--start-after", "m2"]].concat()).0, "m1");
+    assert_eq!(ids(&[&last[..], &["--role", "assistant"]].concat()).0, "");
+    let other = ["chat", "messages", "b", "--cursor", &next];
+    assert_eq!(error(&place, 2, &other), "invalid_input");
+    narrow(&place.expect(0, &["chat", "show", "a"]));
+
+    assert_eq!(ids(&["chats", "--visible-to", "bob", "--json"]).0, "b");
+    assert_eq!(
+        ids(&[
+            "chats",
+            "--visible-to",
+            "mia",
+            "--order",
+            "created",
+            "--json"
+        ])
+        .0,
+        "b,a"
+    );
+    assert_eq!(
+        ids(&["chats", "--public", "false", "--share", "private", "--json"]).0,
+        "a"
+    );
+    place.expect(0, &["chat", "delete", "a"]);
+    assert_eq!(error(&place, 3, &["chat", "messages", "a"]), "not_found");
+    assert_eq!(ids(&["chats", "--deleted", "--json"]).0, "a");
+    place.expect(0, &["chat", "restore", "a"]);
+    assert_eq!(
+        error(&place, 4, &["chat", "restore", "a"]),
+        "already_exists"
+    );
+    assert_eq!(ids(&["chat", "messages", "a", "-n", "1", "--json"]).0, "m1");
+}
+
+#[test]
 fn chats_and_their_steps_are_listed() {
     let place = Place::new();
     {
@@ -320,19 +402,62 @@ fn chats_and_their_steps_are_listed() {
         .json();
     assert_eq!(none[0]["total"], 0);
     let second = place
-        .expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"])
+        .expect(
+            0,
+            &[
+                "chats",
+                "--order",
+                "created",
+                "--page",
+                "2",
+                "--pagesize",
+                "2",
+                "--json",
+            ],
+        )
         .json();
     assert_eq!(second[0]["items"][0]["chat_id"], "chat_1");
-    let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
+    let first = place
+        .expect(
+            0,
+            &["chats", "--order", "created", "--limit", "2", "--json"],
+        )
+        .json();
     let next = first[0]["next"].as_str().unwrap();
     let rest = place
-        .expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"])
+        .expect(
+            0,
+            &[
+                "chats", "--order", "created", "--limit", "2", "--cursor", next, "--json",
+            ],
+        )
         .json();
     assert_eq!(
         error(&place, 2, &["chats", "--user", "mia", "--cursor", next]),
         "invalid_input"
     );
     assert_eq!(rest[0]["items"], second[0]["items"]);
+
+    let open = place.expect(0, &["chat", "requests"]);
+    narrow(&open);
+    assert!(open.out.contains("interrupted"), "{}", open.out);
+    let interrupted = [
+        "chat",
+        "requests",
+        "--status",
+        "interrupted",
+        "--chat",
+        "chat_1",
+        "--json",
+    ];
+    let told = place.expect(0, &interrupted).json();
+    assert_eq!(told[0]["items"][0]["chat_id"], "chat_1");
+    let failed = place.expect(0, &["chat", "requests", "--status", "failed", "--json"]);
+    assert_eq!(failed.json()[0]["items"], serde_json::json!([]));
+    assert_eq!(
+        error(&place, 2, &["chat", "requests", "--status", "odd"]),
+        "usage"
+    );
 
     let steps = place.expect(0, &["steps", "chat_1"]);
     narrow(&steps);

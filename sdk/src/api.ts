@@ -5,6 +5,7 @@ export { RawJson } from "./json.js";
 export type { Appended } from "./appends.js";
 export { type Expected, type LastRecord, RecordBatch } from "./batch.js";
 export type { LogRecord } from "./packed.js";
+export { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE, type SearchPage } from "./heads.js";
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
 export type { ImportOptions } from "./archives.js";
@@ -109,6 +110,8 @@ export type {
   ListRunMessages,
   ListRuns,
   ListSessions,
+  ListMessages,
+  ListRequests,
   ListSteps,
   ListToolCalls,
   MessageFilter,

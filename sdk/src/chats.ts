@@ -12,12 +12,16 @@ import type {
   Chat,
   ChatFilter,
   ChatMessage,
+  ChatRequest,
   ImportReport,
+  ListMessages,
+  ListRequests,
   ListSteps,
   MessageFilter,
   ResumptionParts,
   StackLevel,
   Step,
+  UnfinishedRequest,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
@@ -102,10 +106,26 @@ export class Chats {
   }
 
   /**
-   * One page of chats, by page and page size, or by cursor.
+   * Makes a chat that was deleted be there again, as it was. Of several that had the id, the one deleted last. What was
+   * deleted is listed by `list({ deleted: true })`. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, or one in an
-   * order that has none.
+   * @throws {@link RunlogError} `not_found` when no chat of this id was deleted; `already_exists` when another has its id now.
+   */
+  async restore(chatId: string): Promise<Chat> {
+    return this.#handle.value("restoreChat", { chat: chatId });
+  }
+
+  /**
+   * One page of chats, the one with the latest message first unless asked otherwise, by page and page size, or by cursor.
+   *
+   * @example
+   * ```ts
+   * // What a user may see: his own, what his teams share, and what is public.
+   * const page = await store.chats.list({ visibleTo: "user123", teams: ["sales"], pageSize: 20 });
+   * const rest = await store.chats.list({ visibleTo: "user123", teams: ["sales"], pageSize: 20, cursor: page.next });
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, or teams of nobody.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
     return chatListOf(await this.#handle.value("listChats", filter));
@@ -129,6 +149,60 @@ export class Chats {
    */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
     return this.#handle.value("getChatMessages", { chat: chatId, filter });
+  }
+
+  /**
+   * One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is.
+   *
+   * @example
+   * ```ts
+   * const last = await store.chats.listMessages(chatId, { newestFirst: true, limit: 20 });
+   * const before = await store.chats.listMessages(chatId, { newestFirst: true, limit: 20, cursor: last.next });
+   * ```
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, it was deleted, or it has no message `startAfter`;
+   * `invalid_input` for a limit of 0, or a cursor of another list.
+   */
+  async listMessages(chatId: string, options: ListMessages = {}): Promise<Page<ChatMessage>> {
+    return this.#handle.value("listChatMessages", { chat: chatId, filter: options });
+  }
+
+  /**
+   * How many messages of a chat a filter admits, whatever its limit and offset.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
+   */
+  async countMessages(chatId: string, filter: MessageFilter = {}): Promise<number> {
+    return this.#handle.value("countChatMessages", { chat: chatId, filter });
+  }
+
+  /**
+   * One page of the requests that aren't over, anywhere in the store, the newest first: those that run, those that a process
+   * left without an answer when it died, those that were interrupted or failed. Each chat has at most its newest 256 among
+   * them; what was saved by hand or imported, and a copied chat's, isn't among them.
+   *
+   * @example
+   * ```ts
+   * // After a deployment: what is to be gone on with, in every chat.
+   * for (const { chatId, requestId } of (await store.chats.listRequests({ unattended: true })).items) {
+   *   const resumption = await store.chats.resume(chatId, { requestId });
+   * }
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
+   */
+  async listRequests(options: ListRequests = {}): Promise<Page<UnfinishedRequest>> {
+    return this.#handle.value("listRequests", options);
+  }
+
+  /**
+   * What became of a request, wherever it is: its status, error, usage and run; `undefined` for one that was never begun
+   * here, whose steps were saved by hand.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
+   */
+  async getRequest(requestId: string): Promise<ChatRequest | undefined> {
+    return this.#handle.value("getRequest", { id: requestId });
   }
 
   /**

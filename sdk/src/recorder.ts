@@ -80,6 +80,21 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   /**
+   * Does the work of a tool call that was recorded before, and records what it gave, or the error that it threw, with how long
+   * it took. Gives what the work gave, or throws what it threw; in both cases the result is durable by then.
+   *
+   * @example
+   * ```ts
+   * const rows = await run.tool("call_1", () => search("Oslo"));
+   * ```
+   *
+   * @throws {@link RunlogError} as {@link recordToolResult}; else what the work throws.
+   */
+  async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
+    return tool(this.#handle, toolCallId, work);
+  }
+
+  /**
    * Records the assistant message that asked for tool calls together with what the tools gave: message, calls, results
    * and the step as one batch, and one flush.
    *
@@ -157,6 +172,21 @@ type Recording = Handle<RecorderCalls> | Handle<RunContextCalls>;
 export async function recordToolResult(run: Recording, outcome: ToolOutcome): Promise<Recorded> {
   const { output, ...rest } = objectOf(outcome, "what a tool gave");
   return (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
+}
+
+/** Does the work of a tool call and records what came of it, in a run. @internal */
+export async function tool<T>(run: Recording, toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
+  const began = performance.now();
+  const took = () => ({ toolCallId, durationMs: Math.round(performance.now() - began) });
+  let output: T;
+  try {
+    output = await work();
+  } catch (error) {
+    await recordToolResult(run, { ...took(), status: "error", output: error ?? null });
+    throw error;
+  }
+  await recordToolResult(run, { ...took(), output: output ?? null });
+  return output;
 }
 
 /** Records a message with what its tools gave, in a run. @internal */

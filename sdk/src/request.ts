@@ -1,6 +1,6 @@
 import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
-import type { RequestPlace, StepType } from "./generated/types.js";
+import type { RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { messageOf } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
@@ -71,6 +71,22 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async send(message: NewChatMessage): Promise<string> {
     return this.#handle.value("send", message);
+  }
+
+  /**
+   * Says more of the request: the run that does its work, what it took in tokens and cost, or anything else. It is written at
+   * the exit, however that is, and told by {@link Chats.getRequest}; what is said twice counts as it was said last.
+   *
+   * @example
+   * ```ts
+   * await request.describe({ usage: { inputTokens: 812, outputTokens: 97, cost: 0.0041 }, runId: run.id });
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` when the usage isn't an object; `too_large` for more than 64 KiB of it or of
+   * metadata.
+   */
+  async describe(details: RequestDetails): Promise<void> {
+    await this.#handle.value("describe", details);
   }
 
   /**

@@ -15,7 +15,7 @@ import type {
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
-import { recordToolCall, recordToolResult } from "./recorder.js";
+import { recordToolCall, recordToolResult, tool } from "./recorder.js";
 import { Space } from "./request.js";
 import type { ToolOutcome } from "./run-types.js";
 
@@ -106,6 +106,16 @@ export class RunContext {
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
+  }
+
+  /**
+   * Does the work of a tool call that was recorded before, and records what it gave, or the error that it threw, with how long
+   * it took; as {@link RunRecorder.tool}.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}; else what the work throws.
+   */
+  async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
+    return tool(this.#handle, toolCallId, work);
   }
 
   /**

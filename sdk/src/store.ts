@@ -7,6 +7,7 @@ import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
+import { type HeadsPage, type SearchPage, unpackFound, unpackHeads } from "./heads.js";
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
 import { type LogRecord, unpackRecords } from "./packed.js";
 import { type Page, Pages } from "./pages.js";
@@ -15,6 +16,8 @@ import type {
   AgentInstance,
   Backup,
   BackupOptions,
+  CompactOptions,
+  Compaction,
   CopySession,
   ExportSelection,
   Exported,
@@ -101,6 +104,23 @@ export class Store implements AsyncDisposable {
    */
   async startSession(session: NewSession, agentName: string): Promise<StartedSession> {
     const [made, instance] = await this.#handle.value("startSession", { session, agentName });
+    return { session: sessionOf(made), instance };
+  }
+
+  /**
+   * The session with this name and its root instance, made where they aren't there: for a program that is started again and
+   * goes on in its own session. Of several that call it at once, one makes them. Durable when it resolves.
+   *
+   * @example
+   * ```ts
+   * const { instance } = await store.getOrStartSession({ name: "nightly" }, "coder");
+   * const context = store.context(instance.id);
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` without a name, or with an id; else as {@link startSession}.
+   */
+  async getOrStartSession(session: NewSession & { name: string }, agentName: string): Promise<StartedSession> {
+    const [made, instance] = await this.#handle.value("getOrStartSession", { session, agentName });
     return { session: sessionOf(made), instance };
   }
 
@@ -215,6 +235,15 @@ export class Store implements AsyncDisposable {
   }
 
   /**
+   * The instances that an instance spawned, in the order they were made.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance, or its session was deleted.
+   */
+  async childInstances(instanceId: string): Promise<AgentInstance[]> {
+    return this.#handle.value("childInstances", { id: instanceId });
+  }
+
+  /**
    * The first instance of a session that nobody spawned: the one a session is resumed with.
    *
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
@@ -297,6 +326,47 @@ export class Store implements AsyncDisposable {
     });
   }
 
+  /**
+   * The whole log as {@link read} gives it, but of events of contexts only what lists show: in columns, without contents, ten
+   * times as fast. A page stands for about 1 MiB of contents.
+   *
+   * @example
+   * ```ts
+   * let errors = 0;
+   * for await (const { events } of store.heads()) for (const flags of events.callFlags) if (flags & CallFlag.Failed) errors += 1;
+   * ```
+   */
+  async *heads(options: Omit<LogOptions, "limit"> = {}): AsyncGenerator<HeadsPage, void, undefined> {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    for (let next = from; ; ) {
+      const page = unpackHeads(await this.#handle.bytes("heads", { from: next }, undefined, { signal }));
+      if (page.events.count + page.others.length === 0) return;
+      yield page;
+      next = page.next;
+    }
+  }
+
+  /**
+   * Looks for a text in the contents of all records, in any case, also where JSON has it with backslashes. What it found comes
+   * with each 4 MiB of contents, so that a search can be shown while it goes on, and given up.
+   *
+   * @throws {@link RunlogError} `invalid_input` for no text, or one of more than 64 KiB.
+   *
+   * @example
+   * ```ts
+   * for await (const { found } of store.search("out of memory")) for (const position of found) console.log(position);
+   * ```
+   */
+  async *search(text: string, options: Omit<LogOptions, "limit"> = {}): AsyncGenerator<SearchPage, void, undefined> {
+    checkText(text, "the text to look for");
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    for (let next = from; next > 0; ) {
+      const page = unpackFound(await this.#handle.bytes("search", { text, from: next }, undefined, { signal }));
+      yield page;
+      next = page.next;
+    }
+  }
+
   /** The record with a position; `undefined` when there is none. */
   async record(position: number): Promise<LogRecord | undefined> {
     return unpackRecords(await this.#handle.bytes("record", { position })).records[0];
@@ -347,6 +417,25 @@ export class Store implements AsyncDisposable {
     checkText(folder, "the path of a backup's folder");
     const { verify } = optionsOf(options, ["verify"]);
     return this.#handle.value("backup", { folder, options: { verify } });
+  }
+
+  /**
+   * Gives the disk space back of what nothing refers to any more, and compresses the rest, while the store is used. What was
+   * truncated or deleted and no copy shares is gone for good, and so are the payloads of what was redacted; every answer is
+   * as before. Durable when it resolves, and after a crash done in part or not at all.
+   *
+   * @throws {@link RunlogError} `read_only` for a store opened
+   * for reading; `damaged` where what is in use can't be read; `storage_full`: it takes room for one pack before it gives any
+   * back. The store goes on in any case.
+   *
+   * @example
+   * ```ts
+   * const { bytesBefore, bytesAfter } = await store.compact({ dryRun: true });
+   * ```
+   */
+  async compact(options: CompactOptions = {}): Promise<Compaction> {
+    const given = optionsOf(options, ["scope", "codec", "dryRun", "bytesPerSecond"]);
+    return this.#handle.value("compact", { options: given });
   }
 
   /**

@@ -18,12 +18,16 @@ export function uuidBytes(uuid: string): Uint8Array {
   return bytes;
 }
 
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
 /** The UUID of 16 bytes. @internal */
 export function uuidAt(bytes: Uint8Array, at: number): string {
-  let digits = "";
-  for (let index = at; index < at + 16; index++) digits += (bytes[index] as number).toString(16).padStart(2, "0");
-  const part = (from: number, to?: number) => digits.slice(from, to);
-  return `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20)}`;
+  let text = "";
+  for (let index = 0; index < 16; index++) {
+    if (index === 4 || index === 6 || index === 8 || index === 10) text += "-";
+    text += HEX[bytes[at + index] as number];
+  }
+  return text;
 }
 
 /** A fresh UUID of version 7: it begins with the time. @internal */

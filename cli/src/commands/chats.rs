@@ -5,7 +5,7 @@ use clap::{
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
 use runlog::{
-    chats::{Chat, ChatFilter, ListSteps, Step, StepStatus, StepType},
+    chats::{Chat, ChatFilter, ChatOrder, ChatShare, ListSteps, Step, StepStatus, StepType},
     sessions::SessionStatus,
 };
 use serde::de::DeserializeOwned;
@@ -36,6 +36,21 @@ pub(crate) struct Args {
     /// Only chats of this team
     #[arg(long)]
     team: Option<String>,
+    /// Only chats of this tenant
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only chats that this user may see: his own, those that one of his teams shares, and public ones
+    #[arg(long, value_name = "USER")]
+    visible_to: Option<String>,
+    /// A team of the user of --visible-to; may be given several times
+    #[arg(long, value_name = "TEAM", requires = "visible_to")]
+    in_team: Vec<String>,
+    /// Only chats that are shared so: private, team
+    #[arg(long, value_name = "HOW", value_parser = named::<ChatShare, _>(["private", "team"]))]
+    share: Option<ChatShare>,
+    /// Only chats that are public (true), or that aren't (false)
+    #[arg(long, value_name = "BOOL")]
+    public: Option<bool>,
     /// Only chats with this assistant
     #[arg(long, value_name = "NAME")]
     assistant: Option<String>,
@@ -45,6 +60,16 @@ pub(crate) struct Args {
     /// Only chats whose title has all these words
     #[arg(long, value_name = "WORDS")]
     keywords: Option<String>,
+    /// Chats that were deleted, instead of those that weren't
+    #[arg(long)]
+    deleted: bool,
+    /// Sessions too that nothing was saved in as a chat
+    #[arg(long)]
+    sessions: bool,
+    /// The order: last_message, created, sort
+    #[arg(long, value_name = "ORDER", default_value = "last_message",
+        value_parser = named::<ChatOrder, _>(["last_message", "created", "sort"]))]
+    order: ChatOrder,
     /// The page, from 1
     #[arg(long, value_name = "N", conflicts_with = "cursor",
         value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -86,8 +111,10 @@ pub(crate) struct StepsArgs {
     page: Page,
 }
 
-/// Parses one of these names as the JSON of a step has it.
-fn named<T, const COUNT: usize>(names: [&'static str; COUNT]) -> impl TypedValueParser<Value = T>
+/// Parses one of these names as JSON has it.
+pub(super) fn named<T, const COUNT: usize>(
+    names: [&'static str; COUNT],
+) -> impl TypedValueParser<Value = T>
 where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
 {
@@ -104,11 +131,18 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             Status::Active => SessionStatus::Active,
             Status::Archived => SessionStatus::Archived,
         }),
+        tenant_id: args.tenant.clone(),
+        visible_to: args.visible_to.clone(),
+        teams: args.in_team.clone(),
+        share: args.share,
+        public: args.public,
         keywords: args.keywords.clone(),
+        deleted: args.deleted,
+        sessions: args.sessions,
+        order: args.order,
         page: args.page.unwrap_or_default(),
         pagesize: args.pagesize,
         cursor: args.cursor.clone(),
-        ..ChatFilter::default()
     };
     let list = store
         .chats()
@@ -145,10 +179,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let chat = match store.chats().get_chat(&args.chat)? {
-        Some(chat) => chat.chat_id,
-        None => find::session(&store, &args.chat)?.id.to_string(),
-    };
+    let chat = find::chat(&store, &args.chat)?;
     let options = ListSteps {
         request_id: args.request.clone(),
         stack_id: args.stack.clone(),

@@ -3,7 +3,9 @@
 pub(crate) mod agents;
 pub(crate) mod backup;
 pub(crate) mod cancel;
+pub(crate) mod chat;
 pub(crate) mod chats;
+pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod demo;

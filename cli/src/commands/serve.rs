@@ -5,6 +5,7 @@ use std::{
     io::Write,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
+    thread::available_parallelism,
 };
 
 use tokio::net::TcpListener;
@@ -91,6 +92,8 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     }
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // Half of them may wait for the disk.
+        .worker_threads(available_parallelism().map_or(4, |own| own.get().max(4)))
         // Requests that read at one time; the others wait.
         .max_blocking_threads(32)
         .build()

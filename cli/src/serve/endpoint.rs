@@ -17,11 +17,11 @@ use serde_json::Value;
 
 use super::{
     app::App,
-    background::in_background,
+    background::{at_once, in_background},
     guard::check_rights,
     names,
     problem::{Answer, Problem},
-    query::Query,
+    query::{Query, is_light},
     tokens::Rights,
 };
 
@@ -92,10 +92,16 @@ where
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
+        let is_light = is_light(request.uri().query());
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
-        let answering = made(StatusCode::OK, move || {
-            answer(app.store().clone(), path, asked)
-        });
+        let work = move || {
+            let made = pollster::block_on(answer(app.store().clone(), path, asked))?;
+            json(StatusCode::OK, &made)
+        };
+        if is_light {
+            return at_once(work).await;
+        }
+        let answering = in_background(work);
         tokio::time::timeout(ANSWER_TIME_MAX, answering)
             .await
             .unwrap_or_else(|_| Err(took_too_long()))
@@ -163,7 +169,11 @@ where
         }
         let body: B = serde_json::from_slice(&body)
             .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
-        made(status, move || answer(app.store().clone(), path, body)).await
+        in_background(move || {
+            let made = pollster::block_on(answer(app.store().clone(), path, body))?;
+            json(status, &made)
+        })
+        .await
     };
     Endpoint {
         method: Method::POST,
@@ -290,18 +300,6 @@ fn is_too_large(error: &axum::Error) -> bool {
         source = error.source();
     }
     false
-}
-
-/// The answer, made where waiting for a disk holds up nobody else.
-async fn made<A, Fut>(
-    status: StatusCode,
-    answer: impl FnOnce() -> Fut + Send + 'static,
-) -> Answer<Response>
-where
-    A: Serialize,
-    Fut: Future<Output = Answer<A>>,
-{
-    in_background(move || json(status, &pollster::block_on(answer())?)).await
 }
 
 /// An answer of JSON.

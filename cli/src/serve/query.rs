@@ -1,5 +1,7 @@
 //! Reading the query of an address: texts, of which the schema of what is asked for says whether they are numbers.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, value::to_raw_value};
@@ -12,25 +14,33 @@ use super::{
 /// The most items of a page.
 pub(super) const PAGE_ITEMS_MAX: usize = 1_000;
 
+/// A page of no more items is read in a moment.
+const LIGHT_ITEMS_MAX: usize = 100;
+
 /// The fields that say how many items a page has.
 const LIMITS: [&str; 2] = ["limit", "page_size"];
 
-/// The query of an endpoint, as the type of what is asked for tells it.
+/// The query of an endpoint, as the type of what is asked for tells it. Cheap to clone, which is done for each request.
 #[derive(Clone)]
 pub(super) struct Query {
-    schema: Value,
+    schema: Arc<Value>,
+    /// The same under the names that it has in an address.
+    over_http: Arc<Value>,
 }
 
 impl Query {
     pub(super) fn of<T: JsonSchema>() -> Self {
+        let schema = names::schema_of::<T>();
+        let over_http = names::schema_over_http(schema.clone());
         Self {
-            schema: names::schema_of::<T>(),
+            schema: Arc::new(schema),
+            over_http: Arc::new(over_http),
         }
     }
 
     /// Its schema, under the names that it has in an address.
     pub(super) fn schema_over_http(&self) -> Value {
-        let mut schema = names::schema_over_http(self.schema.clone());
+        let mut schema = Value::clone(&self.over_http);
         for name in LIMITS {
             if let Some(Value::Object(limit)) = schema.pointer_mut(&format!("/properties/{name}")) {
                 limit.insert("maximum".into(), PAGE_ITEMS_MAX.into());
@@ -42,8 +52,7 @@ impl Query {
     /// What an address asks for.
     pub(super) fn read<T: DeserializeOwned>(&self, query: Option<&str>) -> Answer<T> {
         let none = Map::new();
-        let over_http = names::schema_over_http(self.schema.clone());
-        let fields = names::fields_of(&over_http).unwrap_or(&none);
+        let fields = names::fields_of(&self.over_http).unwrap_or(&none);
         let mut given = Map::new();
         for (name, text) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let Some(field) = fields.get(&*name) else {
@@ -76,6 +85,18 @@ impl Query {
             .map_err(|error| Problem::internal(format!("the query has no JSON form: {error}")))?;
         names::read(&given, &self.schema)
     }
+}
+
+/// Whether an address asks for no more than is read in a moment.
+pub(super) fn is_light(query: Option<&str>) -> bool {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes()).all(|(name, value)| {
+        // What is looked for in texts goes through many of them.
+        name != "keywords"
+            && (!LIMITS.contains(&&*name)
+                || value
+                    .parse()
+                    .is_ok_and(|limit: usize| limit <= LIGHT_ITEMS_MAX))
+    })
 }
 
 /// The value that a text stands for.

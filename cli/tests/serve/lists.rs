@@ -1,6 +1,6 @@
 //! Sessions, contexts, chats, flows and agents.
 
-use runlog::{NewMessage, NewSession, blocking::Store};
+use runlog::{AgentDefinition, NewMessage, NewSession, blocking::Store};
 use serde_json::{Value, json};
 
 use crate::{
@@ -55,7 +55,7 @@ fn sessions_lead_to_contexts_whose_events_come_in_pages() {
         (&json!("Find papers"), &json!(PROJECT))
     );
     let instances = server.json(&format!("/v1/sessions/{}/instances", recorded.session));
-    assert_eq!(instances[0]["id"], recorded.instance.to_string());
+    assert_eq!(instances["items"][0]["id"], recorded.instance.to_string());
     let instance = server.json(&format!("/v1/instances/{}", recorded.instance));
     assert_eq!(instance["agent_name"], "finder");
 
@@ -79,6 +79,61 @@ fn sessions_lead_to_contexts_whose_events_come_in_pages() {
     server
         .get(&format!("{events}?limit=0"))
         .problem(400, "invalid_input");
+}
+
+#[test]
+fn instances_and_agents_come_in_pages_with_cursors_that_fit_one_list_only() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let [session, other] = [(); 2].map(|()| store.create_session(NewSession::default()).unwrap());
+    let made: Vec<_> = (0..7)
+        .map(|number| {
+            let agent = AgentDefinition::new(format!("agent {number}"), "");
+            store.agents().define(agent).unwrap();
+            let instance = store.create_instance(session.id, "worker", None).unwrap();
+            instance.id.to_string()
+        })
+        .collect();
+    store.close().unwrap();
+    let server = Server::start(&place, &[]);
+    let walk = |path: &str, field: &str| {
+        let (mut found, mut pages, mut asked) = (Vec::new(), 0, format!("{path}?limit=3"));
+        loop {
+            let page = server.json(&asked);
+            let items = page["items"].as_array().unwrap();
+            found.extend(
+                items
+                    .iter()
+                    .map(|it| it[field].as_str().unwrap().to_owned()),
+            );
+            pages += 1;
+            let Some(next) = page["next"].as_str() else {
+                break;
+            };
+            asked = format!("{path}?limit=3&cursor={next}");
+        }
+        (found, pages, asked)
+    };
+    let instances = format!("/v1/sessions/{}/instances", session.id);
+    let (found, pages, last) = walk(&instances, "id");
+    assert_eq!((found, pages), (made, 3));
+    let (_, cursor) = last.split_once("cursor=").unwrap();
+    let names = (0..7).map(|number| format!("agent {number}")).collect();
+    let (found, pages, last) = walk("/v1/agents", "name");
+    assert_eq!((found, pages), (names, 3));
+    let (_, of_agents) = last.split_once("cursor=").unwrap();
+    for refused in [
+        format!("/v1/sessions/{}/instances?cursor={cursor}", other.id),
+        format!("{instances}?cursor={of_agents}"),
+        format!("{instances}?cursor=odd"),
+        format!("{instances}?limit=0"),
+        format!("/v1/agents?project=p&cursor={of_agents}"),
+        format!("/v1/agents?cursor={cursor}"),
+        "/v1/agents?cursor=agent%201".to_owned(),
+        "/v1/agents?limit=0".to_owned(),
+    ] {
+        server.get(&refused).problem(400, "invalid_input");
+    }
 }
 
 #[test]

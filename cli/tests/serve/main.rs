@@ -10,6 +10,7 @@ mod history;
 mod lists;
 mod recorded;
 mod safety;
+mod schemathesis;
 mod server;
 mod tail;
 mod viewer;

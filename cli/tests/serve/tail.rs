@@ -427,6 +427,30 @@ fn a_damaged_record_is_told_in_its_place_and_the_stream_goes_on_behind_it() {
 }
 
 #[test]
+fn a_segment_that_is_damaged_to_its_end_is_one_event() {
+    let place = Place::new();
+    let (store, _, instance) = written(&place);
+    for number in 0..600 {
+        say(&store, instance, &format!("message {number}"));
+    }
+    let server = Server::start(&place, &[]);
+    let end = last(&server);
+    let segment = place.path("runlog-data").join("00000001.seg");
+    let bytes = fs::read(&segment).unwrap();
+    let text = b"message 0";
+    let from = bytes.windows(text.len()).position(|it| it == text).unwrap();
+    let file = fs::File::options().write(true).open(&segment).unwrap();
+    let noise = vec![0xa5; bytes.len() - from];
+    file.write_all_at(&noise, from as u64).unwrap();
+    let events = Events::of(&server, "/v1/tail?after=0", None).up_to(end);
+    let lost: Vec<_> = events.iter().filter(|it| it.name == "damaged").collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(lost[0].data["last_position"].as_u64(), Some(end));
+    assert!(lost[0].data["position"].as_u64().unwrap() <= end - 599);
+    drop(store);
+}
+
+#[test]
 fn a_flow_is_played_back_from_any_event_on() {
     let place = Place::new();
     let recorded = record(&place);

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use runlog::{
     Page, RawJson,
     chats::{
-        Chat, ChatFilter, ChatList, ChatMessage, ImportOptions, ImportReport, ListSteps,
-        MessageFilter, NewRequest, ResumeAction, Resumption, StackLevel, Step, Table,
+        Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ImportOptions, ImportReport,
+        ListMessages, ListRequests, ListSteps, MessageFilter, NewRequest, ResumeAction, Resumption,
+        StackLevel, Step, Table, UnfinishedRequest,
     },
 };
 use serde::Serialize;
@@ -79,6 +80,8 @@ calls! {
         write(async move { chats.update_chat(&id, &updates.updates).await });
     deleteChat { chat: String } -> () =>
         write(async move { chats.delete_chat(&chat).await.map(drop) });
+    restoreChat { chat: String } -> Chat =>
+        write(async move { chats.restore_chat(&chat).await });
     listChats(filter: ChatFilter) -> ChatList =>
         of.read(async move { chats.list_chats(&filter).await });
     saveMessages { chat: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
@@ -86,6 +89,10 @@ calls! {
     getChatMessages { chat: String, #[serde(default)] filter: MessageFilter }
         -> Vec<ChatMessage> =>
         of.read(async move { chats.get_messages(&chat, &filter).await });
+    listChatMessages { chat: String, #[serde(default)] filter: ListMessages } -> Page<ChatMessage> =>
+        of.read(async move { chats.list_messages(&chat, &filter).await });
+    countChatMessages { chat: String, #[serde(default)] filter: MessageFilter } -> usize =>
+        of.read(async move { chats.count_messages(&chat, &filter).await });
     // What is found by its id alone may have to be looked for in every chat.
     updateMessage { id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
         of.read(async move { chats.update_message(&id, &updates.updates).await });
@@ -103,6 +110,10 @@ calls! {
     getSteps { id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&id).await });
     listSteps { chat: String, #[serde(default)] filter: ListSteps } -> Page<Step> =>
         of.read(async move { chats.list_steps(&chat, &filter).await });
+    listRequests(filter: ListRequests) -> Page<UnfinishedRequest> =>
+        of.read(async move { chats.list_requests(&filter).await });
+    getRequest { id: String } -> Option<ChatRequest> =>
+        of.read(async move { chats.get_request(&id).await });
     getLastIncompleteStep { chat: String } -> Option<Step> =>
         of.read(async move { chats.get_last_incomplete_step(&chat).await });
     getStepsByStackId { id: String } -> Vec<Step> =>

@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use runlog::{
     backend::Backend,
-    log::{Backup, BackupOptions, Position, Stat, Verification},
+    log::{Backup, BackupOptions, CompactOptions, Compaction, Position, Stat, Verification},
 };
 use serde::Serialize;
 
@@ -99,6 +99,10 @@ calls! {
         of.read(async move {
             backend.maintenance().backup(folder.as_ref(), options).await
         })
+    };
+    compact { #[serde(default)] options: CompactOptions } -> Compaction => {
+        let store = of.store()?;
+        of.read(async move { store.compact(options) })
     };
     share {} -> u64 => known(of.share());
     waitPast { position: u64 } -> u64 => {

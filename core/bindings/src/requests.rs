@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use runlog::{
     RawJson,
-    chats::{ChatMessage, RequestBuffer, RequestEnd, StepType},
+    chats::{ChatMessage, RequestBuffer, RequestDetails, RequestEnd, StepType},
 };
 use serde::Serialize;
 
@@ -126,6 +126,8 @@ calls! {
 
     finish { end: RequestEnd } -> () => Rc::clone(of).finish(end)?;
     send(message: Given<ChatMessage>) -> String => of.with(|request| request.send(message.0));
+    describe(details: RequestDetails) -> () =>
+        of.with(|request| request.describe(details).map(drop));
     append { id: String, value: String } -> () =>
         of.with(|request| request.append(&id, &value).map(drop));
     replace { id: String, value: RawJson } -> () =>

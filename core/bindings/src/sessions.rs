@@ -16,6 +16,8 @@ calls! {
         write(async move { store.create_session(new).await });
     startSession { session: NewSession, agent_name: String } -> (Session, AgentInstance) =>
         write(async move { store.start_session(session, &agent_name).await });
+    getOrStartSession { session: NewSession, agent_name: String } -> (Session, AgentInstance) =>
+        write(async move { store.get_or_start_session(session, &agent_name).await });
     getSession { id: SessionId } -> Option<Session> =>
         of.read(async move { store.get_session(id).await });
     findSession { text: String } -> Session =>
@@ -49,6 +51,8 @@ calls! {
         of.read(async move { store.get_instance(id).await });
     instances { id: SessionId } -> Vec<AgentInstance> =>
         of.read(async move { store.instances(id).await });
+    childInstances { id: InstanceId } -> Vec<AgentInstance> =>
+        of.read(async move { store.child_instances(id).await });
     rootInstance { id: SessionId } -> AgentInstance =>
         of.read(async move { store.root_instance(id).await });
 }

@@ -10,6 +10,7 @@ use runlog::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
         Snapshot, StreamId, StreamInfo,
     },
+    scan::TextQuery,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -19,7 +20,7 @@ use crate::{
     answers::{Beside, Packed, Told, write},
     appends::{Outcome, Staged},
     calls::calls,
-    packed::{pack_records, packed_records},
+    packed::{pack_found, pack_heads, pack_records, packed_records},
     store::StoreObject,
 };
 
@@ -337,6 +338,20 @@ calls! {
     read(options: Read) -> Packed<()> => of.read(read(of.store()?, options));
     scan { from: u64, limit: Option<u64> } -> Packed<()> =>
         of.read(scan(of.store()?, from, limit));
+    heads { from: u64 } -> Packed<()> => {
+        let store = of.store()?;
+        of.read(async move {
+            let page = store.scan_heads(Position(from)).await?;
+            Ok::<_, Failure>(Packed::new(pack_heads(&page)))
+        })
+    };
+    search { text: String, from: u64 } -> Packed<()> => {
+        let (store, query) = (of.store()?, TextQuery::new(&text)?);
+        of.read(async move {
+            let page = store.search(&query, Position(from)).await?;
+            Ok::<_, Failure>(Packed::new(pack_found(&page)))
+        })
+    };
     record { position: u64 } -> Packed<()> => {
         let backend = of.backend()?;
         of.read(async move {

@@ -17,7 +17,10 @@ import type {
   ChatFilter,
   ChatList,
   ChatMessage,
+  ChatRequest,
   Committed,
+  CompactOptions,
+  Compaction,
   ContextEventType,
   CopiedSession,
   CopySession,
@@ -36,6 +39,8 @@ import type {
   InstanceId,
   ListAgents,
   ListFlows,
+  ListMessages,
+  ListRequests,
   ListRunMessages,
   ListRuns,
   ListSessions,
@@ -60,6 +65,7 @@ import type {
   Recorded,
   Recovery,
   Report,
+  RequestDetails,
   RequestEnd,
   RequestPlace,
   ResumeOptions,
@@ -85,6 +91,7 @@ import type {
   ToolAnswer,
   ToolCallHead,
   ToolOutcome,
+  UnfinishedRequest,
   Verification,
 } from "./types.js";
 
@@ -112,6 +119,9 @@ export interface StoreCalls {
     folder: string;
     options?: BackupOptions | undefined;
   }; value: Backup };
+  compact: { args: {
+    options?: CompactOptions | undefined;
+  }; value: Compaction };
   share: { args: undefined; value: number };
   waitPast: { args: {
     position: number;
@@ -189,6 +199,13 @@ export interface StoreCalls {
     from: number;
     limit?: number | undefined;
   }; packed: undefined };
+  heads: { args: {
+    from: number;
+  }; packed: undefined };
+  search: { args: {
+    from: number;
+    text: string;
+  }; packed: undefined };
   record: { args: {
     position: number;
   }; packed: undefined };
@@ -203,6 +220,10 @@ export interface StoreCalls {
   lastPosition: { args: undefined; value: number };
   createSession: { args: NewSession; value: Session };
   startSession: { args: {
+    agentName: string;
+    session: NewSession;
+  }; value: [Session, AgentInstance] };
+  getOrStartSession: { args: {
     agentName: string;
     session: NewSession;
   }; value: [Session, AgentInstance] };
@@ -245,6 +266,9 @@ export interface StoreCalls {
   }; value: AgentInstance | undefined };
   instances: { args: {
     id: SessionId;
+  }; value: AgentInstance[] };
+  childInstances: { args: {
+    id: InstanceId;
   }; value: AgentInstance[] };
   rootInstance: { args: {
     id: SessionId;
@@ -313,6 +337,9 @@ export interface StoreCalls {
   deleteChat: { args: {
     chat: string;
   }; value: undefined };
+  restoreChat: { args: {
+    chat: string;
+  }; value: Chat };
   listChats: { args: ChatFilter; value: ChatList };
   saveMessages: { args: {
     chat: string;
@@ -322,6 +349,14 @@ export interface StoreCalls {
     chat: string;
     filter?: MessageFilter | undefined;
   }; value: ChatMessage[] };
+  listChatMessages: { args: {
+    chat: string;
+    filter?: ListMessages | undefined;
+  }; value: Page<ChatMessage> };
+  countChatMessages: { args: {
+    chat: string;
+    filter?: MessageFilter | undefined;
+  }; value: number };
   updateMessage: { args: {
     id: string;
     updates: Updates<ChatMessage>;
@@ -348,6 +383,10 @@ export interface StoreCalls {
     chat: string;
     filter?: ListSteps | undefined;
   }; value: Page<Step> };
+  listRequests: { args: ListRequests; value: Page<UnfinishedRequest> };
+  getRequest: { args: {
+    id: string;
+  }; value: ChatRequest | undefined };
   getLastIncompleteStep: { args: {
     chat: string;
   }; value: Step | undefined };
@@ -517,6 +556,7 @@ export interface RequestCalls {
     end: RequestEnd;
   }; value: undefined };
   send: { args: NewChatMessage; value: string };
+  describe: { args: RequestDetails; value: undefined };
   append: { args: {
     id: string;
     value: string;

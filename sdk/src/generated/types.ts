@@ -189,6 +189,8 @@ export interface ChatFields {
   lastMessageAt?: Timestamp;
   /** As `Chat::mode`. */
   mode: string;
+  /** The requests that aren't over, the oldest first. */
+  openRequests?: OpenRequest[];
   /** As `Chat::preset`. */
   preset: boolean;
   /** As `Chat::public`. */
@@ -211,6 +213,8 @@ export interface ChatFilter {
   assistantId?: string | undefined;
   /** Where to go on, instead of a page number: the `next` of the page before. */
   cursor?: string | undefined;
+  /** Chats that were deleted, instead of those that weren't. */
+  deleted?: boolean | undefined;
   /** Only chats whose title has all these words, in any case. */
   keywords?: string | undefined;
   /** The order. */
@@ -219,12 +223,27 @@ export interface ChatFilter {
   page?: number | undefined;
   /** How many chats a page has; 0 is 20. */
   pageSize?: number | undefined;
+  /** Only chats that are public, or only those that aren't. */
+  public?: boolean | undefined;
+  /** Sessions too that nothing was saved in as a chat: those of runs, and of imported transcripts. */
+  sessions?: boolean | undefined;
+  /** Only chats that are shared so. */
+  share?: ChatShare | undefined;
   /** Only chats of this status. */
   status?: SessionStatus | undefined;
-  /** Only chats of this team. */
+  /** Only chats of this team, shared or not. */
   teamId?: string | undefined;
+  /** The teams of the user of `visible_to`. */
+  teams?: readonly string[] | undefined;
+  /** Only chats of this tenant. */
+  tenantId?: string | undefined;
   /** Only chats that this user made. */
   userId?: string | undefined;
+  /**
+   * Only chats that this user may see: those that he made, those that are shared with one of his `teams`, and public
+   * ones. Together with a tenant, public ones of that tenant only.
+   */
+  visibleTo?: string | undefined;
 }
 
 /** One page of chats. */
@@ -232,8 +251,8 @@ export interface ChatList {
   /** The chats. */
   items: Chat[];
   /**
-   * The cursor of the next page; left out on the last page, and in an order that has none. It stays right while chats
-   * are made, and fits the same list with the same filters only.
+   * The cursor of the next page; left out on the last page. It fits the same list with the same filters only, and no
+   * chat comes twice that stays where it is in the order; one that gets a message meanwhile is at the top again.
    */
   next?: string;
   /** The page, from 1. */
@@ -284,13 +303,40 @@ export interface ChatMessage {
 }
 
 /** The order in which chats are listed. */
-export type ChatOrder = "created" | "last_message" | "sort";
+export type ChatOrder = "last_message" | "created" | "sort";
+
+/** A request of a chat: one message of its user, and what came of it. */
+export interface ChatRequest {
+  /** The assistant it is for: the root of its call stack. */
+  assistantId: string;
+  /** The chat it is in. */
+  chatId: string;
+  /** When it was begun. */
+  createdAt: Timestamp;
+  /** Why it failed. */
+  error?: string;
+  /** Anything else, as JSON. */
+  metadata?: unknown;
+  /** Its id. */
+  requestId: string;
+  /** The run that does its work. */
+  runId?: RunId;
+  /** How far it has come. */
+  status: RequestStatus;
+  /** When it ended, or was last changed. */
+  updatedAt: Timestamp;
+  /** What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. */
+  usage?: Record<string, unknown>;
+}
 
 /** Who a message of a chat is from. */
 export type ChatRole = "user" | "assistant";
 
 /** With whom a chat is shared. */
 export type ChatShare = "private" | "team";
+
+/** How the records of a pack are compressed. */
+export type Codec = "plain" | "lz4" | "zstd";
 
 /** What a batch became. */
 export interface Committed {
@@ -304,6 +350,41 @@ export interface Committed {
 export interface CommittedOperation {
   lastSequence: number;
   position: number;
+}
+
+/** What a compaction is to do. */
+export interface CompactOptions {
+  /** At most so many bytes are read and written in a second, together; left out for as fast as it goes. */
+  bytesPerSecond?: number | undefined;
+  /** How what stays is compressed. */
+  codec?: Codec | undefined;
+  /** Only say what it would do. */
+  dryRun?: boolean | undefined;
+  /** Which segments. */
+  scope?: CompactScope | undefined;
+}
+
+/** Which segments are rewritten. */
+export type CompactScope = "dead" | "sparse" | "sealed" | "all";
+
+/** What a compaction did, or would do. */
+export interface Compaction {
+  /** How many bytes these have. In a dry run as many as would be left without any compression; it is less then. */
+  bytesAfter: number;
+  /** How many bytes those had. */
+  bytesBefore: number;
+  /** How many are in their place. */
+  filesAfter: number;
+  /** How many files were rewritten. */
+  filesBefore: number;
+  /** Whether it ended because it was told to, with some of its work left. */
+  isCancelled: boolean;
+  /** How many redacted payloads were erased from the disk. */
+  payloadsErased: number;
+  /** How many records were given up: data records that no stream has, and snapshots that no stream can use. */
+  recordsDropped: number;
+  /** How many segments were left as they are, because a repair made them or a newer build wrote to them. */
+  segmentsLeft: number;
 }
 
 /** An event without its content. */
@@ -584,7 +665,7 @@ export type InstanceId = string;
 
 /** Which definitions to list, and how many. */
 export interface ListAgents {
-  /** Where to go on: the `next` of the page before, which is the name that it ended with. */
+  /** Where to go on: the `next` of the page before. */
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
@@ -608,12 +689,55 @@ export interface ListFlows {
   status?: string | undefined;
 }
 
+/** Which messages of a chat to list, from which end, and how many. */
+export interface ListMessages {
+  /** Only messages of this block; left out, all. */
+  blockId?: string | undefined;
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /** Whether the list goes from the end of the chat to its beginning. */
+  newestFirst?: boolean | undefined;
+  /** Only messages of this request; left out, all. */
+  requestId?: string | undefined;
+  /** Only messages from this side; left out, both. */
+  role?: ChatRole | undefined;
+  /** Only those that come after the message of this id in the list: with the newest first, those before it in the chat. */
+  startAfter?: string | undefined;
+  /** Only messages of this thread; left out, all. */
+  threadId?: string | undefined;
+  /** Only messages of this type; left out, all. */
+  type?: string | undefined;
+}
+
+/** Which of the requests that aren't over to list, and how many. */
+export interface ListRequests {
+  /** Only requests for this assistant; left out, all. */
+  assistantId?: string | undefined;
+  /** Only requests of this chat; left out, all. */
+  chatId?: string | undefined;
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+  /**
+   * Only requests of this status; left out, all. One of status `running` that nobody is at work on was never answered:
+   * its process died.
+   */
+  status?: RequestStatus | undefined;
+  /** Only requests that nobody is known to be at work on. */
+  unattended?: boolean | undefined;
+}
+
 /** Which messages of a run to list, and how many. */
 export interface ListRunMessages {
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
   /** At most so many. */
   limit?: number | undefined;
+  /** Whether the list goes from the last message to the first. */
+  newestFirst?: boolean | undefined;
   /** Only messages of this step; left out, all. */
   stepNumber?: number | undefined;
 }
@@ -695,6 +819,10 @@ export interface MessageFilter {
   requestId?: string | undefined;
   /** Only those from this side. */
   role?: ChatRole | undefined;
+  /** Only those of this thread. */
+  threadId?: string | undefined;
+  /** Only those of this type. */
+  type?: string | undefined;
 }
 
 /** A message without its content: its sequence, its role and its length. */
@@ -945,6 +1073,22 @@ export interface OpenOptions {
   segmentBytesMax?: number | undefined;
 }
 
+/** A request that isn't over: it runs, nobody answered it, it was interrupted, or it failed. */
+export interface OpenRequest {
+  /** The assistant it is for. */
+  assistantId: string;
+  /** When it was begun. */
+  createdAt: Timestamp;
+  /** The store's own number of it, in the order in which they were begun; given by the store. */
+  number: number;
+  /** Its id. */
+  requestId: string;
+  /** How far it has come. */
+  status: RequestStatus;
+  /** When it ended, or was last changed. */
+  updatedAt: Timestamp;
+}
+
 /** The bounds of an orchestrator. */
 export interface OrchestratorOptions {
   /** The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count. */
@@ -1051,6 +1195,16 @@ export interface Report {
   resumed: ([RunId, SpawnResult])[];
 }
 
+/** What a caller says of a request beside what it does. */
+export interface RequestDetails {
+  /** Anything else, as JSON; left out leaves it as it was. */
+  metadata?: unknown | undefined;
+  /** The run that does its work; left out leaves it as it was. */
+  runId?: RunId | undefined;
+  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was. */
+  usage?: object | undefined;
+}
+
 /** How a request ended, which decides what becomes of the step that was under way. */
 export type RequestEnd = "completed" | "interrupted" | {
   failed: string;
@@ -1067,6 +1221,9 @@ export interface RequestPlace {
   /** The node of the call stack at which it is. */
   stackId: string;
 }
+
+/** How far a request has come. */
+export type RequestStatus = "running" | "completed" | "interrupted" | "failed" | "dismissed";
 
 /** What to do with the step that was cut off. */
 export type ResumeAction = "start" | "restart" | "retry" | "continue";
@@ -1508,6 +1665,27 @@ export interface ToolOutcome {
 
 /** How a provider writes tool calls, and so how it wants their results. */
 export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
+
+/** A request that isn't over. */
+export interface UnfinishedRequest {
+  /** The assistant it is for. */
+  assistantId: string;
+  /** The chat it is in. */
+  chatId: string;
+  /** When it was begun. */
+  createdAt: Timestamp;
+  /**
+   * Whether somebody in this process is at work on it; left out in a store that is open for reading only, where the
+   * process that writes it may be.
+   */
+  isLive?: boolean;
+  /** Its id. */
+  requestId: string;
+  /** How far it has come. */
+  status: RequestStatus;
+  /** When it was interrupted, or failed. */
+  updatedAt: Timestamp;
+}
 
 /** A verification, with its verdict. */
 export interface Verification {

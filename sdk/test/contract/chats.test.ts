@@ -1,3 +1,4 @@
+import type { ChatFilter, ListRequests } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -98,6 +99,44 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.saveMessages(chatId, [{ ...text("x"), role: "tool" as never }]), "invalid_input");
   });
 
+  test("messages are listed from the end, in pages", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const message = (n: number) => ({ ...text(`${n}`), messageId: `m${n}`, threadId: n % 2 ? "odd" : "even" });
+    await chats.saveMessages(chatId, [1, 2, 3, 4, 5].map(message));
+    const last = await chats.listMessages(chatId, { newestFirst: true, limit: 2 });
+    expect(last.items.map((it) => it.messageId)).toEqual(["m5", "m4"]);
+    const before = await chats.listMessages(chatId, { newestFirst: true, limit: 2, cursor: last.next });
+    expect(before.items.map((it) => it.messageId)).toEqual(["m3", "m2"]);
+    const odd = await chats.listMessages(chatId, { threadId: "odd", startAfter: "m1" });
+    expect([odd.items.map((it) => it.messageId), odd.next]).toEqual([["m3", "m5"], undefined]);
+    expect(await chats.countMessages(chatId)).toBe(5);
+    expect(await chats.countMessages(chatId, { threadId: "even" })).toBe(2);
+    await failure(chats.listMessages(chatId, { limit: 2, cursor: last.next }), "invalid_input");
+    await failure(chats.listMessages(chatId, { startAfter: "m9" }), "not_found");
+  });
+
+  test("chats are listed by who may see them, deleted ones restored", async () => {
+    const { chats } = await fresh();
+    const named = { assistantId: "a", teamId: "red" };
+    await chats.create({ ...named, chatId: "mine", createdBy: "ann", tenantId: "x" });
+    await chats.create({ ...named, chatId: "ours", createdBy: "ben", share: "team" });
+    await chats.create({ ...named, chatId: "his", createdBy: "ben" });
+    await chats.create({ ...named, chatId: "all", createdBy: "ben", public: true });
+    const ids = async (filter: ChatFilter) =>
+      (await chats.list({ order: "created", ...filter })).items.map((chat) => chat.chatId);
+    expect(await ids({ visibleTo: "ann", teams: ["red"] })).toEqual(["all", "ours", "mine"]);
+    expect(await ids({ visibleTo: "ann" })).toEqual(["all", "mine"]);
+    expect(await ids({ tenantId: "x" })).toEqual(["mine"]);
+    expect(await ids({ share: "team" })).toEqual(["ours"]);
+    expect(await ids({ public: false, userId: "ben" })).toEqual(["his", "ours"]);
+    await failure(chats.list({ teams: ["red"] }), "invalid_input");
+    await chats.delete("his");
+    expect(await ids({ deleted: true })).toEqual(["his"]);
+    expect((await chats.restore("his")).chatId).toBe("his");
+    await failure(chats.restore("his"), "already_exists");
+  });
+
   test("a request is recorded in two writes, with its steps and its space", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });
@@ -161,6 +200,35 @@ describe.each(places)("chats $name", ({ fresh }) => {
       ["llm", status, error],
     ]);
     expect((await chats.resume(chatId))?.input).toEqual({ prompt: "hi" });
+  });
+
+  test("requests that aren't over are found in every chat, with what was said of them", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const begin = (requestId: string) =>
+      chats.beginRequest(chatId, { assistantId: "a", requestId, message: { type: "text", props: {} } });
+    const done = await begin("done");
+    await done.describe({ usage: { tokens: 812, cost: 0.0041 } });
+    await done.finish("completed");
+    expect(await chats.getRequest("done")).toMatchObject({ status: "completed", usage: { tokens: 812, cost: 0.0041 } });
+    await (await begin("stopped")).finish("interrupted");
+    await (await begin("failed")).finish({ failed: new Error("no") });
+    const live = await begin("live");
+    await failure(live.describe({ usage: 7 as never }), "invalid_input");
+    const all = await chats.listRequests({ limit: 2 });
+    expect(all.items.map((it) => [it.chatId, it.requestId, it.status, it.isLive])).toEqual([
+      [chatId, "live", "running", true],
+      [chatId, "failed", "failed", false],
+    ]);
+    const rest = await chats.listRequests({ limit: 2, cursor: all.next });
+    expect([rest.items.map((it) => it.requestId), rest.next]).toEqual([["stopped"], undefined]);
+    expect((await chats.getRequest("failed"))?.error).toBe("no");
+    const ids = async (options: ListRequests) => (await chats.listRequests(options)).items.map((it) => it.requestId);
+    expect(await ids({ unattended: true })).toEqual(["failed", "stopped"]);
+    await chats.dismiss("failed");
+    expect(await ids({ unattended: true, status: "failed" })).toEqual([]);
+    await failure(chats.getRequest("nobody's"), "not_found");
+    await live.close();
   });
 
   test("the space is shared, restored and emptied", async () => {

@@ -65,6 +65,24 @@ describe.each(places)("runs $name", ({ fresh }) => {
     expect(call?.inputJson).toBe('{"file":"x"}');
   });
 
+  test("the work of a tool is recorded with what it gave, or threw, and how long it took", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.recordMessage(CALL);
+    expect(await run.tool("a", async () => ["parser.ts"])).toEqual(["parser.ts"]);
+    const thrown = new TypeError("no such file");
+    await expect(run.tool("b", () => { throw thrown; })).rejects.toBe(thrown);
+    const calls = await store.runs.toolCalls(run.id);
+    expect(calls.items.map((call) => [call.status, call.output()])).toEqual([
+      ["completed", ["parser.ts"]],
+      ["error", { name: "TypeError", message: "no such file" }],
+    ]);
+    expect(calls.items.every((call) => Number.isInteger(call.durationMs))).toBe(true);
+    await failure(run.tool("a", () => 1), "already_exists");
+    const last = await store.runs.messages(run.id, { newestFirst: true, limit: 1 });
+    expect(last.items[0]?.role).toBe("tool");
+  });
+
   test("a message, its calls and their results are one batch", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: {}, agentName: "coder" });

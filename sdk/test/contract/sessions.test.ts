@@ -4,6 +4,21 @@ import { describe, expect, test } from "vitest";
 import { failure } from "../code.js";
 
 describe.each(places)("sessions $name", ({ fresh }) => {
+  test("a session is got by its name, or started, once", async () => {
+    const store = await fresh();
+    const both = await Promise.all([1, 2].map(() => store.getOrStartSession({ name: "nightly", title: "T" }, "coder")));
+    expect(both[0]).toEqual(both[1]);
+    const { session, instance } = await store.getOrStartSession({ name: "nightly" }, "other");
+    expect([session.title, instance.agentName]).toEqual(["T", "coder"]);
+    expect((await store.listSessions()).items).toHaveLength(1);
+    const made = { sessionId: session.id, agentName: "helper", parentInstanceId: instance.id };
+    const child = await store.createInstance(made);
+    expect(await store.childInstances(instance.id)).toEqual([child]);
+    expect(await store.childInstances(child.id)).toEqual([]);
+    await failure(store.childInstances(store.newId()), "not_found");
+    await failure(store.getOrStartSession({} as never, "coder"), "invalid_input");
+  });
+
   test("a session is made, found, changed, put away and deleted", async () => {
     const store = await fresh();
     const metadata = { source: { format: "openai" }, score: 0.5 };

@@ -1,4 +1,4 @@
-import { type LogRecord, RecordBatch } from "#runlog";
+import { CallFlag, HeadFlag, type LogRecord, NO_VALUE, RecordBatch } from "#runlog";
 import { places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -28,6 +28,68 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect(records[3]?.position).toBe(appended.lastPosition);
     expect(await store.streams.get(stream)).toEqual({ id: stream, lastSequence: 4 });
     expect((await store.streams.list()).map((info) => info.id)).toContain(stream);
+  });
+
+  test("heads tell of every event what its record says, and of everything else the record itself", async () => {
+    const store = await fresh();
+    const { instance } = await store.startSession({ title: "Heads" }, "agent");
+    const context = await store.context(instance.id);
+    const happened = 1_700_000_000_000;
+    await context.appendMessage({ role: "user", content: "Look." }, { event: { createdAtMs: happened } });
+    const call = { id: "cäll_1", type: "function", function: { name: "se\"arch", arguments: "{}" } };
+    await context.appendMessage({ role: "assistant", content: null, tool_calls: [call], usage: { prompt_tokens: 12, completion_tokens: 3, cost: 0.5 } }, { event: { stepNumber: 4 } });
+    await context.appendMessage({ role: "tool", tool_call_id: "cäll_1", content: "no" }, { event: { toolDurationMs: 60, toolIsError: true } });
+    const records = await store.read().toArray();
+    const pages = [];
+    for await (const page of store.heads()) pages.push(page);
+    const [page] = pages;
+    expect(pages).toHaveLength(1);
+    const { events, others } = page as NonNullable<typeof page>;
+    const isEvent = (record: LogRecord) => record.kind >= 1 && record.kind <= 5;
+    const wanted = records.filter(isEvent);
+    expect(others.map((record) => [record.position, record.kind, record.stream, [...record.payload]])).toEqual(
+      records.filter((record) => !isEvent(record)).map((record) => [record.position, record.kind, record.stream, [...record.payload]]),
+    );
+    expect(events.count).toBe(4);
+    expect([...events.positions]).toEqual(wanted.map((record) => record.position));
+    expect([...events.sequences]).toEqual([1, 2, 3, 4]);
+    expect([...events.recorded]).toEqual(wanted.map((record) => record.timeMs));
+    expect([...events.contentBytes]).toEqual(wanted.map((record) => record.payload.length));
+    expect([...events.kinds]).toEqual(wanted.map((record) => record.kind));
+    expect([...events.streams].map((stream) => events.streamIds[stream])).toEqual(wanted.map((record) => record.stream));
+    expect(events.happened[0]).toBe(happened);
+    const [user, answer, asked, result] = [0, 1, 2, 3] as const;
+    expect([events.steps[user], events.steps[answer]]).toEqual([NO_VALUE, 4]);
+    expect([...events.flags]).toEqual([0, HeadFlag.Silent, 0, 0]);
+    expect(events.toolNames[events.tools[asked] as number]).toBe('se"arch');
+    expect(events.tools[user]).toBe(NO_VALUE);
+    expect([...events.callEnds]).toEqual([0, 0, 1, 2]);
+    expect(events.callIds).toBe("cäll_1cäll_1");
+    expect([...events.callIdEnds]).toEqual([6, 12]);
+    expect([...events.callFlags]).toEqual([CallFlag.HasId, CallFlag.HasId | CallFlag.Failed]);
+    expect([...events.callDurations]).toEqual([Number.NaN, 60]);
+    expect([[...events.usages], [...events.inputTokens], [...events.outputTokens], [...events.costs]]).toEqual([[answer], [12], [3], [0.5]]);
+    expect(events.kinds[result]).toBe(5);
+  });
+
+  test("a text is found in any case, also where JSON has it with backslashes, and not once it is redacted", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, [{ json: { text: 'Say "Ärger" now' } }, { json: { inner: JSON.stringify({ text: 'say "ärger"' }) } }, { json: "say" }]);
+    const find = async (text: string, from?: number) => {
+      const found: number[] = [];
+      for await (const page of store.search(text, { from })) found.push(...page.found);
+      return found;
+    };
+    const positions = (await store.streams.read(stream).toArray()).map((record) => record.position);
+    expect(await find('SAY "ÄRGER"')).toEqual(positions.slice(0, 2));
+    expect(await find("say")).toEqual(positions);
+    expect(await find("say", positions[1])).toEqual(positions.slice(1));
+    expect(await find("nowhere")).toEqual([]);
+    await store.redact(positions[0] as number, "private");
+    expect(await find('say "ärger"')).toEqual(positions.slice(1, 2));
+    await failure(find(""), "invalid_input");
+    await failure(find(7 as unknown as string), "invalid_input");
   });
 
   test("a range is read forward and backward, by kind, and up to a limit", async () => {

@@ -51,6 +51,56 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log((await store.listSessions()).items.length);",
     says: "1\n",
   },
+  "chats.ts: list": {
+    before: `
+      for (const createdBy of ["user123", "nobody"]) await store.chats.create({ assistantId: "travel", createdBy });
+    `,
+    after: "console.log(page.total, rest.items.length);",
+    says: "1 1\n",
+  },
+  "chats.ts: listMessages": {
+    before: `
+      const { chatId } = await store.chats.create({ assistantId: "travel" });
+      const messages = Array.from({ length: 25 }, () => ({ role: "user", type: "text", props: {} }) as const);
+      await store.chats.saveMessages(chatId, messages);
+    `,
+    after: "console.log(last.items[0]?.sequence, before.items.map((message) => message.sequence).join());",
+    says: "25 5,4,3,2,1\n",
+  },
+  "chats.ts: listRequests": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const begun = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", requestId: "req_1", message });
+      await begun.finish("interrupted");
+    `,
+    after: "console.log((await store.chats.listRequests()).items.map((it) => it.requestId + it.status));",
+    says: "[ 'req_1interrupted' ]\n",
+  },
+  "request.ts: describe": {
+    before: `
+      const run = await store.runs.start({ session: {}, agentName: "travel" });
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const request = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", requestId: "req_1", message });
+    `,
+    after: 'await request.finish("completed"); console.log((await store.chats.getRequest("req_1"))?.usage);',
+    says: "{ inputTokens: 812, outputTokens: 97, cost: 0.0041 }\n",
+  },
+  "recorder.ts: tool": {
+    before: `
+      const run = await store.runs.start({ session: {}, agentName: "coder" });
+      const tool_calls = [{ id: "call_1", type: "function", function: { name: "search", arguments: "{}" } }];
+      await run.recordMessage({ role: "assistant", content: null, tool_calls });
+      const search = async (city: string) => [city];
+    `,
+    after: "console.log(rows, (await store.runs.toolCalls(run.id)).items[0]?.status);",
+    says: "[ 'Oslo' ] completed\n",
+  },
+  "store.ts: getOrStartSession": {
+    after: "console.log(instance.agentName, (await store.listSessions()).items.length);",
+    says: "coder 1\n",
+  },
   "chats.ts: resume": { before: `
       const chat = await store.chats.create({ assistantId: "travel" });
       const message = { type: "text", props: { content: "?" } } as const;

@@ -2,7 +2,10 @@
 
 use runlog::{
     Page, Store,
-    chats::{Chat, ChatFilter, ChatList, ChatMessage, ListSteps, MessageFilter, Step},
+    chats::{
+        Chat, ChatFilter, ChatList, ChatMessage, ListRequests, ListSteps, MessageFilter, Step,
+        UnfinishedRequest,
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +20,12 @@ use crate::serve::{
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/v1/chats", "Lists chats, in pages.", list).asking("status=active&page_size=10"),
+        get(
+            "/v1/requests",
+            "Lists the requests of chats that aren't over, in every chat, in pages: running, interrupted, failed, never answered.",
+            requests,
+        )
+        .asking("limit=10"),
         get("/v1/chats/{chat_id}", "Gives a chat.", chat),
         get(
             "/v1/chats/{chat_id}/messages",
@@ -41,6 +50,14 @@ struct OfChat {
 
 async fn list(store: Store, _: NoPath, filter: ChatFilter) -> Answer<ChatList> {
     Ok(store.chats().list_chats(&filter).await?)
+}
+
+async fn requests(
+    store: Store,
+    _: NoPath,
+    options: ListRequests,
+) -> Answer<Page<UnfinishedRequest>> {
+    Ok(store.chats().list_requests(&options).await?)
 }
 
 async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {

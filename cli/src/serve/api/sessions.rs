@@ -1,8 +1,9 @@
 //! Sessions, their agent instances, and the contexts of these.
 
 use runlog::{
-    AgentInstance, InstanceId, Page, Session, SessionId, Store, contexts::ContextEvent,
-    sessions::ListSessions,
+    AgentInstance, InstanceId, Page, Session, SessionId, Store,
+    contexts::ContextEvent,
+    sessions::{ListInstances, ListSessions},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,9 +25,10 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/v1/sessions/{session_id}", "Gives a session.", session),
         get(
             "/v1/sessions/{session_id}/instances",
-            "Lists the agent instances of a session, in the order they were made.",
+            "Lists the agent instances of a session in the order they were made, in pages.",
             instances,
-        ),
+        )
+        .asking("limit=10"),
         get(
             "/v1/instances/{instance_id}",
             "Gives an agent instance.",
@@ -81,8 +83,12 @@ async fn session(store: Store, of: OfSession, _: NoQuery) -> Answer<Session> {
     session.ok_or_else(|| Problem::not_found(format!("no session {}", of.session_id)))
 }
 
-async fn instances(store: Store, of: OfSession, _: NoQuery) -> Answer<Vec<AgentInstance>> {
-    Ok(store.instances(of.session_id).await?)
+async fn instances(
+    store: Store,
+    of: OfSession,
+    options: ListInstances,
+) -> Answer<Page<AgentInstance>> {
+    Ok(store.list_instances(of.session_id, &options).await?)
 }
 
 async fn instance(store: Store, of: OfInstance, _: NoQuery) -> Answer<AgentInstance> {

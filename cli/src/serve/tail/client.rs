@@ -1,6 +1,6 @@
 //! One client of the tail.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -10,7 +10,10 @@ use axum::{
 use runlog::{InstanceId, RunId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::{
+    sync::broadcast::{Receiver, error::RecvError},
+    time::Instant,
+};
 
 use super::{
     event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
@@ -22,6 +25,9 @@ use crate::serve::{
     problem::{Answer, Problem},
     sse,
 };
+
+/// How long a client may not know how far the log goes, where nothing came that it wants.
+const UNSAID_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Which records to tell of.
 #[derive(Deserialize, JsonSchema)]
@@ -65,7 +71,7 @@ pub(in crate::serve) fn endpoint() -> Endpoint {
         status: StatusCode::OK,
         content_type: "text/event-stream",
         about: "Events named as their topic; `id` is the position of the record. Events named `position` come after each \
-                part of the log, and when nothing happens; one named `problem` comes before the end of a stream that fails.",
+                part of the log with something that is asked for, within a second of others, and when nothing happens; one named `problem` comes before the end of a stream that fails.",
         schema: crate::serve::endpoint::schema_of::<TailEvent<'static>>,
     };
     stream::<NoPath, TailOptions, _, _>(
@@ -94,6 +100,8 @@ async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> 
         receiver,
         options,
         seen: after.unwrap_or(end),
+        said_at: Instant::now(),
+        is_unsaid: false,
         is_behind: true,
         has_ended: false,
         queue: VecDeque::from([sse::BEGINNING]),
@@ -112,6 +120,9 @@ struct Client {
     options: TailOptions,
     /// The last position that the client knows of, or that is none of its.
     seen: u64,
+    /// When the client was last told how far the log goes, and whether it goes further since.
+    said_at: Instant,
+    is_unsaid: bool,
     /// Whether there may be records after that which nobody will tell of again.
     is_behind: bool,
     has_ended: bool,
@@ -155,9 +166,14 @@ impl Client {
 
     async fn wait(&mut self) {
         let stopped = self.app.stopped().clone();
+        let next_said = if self.is_unsaid {
+            self.said_at + UNSAID_TIME_MAX
+        } else {
+            Instant::now() + sse::HEARTBEAT
+        };
         let news = tokio::select! {
             news = self.receiver.recv() => news,
-            () = tokio::time::sleep(sse::HEARTBEAT) => return self.say_position(),
+            () = tokio::time::sleep_until(next_said) => return self.say_position(),
             () = stopped.cancelled() => Err(RecvError::Closed),
         };
         match news {
@@ -177,12 +193,19 @@ impl Client {
         let is_new = |item: &&Item| item.position > self.seen && self.options.admits(item);
         let frames = chunk.items.iter().filter(is_new);
         let frames: Vec<Bytes> = frames.map(|item| item.frame.clone()).collect();
-        self.queue.extend(frames);
         self.seen = chunk.last;
+        // A thousand clients that each want little aren't told of everything that the others want.
+        if frames.is_empty() {
+            self.is_unsaid = true;
+            return;
+        }
+        self.queue.extend(frames);
         self.say_position();
     }
 
     fn say_position(&mut self) {
+        self.is_unsaid = false;
+        self.said_at = Instant::now();
         let line = PositionLine {
             position: self.seen,
         };

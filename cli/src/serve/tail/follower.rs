@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use runlog::{Error, ErrorKind, Store, log::Position};
+use runlog::{Error, ErrorKind, Store, backend::if_supported, log::Position};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -159,14 +159,13 @@ async fn chunk(store: &Store, owners: &mut Owners, first: u64, end: u64) -> Answ
 
 /// A chunk of nothing but records that can't be read, which are one event. It ends before the next one that can.
 async fn lost(store: &Store, first: u64, end: u64, error: &Error) -> Answer<Chunk> {
-    let mut last = first;
-    while last < end && last - first + 1 < CHUNK_RECORDS {
-        match store.backend().scan(Position(last + 1), 1).await {
-            Ok(_) => break,
-            Err(error) if error.kind() == ErrorKind::Damaged => last += 1,
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let next = store.backend().maintenance().next_readable(Position(first));
+    // A backend that can't tell has the next one asked for by itself.
+    let last = match if_supported(next.await)? {
+        Some(next) => next.map_or(end, |next| next.0.saturating_sub(1)),
+        None => first,
+    };
+    let last = last.clamp(first, end);
     Ok(Chunk {
         first,
         last,

@@ -89,6 +89,7 @@ pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<NewRecord<'_>>> {
             .split_at_checked(payload_length)
             .ok_or_else(|| short("payload"))?;
         records.push(NewRecord {
+            labels: &[],
             kind: Kind(header[0]),
             meta,
             payload,

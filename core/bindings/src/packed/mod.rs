@@ -3,9 +3,11 @@
 
 mod batch;
 mod contents;
+mod heads;
 mod records;
 
 pub(crate) use batch::PackedAppend;
 pub(crate) use batch::records as packed_records;
 pub(crate) use contents::Contents;
+pub(crate) use heads::{pack_found, pack_heads};
 pub(crate) use records::pack_records;

@@ -1,0 +1,142 @@
+//! `runlog compact`: the disk space of what nothing refers to, given back.
+
+use std::ops::ControlFlow;
+
+use runlog::log::{Codec, CompactOptions, CompactScope, Compaction};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    progress::Progress,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+What was truncated or deleted and no copy shares is given up for good, and so are the payloads of what was redacted; all \
+else is gathered by stream and compressed, and reads as before. Nothing else changes: no position, no sequence, no byte. \
+Other processes may go on reading. Stopped half-way, it has done a part, and the next one does the rest.
+
+With --json: {\"store\", \"dry_run\", \"files_before\", \"files_after\", \"bytes_before\", \"bytes_after\", \
+\"records_dropped\", \"payloads_erased\", \"segments_left\", \"is_cancelled\"}.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Which segments are rewritten
+    #[arg(long, value_enum, default_value_t = Scope::All)]
+    scope: Scope,
+    /// How what stays is compressed
+    #[arg(long, value_enum, default_value_t = Compression::Zstd)]
+    codec: Compression,
+    /// Read and write at most so many bytes a second
+    #[arg(long, value_name = "BYTES")]
+    bytes_per_second: Option<u64>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Scope {
+    /// All, with what was written last
+    All,
+    /// All that are no longer written to
+    Sealed,
+    /// Those of which less than half is in use
+    Sparse,
+    /// Those of which nothing is in use
+    Dead,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Compression {
+    /// The smallest
+    Zstd,
+    /// Larger, and read faster
+    Lz4,
+    /// Not compressed
+    Plain,
+}
+
+#[derive(Serialize)]
+struct Report {
+    store: String,
+    dry_run: bool,
+    #[serde(flatten)]
+    done: Compaction,
+}
+
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let options = CompactOptions {
+        scope: match args.scope {
+            Scope::All => CompactScope::All,
+            Scope::Sealed => CompactScope::Sealed,
+            Scope::Sparse => CompactScope::Sparse,
+            Scope::Dead => CompactScope::Dead,
+        },
+        codec: match args.codec {
+            Compression::Zstd => Codec::Zstd,
+            Compression::Lz4 => Codec::Lz4,
+            Compression::Plain => Codec::Plain,
+        },
+        dry_run: args.dry_run,
+        bytes_per_second: args.bytes_per_second,
+    };
+    let store = store::open(global)?;
+    let mut progress: Option<Progress> = None;
+    let mut before = 0;
+    let is_json = out.is_json();
+    let done = store.compact_with(options, |at| {
+        let progress =
+            progress.get_or_insert_with(|| Progress::bytes(Some(at.bytes_total), is_json));
+        progress.about("compacting");
+        progress.add(at.bytes_done.saturating_sub(before));
+        before = at.bytes_done;
+        ControlFlow::Continue(())
+    });
+    if let Some(progress) = &progress {
+        progress.finish();
+    }
+    let done = done.map_err(Failure::of_argument)?;
+    store.close()?;
+    let report = Report {
+        store: global.store.display().to_string(),
+        dry_run: args.dry_run,
+        done,
+    };
+    if is_json {
+        out.value(&report)?;
+        return Ok(Exit::Ok);
+    }
+    tell(&report, out)?;
+    Ok(Exit::Ok)
+}
+
+fn tell(report: &Report, out: &mut Out) -> Result<()> {
+    let done = &report.done;
+    if done.files_before == 0 {
+        return out.line("nothing to compact");
+    }
+    let dropped = text::count(done.records_dropped, "record", "records");
+    let erased = match done.payloads_erased {
+        0 => String::new(),
+        count => format!(
+            ", {} erased",
+            text::count(count, "redacted payload", "redacted payloads")
+        ),
+    };
+    let (before, after) = (
+        text::bytes(done.bytes_before),
+        text::bytes(done.bytes_after),
+    );
+    if report.dry_run {
+        return out.line(format!(
+            "would give up {dropped}{erased}, and make of {before} at most {after}"
+        ));
+    }
+    out.line(format!(
+        "gave up {dropped}{erased}; {before} are {after} now"
+    ))
+}
