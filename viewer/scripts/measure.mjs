@@ -2,7 +2,7 @@
 //
 //   node scripts/measure.mjs [FOLDER]       the recordings are made in the folder once, and kept there
 
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -69,16 +69,49 @@ served.close();
 async function opened(path, what) {
   await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
   const began = performance.now();
+  const before = workerSeconds();
   await page.getByLabel("The folder of a store").setInputFiles(path);
   await page.locator("#tab-conversation").waitFor({ timeout: 300_000 });
   await page.locator('.conversation [role="listitem"]').first().waitFor();
-  console.log(`${what}: open and shown after ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  console.log(`${what}: open and shown after ${((performance.now() - began) / 1000).toFixed(1)} s${worked(before)}`);
 }
 
 async function timed(what, work) {
   const began = performance.now();
+  const before = workerSeconds();
   await work();
-  console.log(`  ${what}: ${Math.round(performance.now() - began)} ms`);
+  console.log(`  ${what}: ${Math.round(performance.now() - began)} ms${worked(before)}`);
+}
+
+/** What the worker's thread itself has worked since, which says more where the machine has other work. */
+function worked(before) {
+  const now = workerSeconds();
+  return now === undefined ? "" : `, of which the worker worked ${Math.round((now - (before ?? 0)) * 1000)} ms`;
+}
+
+/** How long the threads of workers of our browser have worked so far, in seconds; undefined where the system doesn't tell. */
+function workerSeconds() {
+  if (process.platform !== "linux") return undefined;
+  const text = (path) => {
+    try {
+      return readFileSync(path, "utf8");
+    } catch {
+      // It has ended meanwhile.
+      return "";
+    }
+  };
+  const parentOf = (id) => /^PPid:\s+(\d+)/m.exec(text(`/proc/${id}/status`))?.[1];
+  const isOurs = (id) => {
+    for (let at = id; at !== undefined && at !== "0"; at = parentOf(at)) if (at === String(process.pid)) return true;
+    return false;
+  };
+  let nanoseconds = 0;
+  for (const id of readdirSync("/proc").filter((name) => /^\d+$/.test(name) && /chrom/.test(text(`/proc/${name}/comm`)) && isOurs(name))) {
+    for (const thread of readdirSync(`/proc/${id}/task`)) {
+      if (/^DedicatedWorker/.test(text(`/proc/${id}/task/${thread}/comm`))) nanoseconds += Number(text(`/proc/${id}/task/${thread}/schedstat`).split(" ")[0]);
+    }
+  }
+  return nanoseconds / 1e9;
 }
 
 /** Frames a second, and tasks of more than 50 ms, while something is done. */

@@ -19,7 +19,7 @@ function numbers(seed: number): (below: number) => number {
 
 async function indexed(store: Store): Promise<LogIndex> {
   const index = new LogIndex();
-  for await (const record of store.read()) index.add(record);
+  for await (const page of store.heads()) index.add(page);
   return index;
 }
 

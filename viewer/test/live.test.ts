@@ -20,8 +20,9 @@ const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javas
 /** Answers what the viewer asks of a server, for the store in a folder. */
 async function served(folder: string) {
   const streams = new Set<ServerResponse>();
-  /** The names of the files of the store that were sent whole. */
-  const sent: string[] = [];
+  /** The names of the files of the store that were sent, and from where on. */
+  const sent: [string, number][] = [];
+  let seen: (segment: Buffer) => void = () => {};
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
@@ -34,11 +35,14 @@ async function served(folder: string) {
     } else {
       const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
       const bytes = await readFile(file);
+      if (name.endsWith(".seg")) seen(bytes);
       const tag = `"${createHash("sha256").update(bytes).digest("hex")}"`;
       response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream").setHeader("etag", tag);
       if (request.headers["if-none-match"] === tag) return void response.writeHead(304).end();
-      if (path.startsWith("/v1/")) sent.push(name);
-      response.end(bytes);
+      const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1] ?? 0);
+      if (path.startsWith("/v1/")) sent.push([name, from]);
+      if (from > 0) response.writeHead(206, { "content-range": `bytes ${from}-${bytes.length - 1}/${bytes.length}` });
+      response.end(bytes.subarray(from));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -51,14 +55,41 @@ async function served(folder: string) {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
     sent,
+    /** Changes what is sent of segments. */
+    seen: (change: (segment: Buffer) => void) => void (seen = change),
     stop,
   };
 }
 
+test("a file that was seen while it was written is sent again as a whole", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: `Begin. ${"x".repeat(200_000)}` }] });
+  const server = await served(join(folder, "store"));
+  onTestFinished(async () => {
+    server.stop();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  // What comes stands before the end of what was sent: a hole that is filled later.
+  server.seen((bytes) => bytes.fill(7, bytes.length - 4096));
+  await run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  server.seen(() => {});
+  await run.recordMessage({ role: "assistant", content: "Two." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(3);
+  expect(server.sent.filter(([name]) => name.endsWith(".seg")).map(([, from]) => from === 0)).toEqual([true, false, false, true]);
+  await close();
+});
+
 test("a store that is served is there at once; what is new comes below, or waits while it is paused; a lost server is told", async () => {
   const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
   const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: `Begin. ${"So much was said before. ".repeat(10_000)}` }] });
   const server = await served(join(folder, "store"));
   onTestFinished(async () => {
     server.stop();
@@ -83,8 +114,11 @@ test("a store that is served is there at once; what is new comes below, or waits
   await page.getByRole("button", { name: "1 new" }).click();
   await expect.poll(() => lines(page)).toHaveLength(3);
   // What is as it was isn't sent again.
-  expect(server.sent.filter((name) => name === "RUNLOG")).toHaveLength(1);
-  expect(server.sent.filter((name) => name.endsWith(".seg")).length).toBeGreaterThan(1);
+  expect(server.sent.filter(([name]) => name === "RUNLOG")).toHaveLength(1);
+  // Of the segment that grows, what is new.
+  const segments = server.sent.filter(([name]) => name.endsWith(".seg"));
+  expect(segments.length).toBeGreaterThan(1);
+  expect(segments.map(([, from]) => from > 100_000)).toEqual(segments.map((_, at) => at > 0));
   server.stop();
   await page.getByText("connection lost").waitFor();
   await close();

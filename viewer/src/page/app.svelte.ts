@@ -2,7 +2,7 @@ import type { Details, Filter, Moment, OpenedLane, Progress, Pushed, SearchState
 import type { GivenFile } from "../worker/source.js";
 import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { type Remote, startWorker } from "./rpc.js";
-import { follow, servedFiles } from "./served.js";
+import { follow, forgetServed, servedFiles } from "./served.js";
 import { type Theme, showTheme } from "./theme.js";
 
 export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
@@ -71,6 +71,8 @@ export class App {
   behind = $state(0);
   #position = 0;
   #refreshing = false;
+  /** Whether the last refresh failed, and is tried again. */
+  #failed = false;
   /** Whether it was asked for while it was under way. */
   #wanted = false;
   #unfollow = () => {};
@@ -186,6 +188,8 @@ export class App {
     }
     this.#refreshing = true;
     this.#wanted = false;
+    const told = this.#position;
+    const began = performance.now();
     try {
       const files = await servedFiles();
       if (files === undefined) return;
@@ -202,17 +206,29 @@ export class App {
       this.stamp += 1;
       if (this.query !== "") void remote.search(this.query);
       this.behind = Math.max(0, this.#position - this.store.records);
+      // What was told of before it was read is in it, unless a file was seen while it was written.
+      if (store.records < told) forgetServed();
+      this.#failed = false;
     } catch (error) {
       // Whoever has left doesn't wait for it.
       if (this.lane === undefined) return;
+      forgetServed();
+      if (!this.#failed) {
+        // Once more, with files that are sent as a whole.
+        this.#failed = true;
+        this.#wanted = true;
+        return;
+      }
+      this.#failed = false;
       this.problem = `What is new can't be shown: ${messageOf(error)}`;
       this.live = false;
     } finally {
-      // Not more than once a second.
+      // Half of the time is left for other things: a short recording is followed closely, a long one once a second.
+      const pause = Math.min(1000, Math.max(30, performance.now() - began));
       setTimeout(() => {
         this.#refreshing = false;
         if (this.#wanted || (this.live && this.behind > 0)) void this.refresh();
-      }, 1000);
+      }, pause);
     }
   }
 

@@ -1,13 +1,20 @@
 /** Heights of a list's rows: one for all, but for those that were measured. Sums and searches take the logarithm of the length. */
 export class Heights {
   readonly #measured = new Map<number, number>();
-  /** Sums of what is more than the one height, as a Fenwick tree. */
+  /** Sums of what is more than the one height, as a Fenwick tree with room for more rows than there are. */
   #tree: Float64Array | undefined;
+  #length: number;
 
   constructor(
-    readonly length: number,
+    length: number,
     readonly usual: number,
-  ) {}
+  ) {
+    this.#length = length;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
 
   at(index: number): number {
     return this.#measured.get(index) ?? this.usual;
@@ -19,8 +26,12 @@ export class Heights {
     if (change === 0) return 0;
     this.#measured.set(index, height);
     this.#tree ??= new Float64Array(this.length + 1);
-    for (let at = index + 1; at <= this.length; at += at & -at) this.#tree[at] = (this.#tree[at] as number) + change;
+    this.#add(this.#tree, index, change);
     return change;
+  }
+
+  #add(tree: Float64Array, index: number, change: number): void {
+    for (let at = index + 1; at < tree.length; at += at & -at) tree[at] = (tree[at] as number) + change;
   }
 
   /** Where a row begins. */
@@ -52,10 +63,12 @@ export class Heights {
     return Math.min(at, Math.max(0, this.length - 1));
   }
 
-  /** As it is, for a list that became longer or shorter at its end. */
-  resized(length: number): Heights {
-    const other = new Heights(length, this.usual);
-    for (const [index, height] of this.#measured) if (index < length) other.set(index, height);
-    return other;
+  /** The list became longer or shorter at its end, which takes no time mostly: the timeline is moved through with it. */
+  resize(length: number): void {
+    this.#length = length;
+    if (this.#tree === undefined || length < this.#tree.length) return;
+    const tree = new Float64Array(Math.max(length, 2 * this.#tree.length) + 1);
+    for (const [index, height] of this.#measured) this.#add(tree, index, height - this.usual);
+    this.#tree = tree;
   }
 }

@@ -12,8 +12,26 @@ interface ServedFile {
   bytes?: number;
 }
 
-/** Files as they were sent last, by their names: those that are as they were aren't sent again. */
-const kept = new Map<string, { tag: string; blob: Blob }>();
+/**
+ * Up to so many bytes before the end of what a file had, it may have more than was seen: what is written while it is read is
+ * there in any order. Of records that were told of it is not so, and each has a CRC.
+ */
+const UNSURE_BYTES = 64 << 10;
+
+interface Kept {
+  tag: string;
+  blob: Blob;
+  /** How much of it stays as it is: files of records only grow, into room that was made before. */
+  sure: number;
+}
+
+/** Files as they were sent last, by their names: what is as it was isn't sent again. */
+const kept = new Map<string, Kept>();
+
+/** Has all files sent again as a whole. */
+export function forgetServed(): void {
+  kept.clear();
+}
 
 /** The files of the store that is served beside this page; undefined where none is. */
 export async function servedFiles(): Promise<GivenFile[] | undefined> {
@@ -32,14 +50,37 @@ export async function servedFiles(): Promise<GivenFile[] | undefined> {
 async function blobOf(name: string): Promise<Blob> {
   const known = kept.get(name);
   const address = new URL(`${FILES}/${encodeURIComponent(name)}`, document.baseURI);
-  const file = await fetch(address, known === undefined ? {} : { headers: { "if-none-match": known.tag } });
+  const headers: Record<string, string> = {};
+  if (known !== undefined) headers["if-none-match"] = known.tag;
+  const { sure = 0 } = known ?? {};
+  if (sure > 0) headers["range"] = `bytes=${sure}-`;
+  const file = await fetch(address, { headers, cache: "no-store" });
   if (file.status === 304 && known !== undefined) return known.blob;
+  if (file.status === 416) {
+    // It is shorter than before, which is another file.
+    kept.delete(name);
+    return blobOf(name);
+  }
   if (!file.ok) throw new Error(`The server doesn't give the file ${name} of the store: ${file.status} ${file.statusText}. Load the page again.`);
-  const blob = await file.blob();
+  const isRest = file.status === 206 && known !== undefined;
+  const sent = await file.blob();
+  const blob = isRest ? new Blob([known.blob.slice(0, sure), sent]) : sent;
   const tag = file.headers.get("etag");
   if (tag === null) kept.delete(name);
-  else kept.set(name, { tag, blob });
+  else kept.set(name, { tag, blob, sure: name.endsWith(".seg") ? await sureOf(blob, isRest ? sure : 0) : 0 });
   return blob;
+}
+
+/** How much of a file of records stays as it is: what is before the room at its end, which is zeros. */
+async function sureOf(blob: Blob, from: number): Promise<number> {
+  for (let end = blob.size; end > from; ) {
+    const start = Math.max(from, end - UNSURE_BYTES);
+    const bytes = new Uint8Array(await blob.slice(start, end).arrayBuffer());
+    const last = bytes.findLastIndex((byte) => byte !== 0);
+    if (last >= 0) return Math.max(0, start + last + 1 - UNSURE_BYTES);
+    end = start;
+  }
+  return from;
 }
 
 /** What is told of a store that is still written. */

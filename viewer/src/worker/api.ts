@@ -1,6 +1,6 @@
 // What the page may ask. Everything is folded, filtered, searched and decoded here; the page gets what it shows.
 
-import { init } from "runlog";
+import { type HeadsPage, init } from "runlog";
 
 import type { Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
@@ -15,7 +15,7 @@ import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { Search } from "./search.js";
 import { snapshotsOf } from "./snapshots.js";
-import { type GivenFile, type Source, type SourceRecord, openGiven } from "./source.js";
+import { type GivenFile, type Source, openGiven } from "./source.js";
 import { timelineOf } from "./timeline.js";
 import { Tree, statusOf } from "./tree.js";
 
@@ -39,6 +39,7 @@ export class Api {
   #lines: { key: string; lines: Lines } | undefined;
   #events: { key: string; ranks: Uint32Array | undefined } | undefined;
   #stepsOf: { lane: Lane; steps: StepRow[] } | undefined;
+  #ranksOfHits: { family: Family; of: Search["hits"]; count: number; ranks: Uint32Array } | undefined;
   /** Counts what is opened; the last one counts. */
   #turn = 0;
   /** Asked for first, since everything else waits for the module. */
@@ -59,11 +60,9 @@ export class Api {
     const index = new LogIndex();
     try {
       const total = await source.count();
-      let done = 0;
       await this.#each(source, 1, turn, (page) => {
-        for (const record of page) index.add(record);
-        done += page.length;
-        return { done, total };
+        index.add(page);
+        return { done: Math.min(page.next - 1, total), total };
       });
       await this.#opened?.source.close();
       this.#opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
@@ -85,17 +84,17 @@ export class Api {
     const source = await openGiven(name, files);
     const opened = this.#store;
     // Taken in all at once: whoever asks meanwhile is answered from what there was.
-    const grown: SourceRecord[] = [];
+    const grown: HeadsPage[] = [];
     let total;
     try {
       total = await source.count();
       if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
-      await this.#each(source, opened.total + 1, turn, (page) => void grown.push(...page));
+      await this.#each(source, opened.total + 1, turn, (page) => void grown.push(page));
     } catch (error) {
       await source.close();
       throw error;
     }
-    for (const record of grown) opened.index.add(record);
+    for (const page of grown) opened.index.add(page);
     opened.tree.grown();
     const before = opened.source;
     this.#opened = { ...opened, source, payloads: new Payloads(source), total };
@@ -111,9 +110,9 @@ export class Api {
   }
 
   /** Goes through records in slices: in between, whoever asks something is answered, and a later opening ends it. */
-  async #each(source: Source, from: number, turn: number, take: (page: SourceRecord[]) => Progress | void): Promise<void> {
+  async #each(source: Source, from: number, turn: number, take: (page: HeadsPage) => Progress | void): Promise<void> {
     let pausedAt = performance.now();
-    for await (const page of source.records(from)) {
+    for await (const page of source.heads(from)) {
       const progress = take(page);
       if (performance.now() - pausedAt < 100) continue;
       if (progress !== undefined) this.tell({ progress });
@@ -416,8 +415,14 @@ export class Api {
   #hitsHere(): Uint32Array {
     const family = this.#family;
     if (family === undefined || this.#search === undefined) return new Uint32Array();
-    const ranks = this.#search.hits.view().map((row) => family.rank[row] as number);
-    return ranks.filter((rank) => rank !== 0xffffffff).sort();
+    const { hits } = this.#search;
+    const known = this.#ranksOfHits;
+    if (known?.family === family && known.of === hits && known.count === hits.length) return known.ranks;
+    const ranks = hits.view().map((row) => family.rank[row] as number).filter((rank) => rank !== 0xffffffff);
+    // Rows are in the order of ranks, unless times say something else.
+    if (ranks.some((rank, at) => at > 0 && rank < (ranks[at - 1] as number))) ranks.sort();
+    this.#ranksOfHits = { family, of: hits, count: hits.length, ranks };
+    return ranks;
   }
 
   #isHit(row: number): boolean {

@@ -1,5 +1,7 @@
+import { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
+
 import { Kind } from "./kinds.js";
-import { type ToolMark, decodeMeta, uuidAt } from "./meta.js";
+import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, NONE, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
 
@@ -20,10 +22,21 @@ export class LogIndex {
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
-  add(record: SourceRecord): void {
+  /** Takes in a page of heads. */
+  add({ events, others }: HeadsPage): void {
+    const laneOf = events.streamIds.map(() => undefined as Lane | undefined);
+    const page: EventPage = { events, laneOf, tools: events.toolNames.map((name) => this.#tool(name)), usage: 0, unknown: -1 };
+    let at = 0;
+    for (const record of others) {
+      at = this.#addEvents(page, at, record.position);
+      this.#addOne(record);
+    }
+    this.#addEvents(page, at, Infinity);
+  }
+
+  #addOne(record: SourceRecord): void {
     const { kind } = record;
-    if (kind >= Kind.System && kind <= Kind.ToolResult) this.#addEvent(record);
-    else if (kind >= Kind.SessionCreated && kind <= Kind.InstanceCreated) this.#addToCatalog(record);
+    if (kind >= Kind.SessionCreated && kind <= Kind.InstanceCreated) this.#addToCatalog(record);
     else if (kind === Kind.ListedRun || kind === Kind.ListedRunStatus) return;
     else if (kind >= Kind.StreamMade) this.#addControl(record);
     else if (kind >= Kind.RunCreated && kind <= Kind.SpaceSaved) this.#addOfRun(record);
@@ -82,61 +95,98 @@ export class LogIndex {
     return row;
   }
 
-  #addEvent(record: SourceRecord): void {
-    const lane = this.#lane(record.stream);
-    const meta = decodeMeta(record.meta, false);
-    const time = meta.createdAtMs ?? record.timeMs;
-    lane.skew = record.timeMs - time;
-    const mark = meta.tools[0];
-    let flags = meta.isContinuation ? Flag.Continuation : 0;
+  /** Adds the events of a page from an index on, up to a position; where the rest begins. Columns are copied as they are. */
+  #addEvents(page: EventPage, from: number, before: number): number {
+    const { events } = page;
+    let end = from;
+    while (end < events.count && (events.positions[end] as number) < before) end += 1;
+    if (end === from) return end;
+    const { rows } = this;
+    const first = rows.add(end - from);
+    rows.position.items.set(events.positions.subarray(from, end), first);
+    rows.sequence.items.set(events.sequences.subarray(from, end), first);
+    rows.kind.items.set(events.kinds.subarray(from, end), first);
+    // What is none is the highest number, which is -1 here.
+    rows.step.items.set(events.steps.subarray(from, end), first);
+    rows.link.items.fill(-1, first, first + end - from);
+    for (let at = from; at < end; at++) this.#addEvent(page, at, first + at - from);
+    return end;
+  }
+
+  #addEvent(page: EventPage, at: number, row: number): void {
+    const { events } = page;
+    const { rows } = this;
+    const stream = events.streams[at] as number;
+    const lane = (page.laneOf[stream] ??= this.#lane(events.streamIds[stream] as string));
+    const recorded = events.recorded[at] as number;
+    const happened = events.happened[at] as number;
+    const time = Number.isNaN(happened) ? recorded : happened;
+    lane.skew = recorded - time;
+    const kind = events.kinds[at] as number;
+    const firstCall = at === 0 ? 0 : (events.callEnds[at - 1] as number);
+    const endCall = events.callEnds[at] as number;
+    const given = events.flags[at] as number;
+    let flags = (given & HeadFlag.Redacted) !== 0 ? Flag.Redacted : 0;
+    if ((given & HeadFlag.Continuation) !== 0) flags |= Flag.Continuation;
+    if ((given & HeadFlag.Silent) !== 0) flags |= Flag.Silent;
     let tool = -1;
-    if (record.kind === Kind.ToolCall) {
-      tool = this.#tool(record.payload);
+    if (kind === Kind.ToolCall) {
+      const name = events.tools[at] as number;
+      tool = name === NO_VALUE ? this.#unknownTool(page) : (page.tools[name] as number);
       lane.toolCalls += 1;
-    } else {
-      lane.messages += 1;
-      if (record.kind === Kind.ToolResult && meta.tools.some((one) => one.isError)) flags |= Flag.Error;
-      if (record.kind === Kind.Assistant) flags |= this.#looked(lane, record.payload);
-    }
-    const duration = mark?.durationMs;
-    const row = this.#row(record, lane.index, time, { step: meta.step, tool, flags, duration });
-    if (record.kind === Kind.ToolCall && mark?.id !== undefined) lane.calls.set(mark.id, row);
-    if (record.kind === Kind.ToolResult) this.#answer(lane, row, meta.tools);
-    lane.alive[record.sequence - 1] = lane.entries.length;
-    lane.alive.length = record.sequence;
+      if (firstCall < endCall) {
+        const id = idOf(events, firstCall);
+        if (id !== undefined) lane.calls.set(id, row);
+      }
+    } else lane.messages += 1;
+    rows.time.items[row] = time;
+    rows.lane.items[row] = lane.index;
+    rows.tool.items[row] = tool;
+    rows.duration.items[row] = firstCall < endCall ? (events.callDurations[firstCall] as number) : Number.NaN;
+    rows.bytes.items[row] = events.contentBytes[at] as number;
+    rows.flags.items[row] = flags;
+    if (kind === Kind.ToolResult) this.#answer(lane, row, events, firstCall, endCall);
+    if (page.usage < events.usages.length && events.usages[page.usage] === at) this.#addUsage(page, lane);
+    const sequence = events.sequences[at] as number;
+    lane.alive[sequence - 1] = lane.entries.length;
+    if (lane.alive.length !== sequence) lane.alive.length = sequence;
     lane.entries.push(row);
     lane.deaths.push(NONE);
     if (Number.isNaN(lane.firstTime)) lane.firstTime = time;
     lane.lastTime = time;
   }
 
+  #addUsage(page: EventPage, lane: Lane): void {
+    const { events, usage } = page;
+    lane.tokensIn += events.inputTokens[usage] as number;
+    lane.tokensOut += events.outputTokens[usage] as number;
+    lane.cost += events.costs[usage] as number;
+    page.usage += 1;
+  }
+
   /** Joins a result to its calls. */
-  #answer(lane: Lane, row: number, marks: ToolMark[]): void {
+  #answer(lane: Lane, row: number, events: EventHeads, first: number, end: number): void {
     const { rows } = this;
-    for (const mark of marks) {
-      const call = mark.id === undefined ? undefined : lane.calls.get(mark.id);
+    for (let mark = first; mark < end; mark++) {
+      const isError = ((events.callFlags[mark] as number) & CallFlag.Failed) !== 0;
+      if (isError) rows.flags.set(row, rows.flags.at(row) | Flag.Error);
+      const id = idOf(events, mark);
+      const call = id === undefined ? undefined : lane.calls.get(id);
       if (call === undefined) continue;
       rows.link.set(row, call);
       rows.link.set(call, row);
       rows.tool.set(row, rows.tool.at(call));
-      if (mark.durationMs !== undefined) rows.duration.set(call, mark.durationMs);
-      if (mark.isError) {
+      const duration = events.callDurations[mark] as number;
+      if (!Number.isNaN(duration)) rows.duration.set(call, duration);
+      if (isError) {
         rows.flags.set(call, rows.flags.at(call) | Flag.Error);
         lane.errors += 1;
       }
     }
   }
 
-  #tool(payload: Uint8Array): number {
-    const head = utf8.decode(payload.subarray(0, 512));
-    const found = /"name"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(head);
-    let name = "?";
-    try {
-      const written = found?.[1];
-      if (written !== undefined) name = written.includes("\\") ? (JSON.parse(written) as string) : written.slice(1, -1);
-    } catch {
-      // A name that isn't whole in the beginning stays unknown here; the inspector has all of it.
-    }
+  /** The number of a tool's name. */
+  #tool(name: string): number {
     let tool = this.#toolOf.get(name);
     if (tool === undefined) {
       tool = this.tools.length;
@@ -146,24 +196,10 @@ export class LogIndex {
     return tool;
   }
 
-  /** Looks into an answer of a model: what it cost, and whether it says anything. Most are not parsed. */
-  #looked(lane: Lane, payload: Uint8Array): number {
-    const text = utf8.decode(payload);
-    const asks = text.includes('"tool_calls"') || text.includes('"tool_use"') || text.includes('"tool-call"');
-    const hasUsage = text.includes('"usage"');
-    // Most say something in a plain text, and nothing of what they cost.
-    if (!hasUsage && (!asks || /"content"\s*:\s*"[^"]/.test(text))) return 0;
-    const message = jsonOf(text);
-    const usage = message["usage"] as Json | undefined;
-    if (hasUsage && typeof usage === "object" && usage !== null) {
-      lane.tokensIn += numberOf(usage["input_tokens"] ?? usage["prompt_tokens"]);
-      lane.tokensOut += numberOf(usage["output_tokens"] ?? usage["completion_tokens"]);
-      lane.cost += numberOf(usage["cost"] ?? usage["cost_usd"]);
-    }
-    const content = message["content"];
-    const isSilent =
-      content === null || content === undefined || content === "" || (Array.isArray(content) && content.every((part: Json | null) => part?.["type"] === "tool_use" || part?.["type"] === "tool-call"));
-    return asks && isSilent ? Flag.Silent : 0;
+  /** A name that isn't whole in the beginning stays unknown here; the inspector has all of it. */
+  #unknownTool(page: EventPage): number {
+    if (page.unknown < 0) page.unknown = this.#tool("?");
+    return page.unknown;
   }
 
   #addToCatalog(record: SourceRecord): void {
@@ -346,6 +382,25 @@ export class LogIndex {
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }
+}
+
+/** A page of heads while it is taken in. */
+interface EventPage {
+  events: EventHeads;
+  /** The lanes of its streams, as far as they are known. */
+  laneOf: (Lane | undefined)[];
+  /** The numbers of its tools' names. */
+  tools: number[];
+  /** The next of those that tell what they cost. */
+  usage: number;
+  /** The number of the name of tools without one, or -1. */
+  unknown: number;
+}
+
+/** The id of a call, where it has one. */
+function idOf(events: EventHeads, call: number): string | undefined {
+  if (((events.callFlags[call] as number) & CallFlag.HasId) === 0) return undefined;
+  return events.callIds.slice(call === 0 ? 0 : events.callIdEnds[call - 1], events.callIdEnds[call]);
 }
 
 /** The last byte of the metadata of a flow's snapshot. */

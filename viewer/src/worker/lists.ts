@@ -13,10 +13,10 @@ export class NumberList<A extends Float64Array | Uint32Array | Int32Array | Uint
     this.items[this.length++] = value;
   }
 
-  /** Makes room for one more. */
-  reserve(): void {
-    if (this.length < this.items.length) return;
-    const more = this.make(this.length * 2);
+  /** Makes room for so many more. */
+  reserve(count = 1): void {
+    if (this.length + count <= this.items.length) return;
+    const more = this.make(Math.max(this.items.length * 2, this.length + count));
     more.set(this.items);
     this.items = more;
   }

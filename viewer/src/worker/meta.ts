@@ -21,16 +21,16 @@ const VERSION = 1;
 const utf8 = new TextDecoder();
 
 /** Reads metadata. Those of a later version say nothing that is known here; nor do those that end early. */
-export function decodeMeta(bytes: Uint8Array, withRun = true): EventMeta {
+export function decodeMeta(bytes: Uint8Array): EventMeta {
   if (bytes[0] !== VERSION) return NOTHING;
   try {
-    return fields(bytes, withRun);
+    return fields(bytes);
   } catch {
     return NOTHING;
   }
 }
 
-function fields(bytes: Uint8Array, withRun: boolean): EventMeta {
+function fields(bytes: Uint8Array): EventMeta {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 2;
   const flag = () => view.getUint8(at++) === 1;
@@ -42,8 +42,7 @@ function fields(bytes: Uint8Array, withRun: boolean): EventMeta {
   const createdAtMs = flag() ? integer() : undefined;
   let runId: string | undefined;
   if (flag()) {
-    // Its text takes longer than all the rest: a log is gone through without.
-    if (withRun) runId = uuidAt(bytes, at);
+    runId = uuidAt(bytes, at);
     at += 16;
   }
   const step = flag() ? view.getUint32((at += 4) - 4, true) : undefined;

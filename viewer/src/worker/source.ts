@@ -1,4 +1,4 @@
-import { type Store, openFiles, openInMemory } from "runlog";
+import { type HeadsPage, type SearchPage, type Store, openFiles, openInMemory } from "runlog";
 
 import { isTranscript, transcriptInto } from "./transcripts.js";
 
@@ -23,8 +23,10 @@ export interface Source {
   readonly name: string;
   /** How many records there are. */
   count(): Promise<number>;
-  /** All records from a position on, in the order of positions, in pages. */
-  records(from: number): AsyncIterable<SourceRecord[]>;
+  /** All records from a position on, in the order of positions, in pages: of events what lists show. */
+  heads(from: number): AsyncIterable<HeadsPage>;
+  /** Where a text stands, in any case. */
+  search(text: string): AsyncIterable<SearchPage>;
   /** One record with its payload. */
   record(position: number): Promise<SourceRecord | undefined>;
   /** Records that come after a position, as they come; not there where nothing comes any more. */
@@ -48,8 +50,12 @@ class StoreSource implements Source {
     return this.store.lastPosition();
   }
 
-  records(from: number): AsyncIterable<SourceRecord[]> {
-    return this.store.read({ from }).pages();
+  heads(from: number): AsyncIterable<HeadsPage> {
+    return this.store.heads({ from });
+  }
+
+  search(text: string): AsyncIterable<SearchPage> {
+    return this.store.search(text);
   }
 
   record(position: number): Promise<SourceRecord | undefined> {
