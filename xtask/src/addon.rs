@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    child::{cargo, command, root, run},
+    child::{cargo, command, root, run, target_folder},
     gate::{self, Target},
     platforms::{self, Platform},
     report::{Outcome, Report, outcome},
@@ -207,10 +207,6 @@ fn no_libnode() -> Result<PathBuf, String> {
     write("libnode.dll", b"")?;
     write("libnode.a", b"!<arch>\n")?;
     Ok(folder)
-}
-
-fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// What Cargo calls the addon.

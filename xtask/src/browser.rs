@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    child::{answer, cargo, command, root, run},
+    child::{answer, cargo, command, root, run, target_folder},
     node,
     report::{Counts, Outcome, Report, outcome},
     tools::{self, WASM},
@@ -92,10 +92,6 @@ fn size(module: &Path) -> Outcome {
         ));
     }
     Ok(told)
-}
-
-fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Runs the contracts of calls in Chromium, over the module that [`build`] left.

@@ -16,6 +16,11 @@ pub(crate) fn root() -> PathBuf {
         .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// A command that runs in the workspace root as if a person had typed it there.
 ///
 /// What `cargo run` told this process about its own package is taken out: build scripts that watch those

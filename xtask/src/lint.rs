@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::{
     child::{cargo, root, run},
-    floors, lengths, node,
+    floors, instructions, lengths, node,
     report::{Outcome, Report, outcome},
     tools::{self, WASM},
     unused,
@@ -68,6 +68,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     floors(report);
     report.check("files without a module", unused::check);
     report.check("length of files", lengths::check);
+    report.check("instructions of the hot paths", instructions::check);
 }
 
 /// How the modules of the crates stand on each other.

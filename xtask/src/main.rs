@@ -11,6 +11,7 @@ mod browser;
 mod child;
 mod floors;
 mod gate;
+mod instructions;
 mod lengths;
 mod lint;
 mod measure;
@@ -50,6 +51,11 @@ usage: cargo xtask <verb>
                        npm packages of the addon, built for any platform of bindings-node/platforms.json, looked
                        into, and laid out in target/npm; docs/releasing.md tells the rest
   bench [filter]       criterion benchmarks, those whose name contains the filter
+  bench --check [--write]
+                       instructions of the hot paths, against what is written down (lint does it too); --write renews that
+  bench --peers [--quick] [--rounds N] [--only NAME,NAME] [--write] [words]
+                       runlog beside other stores, in turns (half an hour, --quick some minutes; building RocksDB takes
+                       longer, unless ROCKSDB_LIB_DIR names the system's); --write puts the tables into docs/benchmarks.md
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
   runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
@@ -59,6 +65,9 @@ usage: cargo xtask <verb>
                        the npm package beside other stores of JavaScript's, in turns (two minutes)
   bench-browser [--rounds N] [--slice MS] [--json] [words]
                        the module in Chromium beside SQLite's, IndexedDB and files of JSON lines, in turns (two minutes)
+  bench-http [tails] [--rounds N] [--seconds N] [--json]
+                       the history of runs over HTTP, by `runlog serve` and by a server over tables of PostgreSQL, asked by wrk in
+                       turns (five minutes); `tails`: a thousand clients that follow a store, and what that costs its writer
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -88,10 +97,18 @@ fn main() -> ExitCode {
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["floors"]) => lint::floors(&mut report),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
+        ("bench", ["--check"]) => {
+            report.check("instructions of the hot paths", instructions::check)
+        }
+        ("bench", ["--check", "--write"]) => {
+            report.check("counts written down", instructions::write)
+        }
+        ("bench", ["--peers", rest @ ..]) => return measure::peers(rest),
         ("bench", rest) => measure::bench(&mut report, rest),
         ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
         ("bench-js", rest) => return measure::from_javascript(rest),
         ("bench-browser", rest) => return measure::in_browser(rest),
+        ("bench-http", rest) => return measure::over_http(rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

@@ -1,10 +1,11 @@
-//! `bench`, `ratios`, `runs`, `spawn`, `bench-js` and `bench-browser`: what is measured, never asserted.
+//! `bench`, `ratios`, `runs`, `spawn`, `bench-js`, `bench-browser` and `bench-http`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
 use crate::{
+    addon::{self, Profile},
     browser,
-    child::{cargo, run},
+    child::{cargo, root, run, target_folder},
     node,
     report::{Outcome, Report, outcome},
 };
@@ -21,6 +22,21 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
         ])
         .args(filter)))
     });
+}
+
+/// Measures Runlog beside other stores, by a package of its own: it has its own lock file, and its own folder in `target/`.
+/// RocksDB's headers are read by libclang, and its C++ takes long: a system's library is taken where `ROCKSDB_LIB_DIR` names it.
+pub(crate) fn peers(arguments: &[&str]) -> ExitCode {
+    let mut command = cargo(&[
+        "run",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        "benches/peers/Cargo.toml",
+        "--",
+    ]);
+    command.env("CARGO_TARGET_DIR", target_folder().join("peers"));
+    close("bench --peers", outcome(run(command.args(arguments))))
 }
 
 /// Runs one of the programs that measure: `ratios` compares runlog with the raw floors of this machine, `runs` a store of
@@ -48,6 +64,37 @@ pub(crate) fn from_javascript(arguments: &[&str]) -> ExitCode {
 /// Measures the module in Chromium, built as it is shipped, beside what would be used there instead.
 pub(crate) fn in_browser(arguments: &[&str]) -> ExitCode {
     close("bench-browser", browser::measure(arguments))
+}
+
+/// Measures `runlog serve`, beside a server over tables of PostgreSQL or with a thousand clients that follow.
+pub(crate) fn over_http(arguments: &[&str]) -> ExitCode {
+    close("bench-http", http(arguments))
+}
+
+fn http(arguments: &[&str]) -> Outcome {
+    node::ensure_installed()?;
+    addon::build_here(Profile::Dev)?;
+    node::program("sdk/scripts/build.mjs", &[])?;
+    outcome(run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "runlog-cli",
+    ])))?;
+    let target = target_folder();
+    let command = target.join("release/runlog").display().to_string();
+    if let Some((&"tails", rest)) = arguments.split_first() {
+        let all: Vec<&str> = [&[command.as_str()], rest].concat();
+        return node::program("benches/http/tails.mjs", &all);
+    }
+    let own = target.join("http");
+    let mut other = cargo(&["build", "--release", "--manifest-path"]);
+    other.arg(root().join("benches/http/Cargo.toml"));
+    outcome(run(other.env("CARGO_TARGET_DIR", &own)))?;
+    let server = own.join("release/history-over-postgres");
+    let server = server.display().to_string();
+    let all: Vec<&str> = [&[command.as_str(), server.as_str()], arguments].concat();
+    node::program("benches/http/run.mjs", &all)
 }
 
 fn close(name: &str, outcome: Outcome) -> ExitCode {

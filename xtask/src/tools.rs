@@ -95,6 +95,32 @@ pub(crate) fn ensure_zigbuild() -> Result<PathBuf, String> {
     })
 }
 
+/// Makes sure that valgrind is there, which counts instructions: from the system's packages where that may be done.
+pub(crate) fn ensure_valgrind() -> Result<(), String> {
+    let is_there = || answer(command("valgrind").arg("--version")).is_some();
+    if is_there() {
+        return Ok(());
+    }
+    let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    if is_root && answer(command("apt-get").arg("--version")).is_some() {
+        outcome(run(command("apt-get").args(["update", "-q"])))?;
+        let install = [
+            "install",
+            "-q",
+            "-y",
+            "--no-install-recommends",
+            "valgrind",
+            "libc6-dbg",
+        ];
+        outcome(run(command("apt-get").args(install)))?;
+    }
+    if is_there() {
+        Ok(())
+    } else {
+        Err("valgrind is missing, which counts instructions; install it: `apt-get install valgrind`".to_owned())
+    }
+}
+
 /// Where the tools of fixed versions are, each in a folder of its own.
 fn tools_folder() -> Result<PathBuf, String> {
     Ok(cargo_home()?.join("runlog-tools"))
