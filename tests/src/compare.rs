@@ -1,8 +1,10 @@
 //! Whether a store, or what the checker read of it, is what the model says. Each answers with the first difference.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use runlog_engine::{Direction, ErrorKind, Kind, Position, ReadOptions, Record, Sequence, Store};
+use runlog_engine::{
+    Direction, ErrorKind, Kind, Position, ReadOptions, Record, RecordRef, Sequence, Store,
+};
 
 use crate::{
     checker::Checked,
@@ -92,6 +94,9 @@ pub fn scan_equals(store: &Store, model: &Model, first: u64) -> Same {
     let mut time_ms = 0;
     for record in told("scan", store.scan(Position(first)))? {
         let record = told(&format!("scan at {position}"), record)?;
+        while position < record.position.0 && model.may_be_gone(position) {
+            position += 1;
+        }
         let entry = model
             .entry(position)
             .ok_or_else(|| format!("scan: position {position} was never written"))?;
@@ -104,11 +109,43 @@ pub fn scan_equals(store: &Store, model: &Model, first: u64) -> Same {
         time_ms = record.time_ms;
         position += 1;
     }
+    while model.may_be_gone(position) {
+        position += 1;
+    }
     same(
         "end of the scan",
         &position,
         &first.max(1).max(model.last_position() + 1),
-    )
+    )?;
+    let scan = || told("scan", store.scan(Position(first)));
+    shown_equals("scan", scan()?, |see| {
+        scan()?.for_each_ref(see);
+        Ok(())
+    })
+}
+
+/// That records which are shown are those that are given.
+///
+/// # Errors
+/// The first difference.
+pub fn shown_equals(
+    what: &str,
+    given: impl Iterator<Item = runlog_engine::Result<Record>>,
+    show: impl FnOnce(&mut dyn FnMut(runlog_engine::Result<RecordRef<'_>>) -> ControlFlow<()>) -> Same,
+) -> Same {
+    let mut given = given.map(|record| record.map_err(|error| error.to_string()));
+    let mut differs = Ok(());
+    show(&mut |shown| {
+        let shown = shown.map(|record| record.to_record());
+        let shown = Some(shown.map_err(|error| error.to_string()));
+        differs = same(&format!("{what}, shown"), &shown, &given.next());
+        match differs {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    })?;
+    differs?;
+    same(&format!("{what}, shown to its end"), &None, &given.next())
 }
 
 fn stream_equals(store: &Store, model: &Model, stream: &ModelStream) -> Same {
@@ -174,7 +211,12 @@ pub fn read_equals(
         &format!("records of {}", what(count)),
         &count,
         &expected.len(),
-    )
+    )?;
+    let read = || told("read", store.read(stream.id, options.clone()));
+    shown_equals("read", read()?, |see| {
+        read()?.for_each_ref(see);
+        Ok(())
+    })
 }
 
 /// Reads the newest snapshot at or before a sequence.
@@ -232,6 +274,7 @@ pub fn position_equals(store: &Store, model: &Model, position: u64) -> Same {
         model.entry(position),
     ) {
         (None, None) => Ok(()),
+        (None, Some(_)) if model.may_be_gone(position) => Ok(()),
         (Some(found), Some(entry)) => same_record(&found, position, entry),
         (found, entry) => Err(format!(
             "position {position}: expected {entry:?}, found {found:?}"

@@ -257,6 +257,15 @@ fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
                 last = last.max(position);
                 record(found, position)?;
             }
+            let scan = || {
+                store
+                    .scan(Position::FIRST)
+                    .map_err(|error| error.to_string())
+            };
+            compare::shown_equals("scan", scan()?, |see| {
+                scan()?.for_each_ref(see);
+                Ok(())
+            })?;
         }
         Err(error) => drop(is_told(error)?),
     }
@@ -283,6 +292,15 @@ fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
             }
             record(found, position)?;
         }
+        let read = || {
+            store
+                .read(stream.id, ReadOptions::default())
+                .map_err(|error| error.to_string())
+        };
+        compare::shown_equals("stream", read()?, |see| {
+            read()?.for_each_ref(see);
+            Ok(())
+        })?;
     }
     for stream in living {
         match store.latest_snapshot(stream.id, Sequence::MAX) {

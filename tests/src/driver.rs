@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use runlog_engine::{
-    Appended, Commit, Durability, ErrorKind, OpenOptions, Store,
+    Appended, Commit, CompactOptions, Durability, ErrorKind, OpenOptions, Store,
     storage::{FsStorage, Storage},
 };
 
@@ -243,6 +243,22 @@ impl Driver {
         }
     }
 
+    /// Rewrites what is in use on a storage that may fail, and gives up the rest. Gives the kind of error.
+    ///
+    /// # Errors
+    /// What it reports that isn't so.
+    pub fn try_compact(&mut self, options: CompactOptions) -> Result<Option<ErrorKind>, String> {
+        // Whatever comes of it, some of it may be done.
+        self.model.compacted_to = self.model.last_position();
+        match self.store().compact(options) {
+            Ok(_) => {
+                self.acknowledge(self.history.len(), Durability::Sync);
+                Ok(None)
+            }
+            Err(error) => Ok(Some(error.kind())),
+        }
+    }
+
     /// What the model says of a batch; one that writes something joins the history.
     fn expect(&mut self, work: &Work) -> Result<Appended, ErrorKind> {
         let expected = self.model.apply(work);
@@ -275,6 +291,10 @@ impl Driver {
     /// # Errors
     /// The first difference.
     pub fn check_files(&self) -> Same {
+        let names = self.place.storage().list().unwrap_or_default();
+        if names.iter().any(|name| name.ends_with(".pack")) {
+            return self.verify();
+        }
         let checked = match &self.place {
             Place::Faulty(storage) => checker::check_files(&storage.files(), storage.boot_id()),
             Place::Folder(path) => checker::check(path),
@@ -454,7 +474,9 @@ impl Driver {
         }
         (self.acknowledged, self.floor) = (count, count);
         if !whole {
+            let compacted_to = self.model.compacted_to;
             self.model = Model::default();
+            self.model.compacted_to = compacted_to;
             for work in &self.history {
                 self.model.apply(work).expect("it was applied before");
             }

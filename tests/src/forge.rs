@@ -78,16 +78,44 @@ pub fn trailer(file: &mut [u8]) {
     structure(&mut file[start..]);
 }
 
-/// The index CRC and the trailer of a segment whose records end at `data_end`. The CRC of the index.
+/// A row of the table of sections.
+const SECTION_BYTES: usize = 32;
+
+/// The CRCs of the sections, of their table, and of the trailer of a segment whose records end at `data_end`. The CRC that the
+/// next segment's header has.
 pub fn index(file: &mut [u8], data_end: usize, seed: u32) -> Option<u32> {
     let end = file.len().checked_sub(TRAILER_BYTES)?;
-    let crc = crc_from(
-        seed,
-        &[&(data_end as u64).to_le_bytes(), file.get(data_end..end)?],
-    );
-    put(file, end + 88, &crc.to_le_bytes());
+    let word = |file: &[u8], at: usize| {
+        let bytes = file.get(at..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let sections = word(file, end + 80)? as usize;
+    let header = end.checked_sub(HEADER_BYTES)?;
+    let table = header.checked_sub(sections.checked_mul(SECTION_BYTES)?)?;
+    let mut must_be_understood = Vec::new();
+    for row in (table..header).step_by(SECTION_BYTES) {
+        let (offset, bytes) = (
+            word(file, row + 16)? as usize,
+            word(file, row + 24)? as usize,
+        );
+        let section = offset
+            .checked_add(bytes.next_multiple_of(8))
+            .and_then(|section_end| file.get(offset..section_end));
+        if let Some(section) = section {
+            let crc = crc_from(seed, &[&(offset as u64).to_le_bytes(), section]);
+            put(file, row + 12, &crc.to_le_bytes());
+        }
+        if file[row + 2] & 1 != 0 {
+            must_be_understood.extend_from_slice(&file[row..row + SECTION_BYTES]);
+        }
+    }
+    let start = (data_end as u64).to_le_bytes();
+    let index_crc = crc_from(seed, &[&start, &must_be_understood, &file[header..end]]);
+    let table_crc = crc_from(seed, &[&start, &file[table..end]]);
+    put(file, end + 72, &index_crc.to_le_bytes());
+    put(file, end + 76, &table_crc.to_le_bytes());
     trailer(file);
-    Some(crc)
+    Some(index_crc)
 }
 
 /// The CRC of a checkpoint.

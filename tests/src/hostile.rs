@@ -137,7 +137,7 @@ impl Template {
         let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else {
             return;
         };
-        put(bytes, trailer + 92, &[1]);
+        put(bytes, trailer + 68, &[1]);
         if random.one_in(2) {
             put(bytes, trailer + 32, &value(random).to_le_bytes());
         }
@@ -212,7 +212,7 @@ impl Template {
             &value(random).to_le_bytes()[..4],
         );
         if random.one_in(4) {
-            put(bytes, start + 92, &[1, 0, 0, 0]);
+            put(bytes, start + 68, &[1, 0, 0, 0]);
         }
         forge::trailer(bytes);
     }
@@ -244,7 +244,7 @@ impl Template {
             put(bytes, place, &value(random).to_le_bytes()[..4]);
         }
         if random.one_in(3) {
-            put(bytes, to + 92, &[1]);
+            put(bytes, to + 68, &[1]);
         }
         let crc = forge::index(bytes, from, segment.seed);
         follow(files, segment.id, crc, None);

@@ -96,6 +96,7 @@ impl Step {
             } => {
                 let records = records.iter();
                 let records = records.map(|item| NewRecord {
+                    labels: &[],
                     kind: Kind(item.kind),
                     meta: &item.meta,
                     payload: &item.payload,
@@ -376,6 +377,8 @@ pub struct Model {
     pub streams: Vec<ModelStream>,
     /// What each keyed batch did.
     keys: Vec<Keyed>,
+    /// Up to where a compaction may have given up what was not in use.
+    pub compacted_to: u64,
 }
 
 type Outcome<T> = Result<T, ErrorKind>;
@@ -390,6 +393,19 @@ impl Model {
     pub fn entry(&self, position: u64) -> Option<&Entry> {
         self.log
             .get(usize::try_from(position.checked_sub(1)?).ok()?)
+    }
+
+    /// Whether a record may have been given up: a compaction came past it, and no stream has it.
+    pub fn may_be_gone(&self, position: u64) -> bool {
+        let is_kept = |entry: &Entry| entry.kind >= 128 && entry.kind != 129;
+        if position > self.compacted_to || self.entry(position).is_none_or(is_kept) {
+            return false;
+        }
+        let mut living = self.streams.iter().filter(|stream| !stream.deleted);
+        !living.any(|stream| {
+            let snapshots = stream.snapshots.iter().map(|(_, at)| at);
+            stream.positions.contains(&position) || snapshots.copied().any(|at| at == position)
+        })
     }
 
     /// A stream that is there.

@@ -1,7 +1,7 @@
 //! A fixed piece of work with every kind of step, over several segments, for sweeps.
 
 use bytes::Bytes;
-use runlog_engine::{Durability, Expected, StreamId};
+use runlog_engine::{Codec, CompactOptions, CompactScope, Durability, Expected, StreamId};
 
 use crate::{
     driver::Leave,
@@ -19,6 +19,8 @@ pub enum Line {
     Leave(Leave),
     /// Everything is read.
     Read,
+    /// What is in use of all that was written is put into packs.
+    Compact(CompactOptions),
     /// So many milliseconds pass.
     Pass(u64),
 }
@@ -167,6 +169,43 @@ pub fn long() -> Vec<Line> {
             },
         ]),
         os(vec![append(1, &[60])]),
+        Line::Read,
+    ]);
+    lines
+}
+
+/// Compactions between truncations, forks, deletions, keyed batches and redactions, the store being left in several ways.
+pub fn compactions() -> Vec<Line> {
+    let compact = |scope, codec| {
+        Line::Compact(CompactOptions {
+            scope,
+            codec,
+            ..CompactOptions::default()
+        })
+    };
+    let mut lines = every_kind();
+    lines.extend([
+        compact(CompactScope::All, Codec::Zstd),
+        os(vec![append(6, &[30_000, 9000]), append(7, &[9000, 9000])]),
+        batch(vec![snapshot(6, 2, 2000), append(6, &[30_000])]),
+        os(vec![fork(7, 1, 8), truncate(7, 0)]),
+        // What was given up before is only written, not flushed.
+        compact(CompactScope::Sealed, Codec::Plain),
+        Line::Leave(Leave::Kill),
+        keyed(b"second", vec![append(2, &[300]), append(7, &[20_000])]),
+        os(vec![Step::Delete {
+            stream: stream(6),
+            expected: Expected::Any,
+        }]),
+        compact(CompactScope::Dead, Codec::Lz4),
+        Line::Leave(Leave::CloseWithoutCheckpoint),
+        os(vec![append(9, &[100, 60_000])]),
+        compact(CompactScope::All, Codec::Lz4),
+        keyed(b"second", vec![append(2, &[300]), append(7, &[20_000])]),
+        batch(vec![append(9, &[200]), truncate(9, 1)]),
+        Line::Leave(Leave::Close),
+        compact(CompactScope::All, Codec::Zstd),
+        batch(vec![append(1, &[60])]),
         Line::Read,
     ]);
     lines

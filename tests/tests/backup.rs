@@ -37,6 +37,7 @@ fn append(store: &Store, from: u64, count: u64) {
         let meta = number.to_le_bytes();
         let payload = vec![u8::try_from(number % 251).unwrap(); 1_000];
         let records = vec![NewRecord {
+            labels: &[],
             kind: Kind::DATA,
             meta: &meta,
             payload: &payload,

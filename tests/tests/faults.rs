@@ -43,6 +43,20 @@ const SETUPS: [Setup; 3] = [
     },
 ];
 
+const COMPACTIONS: [Setup; 2] = [
+    Setup {
+        preallocation: Preallocation::None,
+        script: script::compactions,
+        ..SYNC
+    },
+    Setup {
+        durability: Durability::Os,
+        preallocation: Preallocation::None,
+        script: script::compactions,
+        ..SYNC
+    },
+];
+
 const LONG_TAIL: Setup = Setup {
     durability: Durability::Os,
     segment_bytes_max: 8 << 20,
@@ -169,6 +183,7 @@ fn play_line(driver: &mut Driver, line: &Line, fails: Fails) -> Result<Option<Er
     let told = match line {
         Line::Commit(work) => driver.try_commit(work)?,
         Line::Sync => driver.try_sync(),
+        Line::Compact(options) => driver.try_compact(*options)?,
         Line::Read => driver.try_check().map(|()| None)?,
         Line::Pass(ms) => {
             driver.host.pass_ms(*ms);
@@ -305,6 +320,28 @@ fn short_reads_are_errors_and_lose_nothing() {
 #[test]
 fn loss_of_power_at_any_operation_loses_nothing_acknowledged() {
     lose_power(&SETUPS, 30, &budget::of("faults loss of power"));
+}
+
+#[test]
+fn compaction_that_fails_at_any_operation_loses_nothing() {
+    let budget = budget::of("faults compactions");
+    for (failure, lasting) in [
+        (Failure::Io, Lasting::Once),
+        (Failure::Io, Lasting::ForGood),
+        (Failure::Full, Lasting::Once),
+        (Failure::ShortRead, Lasting::Once),
+    ] {
+        sweep(&COMPACTIONS, failure, lasting, &budget);
+    }
+}
+
+#[test]
+fn loss_of_power_at_any_operation_of_a_compaction_loses_nothing() {
+    lose_power(
+        &COMPACTIONS,
+        10,
+        &budget::of("faults compactions powerless"),
+    );
 }
 
 #[test]

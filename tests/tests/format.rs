@@ -23,6 +23,7 @@ fn write_everything(store: &Store) -> runlog_engine::Result<()> {
     for round in 0..30_u8 {
         for stream in 1..=3 {
             let record = NewRecord {
+                labels: &[],
                 kind: Kind(round % 5),
                 meta: if round % 2 == 0 { meta } else { &[] },
                 payload: &long[..usize::from(round) * 100],

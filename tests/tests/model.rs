@@ -10,8 +10,8 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 use runlog_engine::{
-    Direction, Durability, Expected, OpenOptions, Position, Preallocation, ReadOptions, Sequence,
-    StreamId,
+    Codec, CompactOptions, CompactScope, Direction, Durability, Expected, OpenOptions, Position,
+    Preallocation, ReadOptions, Sequence, StreamId,
 };
 use runlog_tests::{
     budget,
@@ -49,6 +49,7 @@ enum Act {
     CrashTwice(u64, u64),
     PassTime(i64),
     Reader,
+    Compact(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -209,6 +210,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (any::<u64>(), any::<u64>()).prop_map(|(first, second)| Act::CrashTwice(first, second)),
         1 => prop_oneof![4 => 0..1000_i64, 1 => -5000..0_i64, 1 => Just(30 * 24 * 3_600_000_i64)].prop_map(Act::PassTime),
         1 => Just(Act::Reader),
+        2 => any::<u8>().prop_map(Act::Compact),
     ]
 }
 
@@ -314,9 +316,38 @@ impl Run {
                 expected: self.expected(*stream, *expected),
             },
             Part::Redact { position } => Step::Redact {
-                position: share(*position, self.driver.model.last_position() + 1),
+                position: self.redactable(*position),
                 reason: "asked for".to_owned(),
             },
+        }
+    }
+
+    /// A position, of a record that is sure to be there if it is one.
+    fn redactable(&self, position: u16) -> u64 {
+        let model = &self.driver.model;
+        let position = share(position, model.last_position() + 1);
+        if model.may_be_gone(position) {
+            model.last_position() + 1
+        } else {
+            position
+        }
+    }
+
+    fn compact(&mut self, choice: u8) -> Same {
+        let options = CompactOptions {
+            scope: [
+                CompactScope::Dead,
+                CompactScope::Sparse,
+                CompactScope::Sealed,
+                CompactScope::All,
+            ][usize::from(choice % 4)],
+            codec: [Codec::Plain, Codec::Lz4, Codec::Zstd][usize::from(choice / 4 % 3)],
+            dry_run: choice >= 250,
+            bytes_per_second: None,
+        };
+        match self.driver.try_compact(options)? {
+            None => self.driver.check(),
+            Some(kind) => Err(format!("compaction: {kind:?}")),
         }
     }
 
@@ -436,6 +467,7 @@ impl Run {
                 }
                 Ok(())
             }
+            Act::Compact(choice) => self.compact(*choice),
             Act::Reader => {
                 if self.reader.is_none() {
                     self.reader = Some(

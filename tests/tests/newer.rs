@@ -76,7 +76,7 @@ fn structures(victim: &Victim) -> Vec<Newer> {
         }
     }
     for name in victim.sealed() {
-        for place in [8, 92, 95, 96, 123] {
+        for place in [8, 68, 71, 92, 123] {
             all.push(newer(
                 victim,
                 format!("byte {place} of the trailer of {name}"),
@@ -103,7 +103,6 @@ fn records(victim: &Victim) -> Vec<Newer> {
         for (place, value) in [
             (3, record.flags | 32),
             (3, record.flags | 64),
-            (3, record.flags | 128),
             (2, 136),
             (2, 191),
         ] {

@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    ops::ControlFlow,
     sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
@@ -210,6 +211,52 @@ fn assert_all_but_the_damaged(found: &[u64]) {
 fn scan_tells_a_damaged_record_once_and_gives_every_other() {
     let store = damaged_store();
     assert_all_but_the_damaged(&told(store.scan(Position(2)).unwrap().take(5000)));
+    // Some are taken, and the others shown.
+    let mut log = store.scan(Position(2)).unwrap();
+    let mut found = told(log.by_ref().take(500));
+    log.for_each_ref(|record| {
+        found.extend(told(std::iter::once(
+            record.map(|record| record.to_record()),
+        )));
+        ControlFlow::Continue(())
+    });
+    assert_all_but_the_damaged(&found);
+}
+
+#[test]
+fn showing_that_is_stopped_goes_on_with_the_next_record() {
+    let store = damaged_store();
+    let (mut log, mut found) = (store.scan(Position(2)).unwrap(), Vec::new());
+    let mut records = store.read(stream(1), ReadOptions::default()).unwrap();
+    let mut read = Vec::new();
+    while found.len() < 1999 {
+        log.for_each_ref(|record| {
+            found.push(record.map_or(0, |record| record.sequence.0));
+            ControlFlow::Break(())
+        });
+        records.for_each_ref(|record| {
+            read.push(record.map_or(0, |record| record.sequence.0));
+            ControlFlow::Break(())
+        });
+        found.extend(told(log.by_ref().take(1)));
+        read.extend(told(records.by_ref().take(1)));
+    }
+    found.extend(told(log));
+    read.extend(told(records));
+    assert_all_but_the_damaged(&found);
+    assert_all_but_the_damaged(&read);
+}
+
+#[test]
+fn next_readable_passes_what_is_damaged_and_nothing_else() {
+    let store = damaged_store();
+    let last = store.last_position().unwrap().0;
+    for position in 1..=last + 1 {
+        let is_readable = |at: &u64| store.record(Position(*at)).is_ok();
+        let expected = (position..=last).find(is_readable).map(Position);
+        let found = store.next_readable(Position(position)).unwrap();
+        assert_eq!(found, expected, "from {position}");
+    }
 }
 
 #[test]

@@ -510,6 +510,14 @@ fn reader_beside_a_writer_opens_no_file_to_look_for_news() {
     let counts = storage.take();
     assert_eq!(counts.opens, 0, "the watermark's file stays open");
     assert_eq!(counts.reads["WATERMARK"].len(), 100, "one look each");
+    for _ in 0..10_000 {
+        reader.last_position().unwrap();
+    }
+    let opens = storage.take().opens;
+    assert!(
+        (1..=40).contains(&opens),
+        "it may have been replaced, which is looked after once in 256 looks, not {opens} times in 10,000"
+    );
 }
 
 #[test]

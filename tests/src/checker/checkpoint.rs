@@ -65,6 +65,7 @@ struct Snapshot {
     sequence: u32,
     stream: u32,
     ordinal: u32,
+    position: u64,
     segment: u32,
     offset: u64,
 }
@@ -147,11 +148,12 @@ fn stream(cursor: &mut Cursor<'_>) -> Result<Stream, Problem> {
         tail_ordinal: cursor.u32()?,
         below: cursor.u32()?,
         runs: list(cursor, 8, |cursor| Ok((cursor.u32()?, cursor.u32()?)))?,
-        snapshots: list(cursor, 20, |cursor| {
+        snapshots: list(cursor, 28, |cursor| {
             Ok(Snapshot {
                 sequence: cursor.u32()?,
                 stream: cursor.u32()?,
                 ordinal: cursor.u32()?,
+                position: cursor.u64()?,
                 segment: cursor.u32()?,
                 offset: u64::from(cursor.u32()?) * 8,
             })
@@ -296,7 +298,9 @@ impl CheckpointFacts {
         for snapshot in &found.snapshots {
             let record = at(records, snapshot.segment, snapshot.offset)
                 .ok_or("a snapshot that is no record")?;
-            if (record.kind, record.sequence) != (129, snapshot.sequence) {
+            if (record.kind, record.sequence, record.position)
+                != (129, snapshot.sequence, snapshot.position)
+            {
                 return Err(format!("a snapshot that is another record: {record:?}"));
             }
             if meaning.snapshot_of(record) != Some((snapshot.stream, snapshot.ordinal)) {

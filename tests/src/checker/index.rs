@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Problem, SegmentFacts,
-    bytes::{Cursor, crc_from, padded},
+    bytes::{Cursor, crc_from},
     header::{HEADER_BYTES, Header},
     meaning::Meaning,
     record::LogRecord,
@@ -27,14 +27,18 @@ pub(super) struct Trailer {
     pub(super) time_last_ms: u64,
     pub(super) segment: u32,
     pub(super) records: u32,
-    /// Stream rows, postings, samples, steps, keys.
-    pub(super) counts: [u32; 5],
     pub(super) next_stream: u32,
-    pub(super) block_crc: u32,
     pub(super) repaired: bool,
+    pub(super) index_crc: u32,
+    table_crc: u32,
+    sections: u32,
+    index_bytes: u64,
 }
 
-pub(super) const ROW_BYTES: [u64; 5] = [32, 4, 8, 48, 16];
+/// The types of sections that must be understood, from 1, with the bytes of their elements: stream rows, postings, samples, steps, keys.
+const ROW_BYTES: [u32; 5] = [32, 4, 8, 48, 16];
+const SECTIONS: usize = ROW_BYTES.len();
+const MUST_BE_UNDERSTOOD: u16 = 1;
 
 impl Trailer {
     /// The trailer of a segment, if it is that segment's: only then does it say anything, of whatever version. A
@@ -62,19 +66,18 @@ impl Trailer {
             return Err(Problem::new(name, offset + 8, message).of_newer_build());
         }
         let records = cursor.u32()?;
-        let mut counts = [0; 5];
-        for count in &mut counts {
-            *count = cursor.u32()?;
-        }
         let next_stream = cursor.u32()?;
-        let block_crc = cursor.u32()?;
         let flags = cursor.u32()?;
         if flags & !MADE_BY_REPAIR != 0 {
             return Err(cursor
                 .problem(format!("flags {flags:#x} of a trailer"))
                 .of_newer_build());
         }
-        cursor.zeros(28)?;
+        let index_crc = cursor.u32()?;
+        let table_crc = cursor.u32()?;
+        let sections = cursor.u32()?;
+        let index_bytes = cursor.u64()?;
+        cursor.zeros(32)?;
         cursor.end()?;
         let repaired = flags & MADE_BY_REPAIR != 0;
         Ok(Some(Self {
@@ -86,28 +89,178 @@ impl Trailer {
             time_last_ms,
             segment,
             records,
-            counts,
             next_stream,
-            block_crc,
             repaired,
+            index_crc,
+            table_crc,
+            sections,
+            index_bytes,
         }))
     }
 
-    /// How many bytes each section of the block takes.
-    pub(super) fn sections(&self) -> [u64; 6] {
-        let mut sections = [HEADER_BYTES as u64; 6];
-        for ((section, count), bytes) in sections.iter_mut().zip(self.counts).zip(ROW_BYTES) {
-            *section = padded(u64::from(count) * bytes);
-        }
-        sections
-    }
-
+    /// How long the file is.
     pub(super) fn length(&self) -> Option<u64> {
-        let block: u64 = self.sections().iter().sum();
+        self.table_bytes()
+            .filter(|bytes| *bytes <= self.index_bytes)?;
         self.data_end
-            .checked_add(block)?
+            .checked_add(self.index_bytes)?
             .checked_add(TRAILER_BYTES as u64)
     }
+
+    /// The table of sections and the header behind it.
+    fn table_bytes(&self) -> Option<u64> {
+        let is_possible = self.sections <= 64;
+        is_possible.then(|| u64::from(self.sections) * SECTION_BYTES + HEADER_BYTES as u64)
+    }
+}
+
+/// A row of the table of sections.
+const SECTION_BYTES: u64 = 32;
+
+/// An index block whose CRCs are right.
+pub(super) struct Block<'a> {
+    /// Of the types 1 to 5, with their padding.
+    pub(super) sections: [Section<'a>; SECTIONS],
+    pub(super) header: &'a [u8; HEADER_BYTES],
+}
+
+/// A section with its padding; empty where the block has none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Section<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) count: u32,
+    pub(super) offset: u64,
+}
+
+impl<'a> Block<'a> {
+    /// `bytes` begin at `data_end`, and end before the trailer.
+    pub(super) fn read(
+        name: &str,
+        bytes: &'a [u8],
+        trailer: &Trailer,
+        seed: u32,
+    ) -> Result<Self, Problem> {
+        let wrong = |at: u64, what: String| Problem::new(name, at, what);
+        let table_bytes = trailer
+            .table_bytes()
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        let start = table_bytes.and_then(|table| bytes.len().checked_sub(table));
+        let start =
+            start.ok_or_else(|| wrong(trailer.data_end, "no room for the table".to_owned()))?;
+        let (body, table) = bytes.split_at(start);
+        let begin = trailer.data_end.to_le_bytes();
+        let at = trailer.data_end + start as u64;
+        let crc = crc_from(seed, &[&begin, table]);
+        if crc != trailer.table_crc {
+            return Err(wrong(
+                at,
+                format!(
+                    "table crc: expected {crc:08x}, found {:08x}",
+                    trailer.table_crc
+                ),
+            ));
+        }
+        let header = table.last_chunk().expect("it was measured");
+        let mut block = Self {
+            sections: [Section::default(); SECTIONS],
+            header,
+        };
+        let mut understood = Vec::new();
+        let mut rows = Cursor::new(name, at, &table[..table.len() - HEADER_BYTES]);
+        let (mut end, mut last) = (trailer.data_end, None);
+        for _ in 0..trailer.sections {
+            let place = rows.offset();
+            let row = rows.take(32)?;
+            let section = block.section(name, place, row, (body, trailer.data_end), seed)?;
+            let order = (section.flags & MUST_BE_UNDERSTOOD == 0, section.number);
+            if section.offset != end || last >= Some(order) {
+                return Err(wrong(place, "a section out of its place".to_owned()));
+            }
+            if section.flags & MUST_BE_UNDERSTOOD != 0 {
+                understood.extend_from_slice(row);
+            }
+            (end, last) = (section.end, Some(order));
+        }
+        if end != at {
+            return Err(wrong(at, "the sections end before their table".to_owned()));
+        }
+        let crc = crc_from(seed, &[&begin, &understood, header]);
+        if crc != trailer.index_crc {
+            return Err(wrong(
+                at + table.len() as u64 + 72,
+                format!(
+                    "index crc: expected {crc:08x}, found {:08x}",
+                    trailer.index_crc
+                ),
+            ));
+        }
+        Ok(block)
+    }
+
+    /// Reads a row of the table, at a place of the file, and keeps its section if it is known.
+    fn section(
+        &mut self,
+        name: &str,
+        place: u64,
+        row: &[u8],
+        (body, data_end): (&'a [u8], u64),
+        seed: u32,
+    ) -> Result<Row, Problem> {
+        let mut cursor = Cursor::new(name, place, row);
+        let both = cursor.array::<4>()?;
+        let number = u16::from_le_bytes([both[0], both[1]]);
+        let flags = u16::from_le_bytes([both[2], both[3]]);
+        let (element, count, crc) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
+        let (offset, length) = (cursor.u64()?, cursor.u64()?);
+        let newer = |what: &str| {
+            Problem::new(name, place, format!("section of type {number}: {what}")).of_newer_build()
+        };
+        let known = usize::from(number).wrapping_sub(1);
+        match ROW_BYTES.get(known) {
+            None if flags & MUST_BE_UNDERSTOOD != 0 => return Err(newer("must be understood")),
+            Some(_) if flags != MUST_BE_UNDERSTOOD => return Err(newer("flags")),
+            _ if flags & !MUST_BE_UNDERSTOOD != 0 => return Err(newer("flags")),
+            Some(bytes) if *bytes != element => return Err(newer("bytes of an element")),
+            _ => {}
+        }
+        let wrong =
+            |what: &str| Problem::new(name, place, format!("section of type {number}: {what}"));
+        let end = length
+            .checked_next_multiple_of(8)
+            .and_then(|padded| offset.checked_add(padded));
+        let within = |at: u64| usize::try_from(at.checked_sub(data_end)?).ok();
+        let bytes = end.and_then(|end| body.get(within(offset)?..within(end)?));
+        let (Some(bytes), Some(end)) = (bytes, end) else {
+            return Err(wrong("not inside the block"));
+        };
+        if length != u64::from(element) * u64::from(count) {
+            return Err(wrong("another length than that of its elements"));
+        }
+        if crc_from(seed, &[&offset.to_le_bytes(), bytes]) != crc {
+            return Err(wrong("its crc is wrong"));
+        }
+        if let Some(section) = self.sections.get_mut(known) {
+            *section = Section {
+                bytes,
+                count,
+                offset,
+            };
+        }
+        Ok(Row {
+            number,
+            flags,
+            offset,
+            end,
+        })
+    }
+}
+
+/// What the order of sections is told by.
+struct Row {
+    number: u16,
+    flags: u16,
+    offset: u64,
+    end: u64,
 }
 
 /// The trailer, if the segment is sealed.
@@ -136,7 +289,7 @@ pub(super) fn find_trailer(
 #[derive(Default)]
 pub(super) struct Builder {
     hash_key: [u8; 16],
-    rows: BTreeMap<u32, Row>,
+    rows: BTreeMap<u32, Postings>,
     /// Index and offset.
     samples: Vec<(u32, u32)>,
     steps: Vec<u8>,
@@ -148,7 +301,7 @@ pub(super) struct Builder {
     times_ms: Option<(u64, u64)>,
 }
 
-struct Row {
+struct Postings {
     first_ordinal: u32,
     offsets: Vec<u32>,
 }
@@ -179,7 +332,7 @@ impl Builder {
         }
         if record.kind < 128 {
             let first_ordinal = meaning.ordinal(record.position);
-            let row = self.rows.entry(record.stream).or_insert(Row {
+            let row = self.rows.entry(record.stream).or_insert(Postings {
                 first_ordinal,
                 offsets: Vec::new(),
             });
@@ -201,7 +354,10 @@ impl Builder {
         let (mut ordinal, mut other, mut target, mut id) = (0_u32, 0_u32, [0; 8], [0; 16]);
         match record.kind {
             128 => id.copy_from_slice(&record.payload[..16]),
-            129 => (other, ordinal) = meaning.snapshot_of(record).unwrap_or((0, 0)),
+            129 => {
+                (other, ordinal) = meaning.snapshot_of(record).unwrap_or((0, 0));
+                target = record.position.to_le_bytes();
+            }
             130 => ordinal = meaning.streams[record.stream as usize - 1].given,
             131 => {
                 id.copy_from_slice(&record.payload[..16]);
@@ -262,13 +418,34 @@ impl Builder {
         sections
     }
 
-    /// The CRC of the block that these records give.
-    pub(super) fn block_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
-        let block = self.sections(meaning).concat();
-        crc_from(
-            segment.seed,
-            &[&segment.data_end.to_le_bytes(), &block, &segment.header],
-        )
+    /// The index CRC of the block that these records give.
+    pub(super) fn index_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
+        let mut understood = Vec::new();
+        let mut offset = segment.data_end;
+        for ((section, element), number) in
+            self.sections(meaning).iter().zip(ROW_BYTES).zip(1_u16..)
+        {
+            // What it has of padding is less than an element, but for postings.
+            let count = match number {
+                2 => self.rows.values().map(|row| row.offsets.len()).sum(),
+                _ => section.len() / element as usize,
+            };
+            if count == 0 {
+                continue;
+            }
+            let crc = crc_from(segment.seed, &[&offset.to_le_bytes(), section]);
+            understood.extend(number.to_le_bytes());
+            understood.extend(MUST_BE_UNDERSTOOD.to_le_bytes());
+            let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
+            for word in [element, count, crc] {
+                understood.extend(word.to_le_bytes());
+            }
+            understood.extend(offset.to_le_bytes());
+            understood.extend((u64::from(element) * u64::from(count)).to_le_bytes());
+            offset += section.len() as u64;
+        }
+        let begin = segment.data_end.to_le_bytes();
+        crc_from(segment.seed, &[&begin, &understood, &segment.header])
     }
 }
 
@@ -288,32 +465,24 @@ pub(super) fn check_block(
     let (block, _) = bytes
         .split_last_chunk::<TRAILER_BYTES>()
         .ok_or_else(|| Problem::new(name, trailer.data_end, "no room for a trailer"))?;
-    let (block, header) = block
-        .split_last_chunk::<HEADER_BYTES>()
-        .ok_or_else(|| Problem::new(name, trailer.data_end, "no room for a header"))?;
+    let block = Block::read(name, block, trailer, segment.seed)?;
     let wrong_trailer =
         |what: String| Problem::new(name, trailer.data_end + bytes.len() as u64 - 128, what);
-    let crc = crc_from(
-        segment.seed,
-        &[&trailer.data_end.to_le_bytes(), block, header],
-    );
-    if crc != trailer.block_crc {
-        return Err(wrong_trailer(format!(
-            "index crc: expected {crc:08x}, found {:08x}",
-            trailer.block_crc
-        )));
-    }
     let sections = builder.sections(meaning);
     if trailer.repaired {
-        repaired::check_sections(name, block, trailer, &sections)?;
+        repaired::check_sections(name, &block, &sections)?;
     } else {
-        compare(name, trailer.data_end, &sections.concat(), block)?;
+        let mut at = trailer.data_end;
+        for (expected, found) in sections.iter().zip(block.sections) {
+            compare(name, at, expected, found.bytes)?;
+            at += found.bytes.len() as u64;
+        }
     }
-    if *header != segment.header {
+    if *block.header != segment.header {
         let message = "the header in the index block is another than the segment's";
         return Err(Problem::new(
             name,
-            trailer.data_end + block.len() as u64,
+            trailer.data_end + bytes.len() as u64 - (TRAILER_BYTES + HEADER_BYTES) as u64,
             message,
         ));
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Problem,
-    bytes::{Cursor, crc_from},
+    bytes::Cursor,
     header::{Header, RECORDS_BEGIN},
-    index::{self, TRAILER_BYTES, Trailer},
+    index::{self, Block, Section, TRAILER_BYTES, Trailer},
     record::{LogRecord, Whole},
     segment::refused,
 };
@@ -30,14 +30,8 @@ pub(super) fn read(
 ) -> Result<(Vec<LogRecord>, BTreeMap<u64, u32>), Problem> {
     let begin = usize::try_from(trailer.data_end).expect("within the file");
     let block = &file[begin..file.len() - TRAILER_BYTES];
-    if crc_from(header.seed, &[&trailer.data_end.to_le_bytes(), block]) != trailer.block_crc {
-        return Err(Problem::new(
-            name,
-            trailer.data_end,
-            "the CRC of a repaired index block is wrong",
-        ));
-    }
-    let places = places(name, block, trailer)?;
+    let block = Block::read(name, block, trailer, header.seed)?;
+    let places = places(name, &block, trailer)?;
     let next_index = trailer
         .next_position
         .checked_sub(header.base_position)
@@ -149,23 +143,17 @@ impl Found<'_> {
     }
 }
 
-/// The sections of a block but the header.
-fn split<'a>(block: &'a [u8], trailer: &Trailer) -> [&'a [u8]; 5] {
-    let [rows, postings, samples, steps, keys, _] = trailer.sections();
-    let mut rest = block;
-    [rows, postings, samples, steps, keys].map(|bytes| {
-        let (section, after) =
-            rest.split_at(usize::try_from(bytes).expect("the sizes add up to the file"));
-        rest = after;
-        section
-    })
-}
-
-fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, Place>, Problem> {
+fn places(
+    name: &str,
+    block: &Block<'_>,
+    trailer: &Trailer,
+) -> Result<BTreeMap<u64, Place>, Problem> {
     let mut places = BTreeMap::new();
-    let [rows, postings, _, steps, _] = split(block, trailer);
-    let mut rows = Cursor::new(name, trailer.data_end, rows);
-    let mut postings = Cursor::new(name, rows.offset() + rows.rest() as u64, postings);
+    let [rows, postings, _, steps, _] = block.sections;
+    let of = |section: Section<'_>| (section.count, section.offset);
+    let ((row_count, rows_at), (step_count, steps_at)) = (of(rows), of(steps));
+    let mut rows = Cursor::new(name, rows_at, rows.bytes);
+    let mut postings = Cursor::new(name, postings.offset, postings.bytes);
     let mut add = |offset: u32, place: Place, at: u64| {
         let offset = u64::from(offset) * 8;
         if offset < RECORDS_BEGIN
@@ -180,7 +168,7 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
         }
         Ok(())
     };
-    for _ in 0..trailer.counts[0] {
+    for _ in 0..row_count {
         let at = rows.offset();
         let (stream, first_ordinal, count, _) =
             (rows.u32()?, rows.u32()?, rows.u32()?, rows.u32()?);
@@ -199,9 +187,8 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
             add(postings.u32()?, place, at)?;
         }
     }
-    let from = postings.offset() + postings.rest() as u64;
-    let mut steps = Cursor::new(name, from, steps);
-    for _ in 0..trailer.counts[3] {
+    let mut steps = Cursor::new(name, steps_at, steps.bytes);
+    for _ in 0..step_count {
         let at = steps.offset();
         let kind = steps.u8()?;
         steps.zeros(3)?;
@@ -248,19 +235,17 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
 /// what is lost can't be told.
 pub(super) fn check_sections(
     name: &str,
-    block: &[u8],
-    trailer: &Trailer,
+    block: &Block<'_>,
     expected: &[Vec<u8>; 5],
 ) -> Result<(), Problem> {
-    let [rows, postings, samples, steps, keys] = split(block, trailer);
-    let mut at = trailer.data_end;
+    let [rows, postings, samples, steps, keys] = block.sections;
     for (expected, found) in expected.iter().zip([rows, postings]) {
-        index::compare(name, at, expected, found)?;
-        at += found.len() as u64;
+        index::compare(name, found.offset, expected, found.bytes)?;
     }
     let known: Vec<_> = expected[2].as_chunks::<8>().0.iter().collect();
     let mut rest = known.iter();
     if let Some(unknown) = samples
+        .bytes
         .as_chunks::<8>()
         .0
         .iter()
@@ -268,16 +253,14 @@ pub(super) fn check_sections(
     {
         return Err(Problem::new(
             name,
-            at,
+            samples.offset,
             format!("the sample {unknown:?} is of no record, or not in order"),
         ));
     }
-    at += samples.len() as u64;
-    index::compare(name, at, &expected[3], steps)?;
-    at += steps.len() as u64;
+    index::compare(name, steps.offset, &expected[3], steps.bytes)?;
     // Of a batch that lost its first record nobody knows where it began: the offset is left out.
     let parts = |key: &[u8; 16]| ([key[0], key[1], key[2], key[3]], key[8..].to_vec());
-    let found: Vec<_> = keys.as_chunks::<16>().0.iter().map(parts).collect();
+    let found: Vec<_> = keys.bytes.as_chunks::<16>().0.iter().map(parts).collect();
     let missing = expected[4]
         .as_chunks::<16>()
         .0
@@ -286,7 +269,7 @@ pub(super) fn check_sections(
     if let Some(missing) = missing {
         return Err(Problem::new(
             name,
-            at,
+            keys.offset,
             format!("the key {missing:02x?} is missing"),
         ));
     }

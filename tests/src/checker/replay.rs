@@ -83,7 +83,7 @@ pub(super) fn replay(
             checked.or_else(|problem| if may_be_torn { Ok(()) } else { Err(problem) })?;
         } else if let Some((next, name)) = log.segments.get(place + 1).zip(names.get(place + 1)) {
             // The trailer that this segment is going to have was known when the next one was made.
-            let expected = index.block_crc(segment, &replayed.meaning);
+            let expected = index.index_crc(segment, &replayed.meaning);
             let found = next.predecessor_index_crc;
             if expected != found {
                 let message =

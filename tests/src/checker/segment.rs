@@ -90,9 +90,9 @@ pub(super) fn read_log(
             .last()
             .and_then(|before| before.trailer.as_ref());
         if let Some(before) = before.filter(|before| !before.repaired)
-            && before.block_crc != header.predecessor_index_crc
+            && before.index_crc != header.predecessor_index_crc
         {
-            let (expected, found) = (before.block_crc, header.predecessor_index_crc);
+            let (expected, found) = (before.index_crc, header.predecessor_index_crc);
             let message =
                 format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
             return Err(Problem::new(name, 120, message));

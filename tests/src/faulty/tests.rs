@@ -225,6 +225,7 @@ fn caught(lie: Option<Call>) -> Option<String> {
             Line::Sync => driver.sync(),
             Line::Leave(leave) => driver.leave_and_reopen(*leave),
             Line::Read => driver.check(),
+            Line::Compact(options) => driver.try_compact(*options).map(drop),
             Line::Pass(ms) => {
                 driver.host.pass_ms(*ms);
                 Ok(())

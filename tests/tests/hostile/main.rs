@@ -73,6 +73,7 @@ fn read_all(store: &Store) {
     let _ = store.stat();
     let last = store.last_position().map_or(0, |last| last.0);
     for first in [0, 1, last, u64::MAX] {
+        let _ = store.next_readable(Position(first));
         if let Ok(scan) = store.scan(Position(first)) {
             assert!(
                 scan.take(RECORDS_MAX).count() < RECORDS_MAX,

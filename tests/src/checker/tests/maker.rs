@@ -242,16 +242,25 @@ impl Segment {
     /// Ends it with an index block and a trailer that has the flags.
     pub(super) fn seal(&mut self, flags: u32) {
         let end = self.end;
-        let (block, counts) = self.block();
-        self.index_crc = crc(self.seed, &[&end.to_le_bytes(), &block]);
+        let (block, table, sections) = self.block();
+        let begin = end.to_le_bytes();
+        self.index_crc = crc(self.seed, &[&begin, &table, &self.header]);
+        // All of its sections must be understood.
+        let table_crc = self.index_crc;
         let times = match self.written.as_slice() {
             [] => (0, 0),
             [first, .., last] => (first.0.time, last.0.time),
             [only] => (only.0.time, only.0.time),
         };
-        let mut words = vec![self.id, self.index];
-        words.extend(counts);
-        words.extend([self.next_stream, self.index_crc, flags]);
+        let words = [
+            self.id,
+            self.index,
+            self.next_stream,
+            flags,
+            self.index_crc,
+            table_crc,
+            sections,
+        ];
         let words: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
         let trailer = structure(
             128,
@@ -267,6 +276,7 @@ impl Segment {
                 (40, &(BASE_TIME + u64::from(times.0)).to_le_bytes()),
                 (48, &(BASE_TIME + u64::from(times.1)).to_le_bytes()),
                 (56, &words),
+                (84, &(block.len() as u64).to_le_bytes()),
             ],
         );
         self.bytes.extend(block);
@@ -278,8 +288,8 @@ impl Segment {
         self
     }
 
-    /// The index block, and how many rows each section has.
-    fn block(&self) -> (Vec<u8>, [u32; 5]) {
+    /// The index block, the table in it, and how many rows that has.
+    fn block(&self) -> (Vec<u8>, Vec<u8>, u32) {
         let units = |offset: u64| u32::try_from(offset / 8).unwrap();
         let (mut samples, mut steps, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         let mut streams: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
@@ -337,16 +347,32 @@ impl Segment {
             );
         }
         let sections = [rows, postings, samples, steps, keys];
-        let counts = sections
-            .each_ref()
-            .map(|section| u32::try_from(section.len()).unwrap());
-        let mut block = Vec::new();
-        for section in sections {
-            block.extend(section.concat());
-            block.resize(block.len().next_multiple_of(8), 0);
+        let (mut block, mut table) = (Vec::new(), Vec::new());
+        for (section, number) in sections
+            .iter()
+            .zip(1_u16..)
+            .filter(|(rows, _)| !rows.is_empty())
+        {
+            let (offset, bytes) = (self.end + block.len() as u64, section.concat());
+            let length = bytes.len() as u64;
+            let mut padded = bytes;
+            padded.resize(padded.len().next_multiple_of(8), 0);
+            table.extend(number.to_le_bytes());
+            table.extend(1_u16.to_le_bytes());
+            let words = [
+                u32::try_from(section[0].len()).unwrap(),
+                u32::try_from(section.len()).unwrap(),
+                crc(self.seed, &[&offset.to_le_bytes(), &padded]),
+            ];
+            table.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            table.extend(offset.to_le_bytes());
+            table.extend(length.to_le_bytes());
+            block.extend(padded);
         }
+        let rows = u32::try_from(table.len() / 32).unwrap();
+        block.extend(&table);
         block.extend(&self.header);
-        (block, counts)
+        (block, table, rows)
     }
 
     /// END, as a writer of an epoch that closes now leaves it.
