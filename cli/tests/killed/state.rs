@@ -10,7 +10,7 @@ use std::{
 use runlog::{
     ErrorKind,
     blocking::Store,
-    chats::{ChatFilter, ListSteps, MessageFilter, Timestamp},
+    chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter, Timestamp},
     runs::{ListRunMessages, ListRuns, ListToolCalls},
     sessions::ListSessions,
 };
@@ -115,6 +115,8 @@ fn chats(store: &Store) -> Vec<String> {
     let chats = store.chats();
     let list = chats
         .list_chats(&ChatFilter {
+            // Not by the last message: without times of their own, messages have that of their import.
+            order: ChatOrder::Created,
             pagesize: 1000,
             ..ChatFilter::default()
         })

@@ -408,6 +408,14 @@ impl Segment {
         self.sealed.as_ref().map(|sealed| &sealed.trailer)
     }
 
+    /// The times of the first and the last record of a sealed segment, in milliseconds since 1970; `None` if it never had one.
+    /// A pack has those of the records that were left out of it too: no clock may go behind them.
+    pub(crate) fn times_ms(&self) -> Option<(u64, u64)> {
+        let trailer = self.trailer()?;
+        let has_given = self.is_pack() && trailer.next_position > trailer.base_position;
+        (trailer.records > 0 || has_given).then_some((trailer.time_min_ms, trailer.time_max_ms))
+    }
+
     /// Whether the file ends in the index block of a sealed segment; else that was made from its records.
     pub(crate) fn has_block_in_file(&self) -> bool {
         self.sealed

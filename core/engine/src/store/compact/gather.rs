@@ -384,9 +384,8 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         let times: Vec<_> = self
             .sources
             .iter()
-            .filter_map(|source| source.trailer())
-            .filter(|trailer| trailer.records > 0)
-            .flat_map(|trailer| [trailer.time_min_ms, trailer.time_max_ms])
+            .filter_map(|source| source.times_ms())
+            .flat_map(|(first, last)| [first, last])
             .collect();
         let times = times.iter().min().zip(times.iter().max());
         let times = times.map(|(first, last)| (*first, *last));

@@ -217,8 +217,8 @@ impl Loader {
         self.report.index_blocks_read += 1;
         apply_block(&mut self.durable, segment.id(), &block, from)?;
         self.durable.next_position = trailer.next_position;
-        if trailer.records > 0 {
-            self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);
+        if let Some((_, last_ms)) = segment.times_ms() {
+            self.durable.last_time_ms = self.durable.last_time_ms.max(last_ms);
         }
         self.durable.active_index = MemoryIndex::default();
         self.durable.end = trailer.data_end;

@@ -121,7 +121,9 @@ impl Examiner<'_> {
         }
         let durable = &mut walker.durable;
         durable.next_position = durable.next_position.max(trailer.next_position);
-        durable.last_time_ms = durable.last_time_ms.max(trailer.time_max_ms);
+        if let Some((_, last_ms)) = segment.times_ms() {
+            durable.last_time_ms = durable.last_time_ms.max(last_ms);
+        }
         durable.epoch = durable.epoch.max(segment.header.epoch);
         walker.records += u64::from(trailer.records);
         walker.is_behind_pack = true;
