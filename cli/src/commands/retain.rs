@@ -29,6 +29,10 @@ With --json: {\"store\", \"dry_run\", \"sessions\", \"session_ids\", \"runs\", \
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Args {
     /// Rule: nothing has happened in it for longer, such as 30d, 12h, 45m or 90s
     #[arg(long, value_name = "AGE", value_parser = age)]
@@ -55,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Give the disk space back at once
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
 }
 

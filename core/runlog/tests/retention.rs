@@ -1,6 +1,10 @@
 //! Retention: each rule alone and with others, what is never given up, and erasing.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test looks at the files of the store"
+)]
 
 use std::{
     fs,
@@ -472,7 +476,7 @@ fn wherever_a_crash_cuts_it_off_each_session_is_whole_or_gone_and_the_next_one_d
             assert_eq!(messages.items.len(), is_there, "whole or gone");
         }
         let rest = store.retain(&keep_last(1)).unwrap();
-        assert_eq!(rest.sessions as usize, left.len() - 1);
+        assert_eq!(rest.sessions, left.len() as u64 - 1);
         assert_eq!(ids(&store), [all[19]]);
     }
 }

@@ -39,6 +39,10 @@ use crate::{Error, Result};
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, said by its name"
+)]
 pub struct RetentionPolicy {
     /// Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted.
     pub older_than_ms: Option<u64>,
