@@ -19,6 +19,8 @@ import type {
   CompactOptions,
   Compaction,
   CopySession,
+  Erase,
+  Erased,
   ExportSelection,
   Exported,
   Imported,
@@ -26,6 +28,8 @@ import type {
   NewInstance,
   NewSession,
   Recovery,
+  Retained,
+  RetentionPolicy,
   Stat,
   Verification,
 } from "./generated/types.js";
@@ -35,6 +39,19 @@ import type { LogOptions, SharedStore } from "./store-types.js";
 import { Streams, scanPage } from "./streams.js";
 import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
+
+/** What a policy of retention may say. */
+const POLICY = [
+  "olderThanMs",
+  "keepLast",
+  "maxBytes",
+  "statuses",
+  "deleted",
+  "project",
+  "archived",
+  "dryRun",
+  "compact",
+] as const;
 
 /**
  * An open store: sessions, agent instances and their contexts, runs, flows, chats, and the streams they are kept in.
@@ -436,6 +453,42 @@ export class Store implements AsyncDisposable {
   async compact(options: CompactOptions = {}): Promise<Compaction> {
     const given = optionsOf(options, ["scope", "codec", "dryRun", "bytesPerSecond"]);
     return this.#handle.value("compact", { options: given });
+  }
+
+  /**
+   * Gives up the sessions that a policy doesn't keep, and says which and how much that was; with `dryRun`, what it would be. A
+   * session goes when every rule that is given says so: what one of them keeps, stays. What a copy sees stays, and so do
+   * sessions with a run at work or paused. The disk space is given back by the next {@link compact}, at once with `compact`. The
+   * runs stay listed with how they ended. Durable when it resolves; after a crash, asking again does the rest.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a policy without a rule, or one that would keep nothing; `read_only` for a
+   * store opened for reading, where this isn't a dry run; else those of reading and writing the store.
+   *
+   * @example
+   * ```ts
+   * const month = 30 * 24 * 60 * 60 * 1000;
+   * const { sessions, bytes } = await store.retain({ olderThanMs: month, keepLast: 100, dryRun: true });
+   * ```
+   */
+  async retain(policy: RetentionPolicy): Promise<Retained> {
+    return this.#handle.value("retain", { policy: optionsOf(policy, POLICY) });
+  }
+
+  /**
+   * Takes content out of every read, then compacts the store, so that its bytes are gone from the disk; `isGone` says whether
+   * they are. The records keep their places, empty, and the sessions stay. Copies lose what they share with it, too. It can't
+   * be undone. Titles, names and metadata of sessions, summaries and flows of runs, backups and exports aren't erased.
+   *
+   * @throws {@link RunlogError} `invalid_input` where nothing is named or the reason is empty; `not_found` for a session or a
+   * message that isn't there; `wrong_status` for a session with a run at work; and those of {@link compact}.
+   *
+   * @example
+   * ```ts
+   * const { isGone } = await store.erase({ sessions: [session.id], reason: "asked for by the user" });
+   * ```
+   */
+  async erase(what: Erase): Promise<Erased> {
+    return this.#handle.value("erase", { what: optionsOf(what, ["sessions", "messages", "positions", "reason"]) });
   }
 
   /**

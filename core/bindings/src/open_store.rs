@@ -5,6 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use runlog::{
     backend::Backend,
     log::{Backup, BackupOptions, CompactOptions, Compaction, Position, Stat, Verification},
+    retention::{Erase, Erased, Retained, RetentionPolicy},
 };
 use serde::Serialize;
 
@@ -103,6 +104,14 @@ calls! {
     compact { #[serde(default)] options: CompactOptions } -> Compaction => {
         let store = of.store()?;
         of.read(async move { store.compact(options) })
+    };
+    retain { policy: RetentionPolicy } -> Retained => {
+        let store = of.store()?;
+        of.read(async move { store.retain(&policy).await })
+    };
+    erase { what: Erase } -> Erased => {
+        let store = of.store()?;
+        of.read(async move { store.erase(&what).await })
     };
     share {} -> u64 => known(of.share());
     waitPast { position: u64 } -> u64 => {

@@ -27,6 +27,8 @@ import type {
   DanglingToolCall,
   DefinedTool,
   Durability,
+  Erase,
+  Erased,
   EventHeads,
   EventOptions,
   ExportSelection,
@@ -71,6 +73,8 @@ import type {
   ResumeOptions,
   ResumedRunHead,
   ResumptionParts,
+  Retained,
+  RetentionPolicy,
   Run,
   RunId,
   RunMessageHead,
@@ -122,6 +126,12 @@ export interface StoreCalls {
   compact: { args: {
     options?: CompactOptions | undefined;
   }; value: Compaction };
+  retain: { args: {
+    policy: RetentionPolicy;
+  }; value: Retained };
+  erase: { args: {
+    what: Erase;
+  }; value: Erased };
   share: { args: undefined; value: number };
   waitPast: { args: {
     position: number;

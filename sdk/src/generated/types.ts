@@ -469,6 +469,34 @@ export type Durability = "sync" | "os" | FlushInterval;
 /** Whether an edge was taken. */
 export type EdgeStatus = "pending" | "fired" | "skipped";
 
+/** What is to be erased. */
+export interface Erase {
+  /** These messages of chats, by their ids. */
+  messages?: readonly string[] | undefined;
+  /** The records at these positions of the log. */
+  positions?: readonly number[] | undefined;
+  /** Why, for readers that find the records empty. It must not say what was erased. */
+  reason?: string | undefined;
+  /**
+   * Everything that was said in these sessions: contexts, chats, and what was kept beside them where they were
+   * imported.
+   */
+  sessions?: readonly SessionId[] | undefined;
+}
+
+/** What was erased. */
+export interface Erased {
+  /** What the compaction did. */
+  compaction: Compaction;
+  /**
+   * Whether their bytes are gone from the files of the store. They aren't where the compaction had to leave segments as
+   * they are.
+   */
+  isGone: boolean;
+  /** How many records were taken out of every read by this call. */
+  records: number;
+}
+
 /** A page of events. */
 export interface EventHeads {
   events: ContextEventHead[];
@@ -1273,6 +1301,67 @@ export interface ResumptionParts {
   stack: StackLevel[];
   /** The step that was cut off: its assistant goes on, with its input. */
   step: Step;
+}
+
+/** What was given up, or would be. */
+export interface Retained {
+  /**
+   * How many bytes these have: payloads, metadata and headers, before any compression. What a context elsewhere was
+   * copied from is among them, and stays until that is given up, too.
+   */
+  bytes: number;
+  /** What the compaction did, where one was asked for. */
+  compaction?: Compaction;
+  /** Whether it ended because it was told to, with some of its work left. */
+  isCancelled: boolean;
+  /** How many sessions the rules don't keep stay because something is at work in them, or paused. */
+  keptAtWork: number;
+  /** How many because something was written to them meanwhile. Always 0 in a dry run. */
+  keptChanged: number;
+  /** How many because a copy of them sees what they have. */
+  keptForCopies: number;
+  /** How many records. */
+  records: number;
+  /** How many runs they had. */
+  runs: number;
+  /** Their ids, the one made last first; at most `RETAINED_IDS_MAX` of them. */
+  sessionIds: SessionId[];
+  /** How many sessions. */
+  sessions: number;
+}
+
+/**
+ * Which sessions are given up. A session goes when **every** rule that is given says so: what one of them keeps, stays.
+ * To have each of several limits for itself, ask once for each.
+ *
+ * Never given up are sessions with a run at work or paused, or with a request that somebody in this process is at work
+ * on, and those that a copy was made of which isn't given up itself.
+ */
+export interface RetentionPolicy {
+  /** The policy is for sessions that were archived, no others. */
+  archived?: boolean | undefined;
+  /** Compact the store then, so that the disk space is given back at once. A dry run doesn't. */
+  compact?: boolean | undefined;
+  /** Rule, and what the policy is for: sessions that were deleted, instead of those that weren't. */
+  deleted?: boolean | undefined;
+  /** Only say what would be given up, and how much. */
+  dryRun?: boolean | undefined;
+  /** Rule: so many sessions had something happen in them later. They are counted among those the policy is for. */
+  keepLast?: number | undefined;
+  /**
+   * Rule: the session and those that had something happen in them later are more than so many bytes together: payloads,
+   * metadata and headers, before any compression.
+   */
+  maxBytes?: number | undefined;
+  /** Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted. */
+  olderThanMs?: number | undefined;
+  /** The policy is for sessions of this project; left out, all. */
+  project?: string | undefined;
+  /**
+   * Rule: the last run of the session that no other spawned has one of these statuses. With `RunStatus::Paused`, paused
+   * runs don't keep their sessions. `RunStatus::Running` is refused.
+   */
+  statuses?: readonly RunStatus[] | undefined;
 }
 
 /** Who a message is from. */

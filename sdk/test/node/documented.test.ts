@@ -50,6 +50,15 @@ const TRIALS: Record<string, Trial> = {
     says: "2\n",
   },
   "store.ts: compact": { after: "console.log(bytesBefore, bytesAfter);", says: "0 0\n" },
+  "store.ts: retain": { after: "console.log(sessions, bytes);", says: "0 0\n" },
+  "store.ts: erase": {
+    before: `
+      const { session, instance } = await store.startSession({}, "planner");
+      await (await store.context(instance.id)).appendMessage({ role: "user", content: "My PIN is 1234." });
+    `,
+    after: "console.log(isGone);",
+    says: "true\n",
+  },
   "store.ts: export": {
     before: 'const session = await store.createSession({ title: "trip" });',
     after: 'console.log((await import("node:fs")).readFileSync("trip.jsonl", "utf8").startsWith(\'{"runlog":"archive"\'));',

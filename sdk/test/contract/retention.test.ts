@@ -1,0 +1,42 @@
+import { places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+describe.each(places)("retention $name", ({ fresh }) => {
+  test("sessions are given up by rules, and a dry run says which", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: { title: "first" }, agentName: "coder" });
+    await run.recordMessage({ role: "user", content: "hello" });
+    const { session: last } = await store.startSession({ title: "last" }, "planner");
+    expect(await store.retain({ keepLast: 1 })).toMatchObject({ sessions: 0, keptAtWork: 1 });
+    await run.fail("no disk");
+    await store.updateSession(last.id, { title: "last used" });
+    const told = await store.retain({ keepLast: 1, statuses: ["failed"], dryRun: true });
+    expect(told).toMatchObject({ sessions: 1, runs: 1, records: 1, isCancelled: false });
+    expect((await store.listSessions()).items).toHaveLength(2);
+    const done = await store.retain({ keepLast: 1, statuses: ["failed"], compact: true });
+    expect(done).toMatchObject({ sessionIds: told.sessionIds, bytes: told.bytes });
+    expect(done.compaction?.recordsDropped).toBeGreaterThan(0);
+    expect((await store.listSessions()).items.map((session) => session.id)).toEqual([last.id]);
+    expect((await store.runs.get(run.id))?.errorMessage).toBe("no disk");
+  });
+
+  test("a policy that would keep nothing is refused", async () => {
+    const store = await fresh();
+    for (const policy of [{}, { project: "p" }, { keepLast: 0 }, { olderThanMs: 0 }, { statuses: ["running"] as const }])
+      await failure(store.retain(policy), "invalid_input");
+    await failure(store.retain({ keepLst: 1 } as never), "invalid_input");
+  });
+
+  test("what is erased is gone, and it says so", async () => {
+    const store = await fresh();
+    const { session, instance } = await store.startSession({}, "planner");
+    const context = await store.context(instance.id);
+    await context.appendMessage({ role: "user", content: "My PIN is 1234." });
+    expect(await store.erase({ sessions: [session.id], reason: "a PIN" })).toMatchObject({ isGone: true, records: 1 });
+    expect(JSON.stringify(await context.getMessages())).not.toContain("1234");
+    await failure(store.erase({ sessions: [session.id] }), "invalid_input");
+    await failure(store.erase({ reason: "nothing" }), "invalid_input");
+  });
+});
