@@ -128,9 +128,7 @@ impl LogReader {
             match self.shared.clone().past_packs(|| self.fill()) {
                 Err(error) => return Some(Err(error)),
                 // Records that are left out make an empty page in the middle of the log.
-                Ok(())
-                    if self.next == before && self.page.is_empty() && self.failed.is_none() =>
-                {
+                Ok(()) if self.next == before && self.page.is_empty() && self.failed.is_none() => {
                     return None;
                 }
                 Ok(()) => {}

@@ -62,6 +62,11 @@ impl Written {
 
     fn of_receipt(payload: &[u8]) -> Option<Self> {
         let (steps, left) = receipt::decode(payload)?;
+        // Positions begin at 1, and each op has its last record where it has its first, or behind.
+        let is_possible = |row: &StepRow| row.position > 0 && row.last_position >= row.position;
+        if !steps.iter().all(is_possible) {
+            return None;
+        }
         let step = |row: StepRow| Step {
             kind: row.kind,
             stream: row.stream,
