@@ -66,8 +66,11 @@ export interface EventHeads {
   readonly callIds: string;
   /** Which events tell what they cost, as indexes; the columns `inputTokens`, `outputTokens` and `costs` have a number for each. */
   readonly usages: Uint32Array;
+  /** Of each of `usages`, the tokens that went in. */
   readonly inputTokens: Float64Array;
+  /** Of each of `usages`, the tokens that came out. */
   readonly outputTokens: Float64Array;
+  /** Of each of `usages`, what it cost, in the currency that the recorder used. */
   readonly costs: Float64Array;
   /** The streams there are events of. */
   readonly streamIds: readonly string[];

@@ -1,5 +1,5 @@
 import type { MessageInput } from "./context-types.js";
-import { listOf, objectOf } from "./checks.js";
+import { checkFunction, checkText, listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
 import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
 import type { AppendOptions, Recorded, Run } from "./generated/types.js";
@@ -176,6 +176,9 @@ export async function recordToolResult(run: Recording, outcome: ToolOutcome): Pr
 
 /** Does the work of a tool call and records what came of it, in a run. @internal */
 export async function tool<T>(run: Recording, toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
+  // What isn't a function would else be recorded as a tool that failed.
+  checkText(toolCallId, "the id of a tool call");
+  checkFunction(work, "the work of a tool call");
   const began = performance.now();
   const took = () => ({ toolCallId, durationMs: Math.round(performance.now() - began) });
   let output: T;

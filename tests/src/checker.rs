@@ -8,6 +8,7 @@
 
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
+mod builder;
 mod bytes;
 mod checkpoint;
 mod ends;
@@ -158,6 +159,18 @@ impl Checked {
             record.meta.clone(),
             record.payload.clone(),
         ))
+    }
+
+    /// The positions of the records that have a label and are not redacted, in order.
+    pub fn found(&self, label: u64) -> Vec<u64> {
+        let has_it = self
+            .records
+            .iter()
+            .filter(|record| record.labels.contains(&label));
+        has_it
+            .map(|record| record.position)
+            .filter(|position| !self.meaning.redacted.contains(position))
+            .collect()
     }
 
     /// The record with a position, as it was written.

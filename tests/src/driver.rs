@@ -249,7 +249,7 @@ impl Driver {
     /// What it reports that isn't so.
     pub fn try_compact(&mut self, options: CompactOptions) -> Result<Option<ErrorKind>, String> {
         // Whatever comes of it, some of it may be done.
-        self.model.compacted_to = self.model.last_position();
+        self.model.compacted_to = self.model.compacted_to.max(self.model.last_position());
         match self.store().compact(options) {
             Ok(_) => {
                 self.acknowledge(self.history.len(), Durability::Sync);

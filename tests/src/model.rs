@@ -377,7 +377,7 @@ pub struct Model {
     pub streams: Vec<ModelStream>,
     /// What each keyed batch did.
     keys: Vec<Keyed>,
-    /// Up to where a compaction may have given up what was not in use.
+    /// Up to where a compaction may have given up what was not in use; all of it, where that is done in the background.
     pub compacted_to: u64,
 }
 

@@ -255,8 +255,13 @@ impl Run {
             segment_bytes_max: SEGMENT_BYTES,
             ..OpenOptions::default()
         };
+        let mut driver = Driver::new(place, host, options).expect("a new store");
+        if threads {
+            // Segments of which nothing is in use are given up in the background.
+            driver.model.compacted_to = u64::MAX;
+        }
         Self {
-            driver: Driver::new(place, host, options).expect("a new store"),
+            driver,
             reader: None,
             made: 0,
         }

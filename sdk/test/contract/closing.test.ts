@@ -41,13 +41,13 @@ describe.each(places)("closing $name", ({ fresh }) => {
       await failure(reading, "closed");
     }
     for (const follow of follows) await follow;
-    await failure(store.export().next(), "closed");
+    for (const generator of [store.export(), store.heads(), store.search("x")]) await failure(generator.next(), "closed");
     const { instance, session } = ids;
     const work = () => {};
     const shapes: unknown[][] = [[instance.id, { role: "user", content: "x" }, 1], [], [{}], [session.id, []], [[], instance.id], [[]]];
     shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, work], [work]);
     shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work]);
-    const spared = new Set(["constructor", "close", "newId", "read", "tail", "export", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
+    const spared = new Set(["constructor", "close", "newId", "read", "tail", "export", "heads", "search", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
     const said: Record<string, string> = {};
     for (const [name, object] of Object.entries(objects)) {
       for (const [method, { value }] of Object.entries(Object.getOwnPropertyDescriptors(Object.getPrototypeOf(object)))) {

@@ -79,6 +79,8 @@ describe.each(places)("runs $name", ({ fresh }) => {
     ]);
     expect(calls.items.every((call) => Number.isInteger(call.durationMs))).toBe(true);
     await failure(run.tool("a", () => 1), "already_exists");
+    await failure(run.tool("c", 5 as never), "invalid_input");
+    await failure(run.tool(5 as never, () => 1), "invalid_input");
     const last = await store.runs.messages(run.id, { newestFirst: true, limit: 1 });
     expect(last.items[0]?.role).toBe("tool");
   });

@@ -35,6 +35,21 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(segmentsCopied, lastPosition > 0, (await open('runlog-backup', { mode: 'readOnly' })).recovery.clean);",
     says: "1 false false\n",
   },
+  "store.ts: heads": {
+    before: `
+      const run = await store.runs.start({ session: {}, agentName: "coder" });
+      const tool_calls = [{ id: "call_1", type: "function", function: { name: "search", arguments: "{}" } }];
+      await run.recordMessage({ role: "assistant", content: null, tool_calls });
+      await run.recordToolResult({ toolCallId: "call_1", status: "error", output: new Error("no network") });
+    `,
+    after: "console.log(errors);",
+    says: "1\n",
+  },
+  "store.ts: search": {
+    before: 'const stream = store.newId(); await store.streams.append(stream, [{ json: { text: "Out of memory" } }]);',
+    says: "2\n",
+  },
+  "store.ts: compact": { after: "console.log(bytesBefore, bytesAfter);", says: "0 0\n" },
   "store.ts: export": {
     before: 'const session = await store.createSession({ title: "trip" });',
     after: 'console.log((await import("node:fs")).readFileSync("trip.jsonl", "utf8").startsWith(\'{"runlog":"archive"\'));',

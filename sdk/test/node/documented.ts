@@ -44,7 +44,7 @@ export function examplesOfSources(): Example[] {
 /** What a comment is of: the name that is declared after it. */
 function declared(text: string): string {
   const words = "(?:export|declare|abstract|async|static|readonly|class|interface|type|function|const) ";
-  return new RegExp(`^\\s*(?:${words})*([\\w$]+)`).exec(text)?.[1] ?? "?";
+  return new RegExp(`^\\s*(?:${words})*\\*?([\\w$]+)`).exec(text)?.[1] ?? "?";
 }
 
 /** Every fenced block of JavaScript or TypeScript in the pages, by page and number, but those marked `browser`. */

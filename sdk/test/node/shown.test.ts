@@ -50,7 +50,7 @@ describe("what is printed, or answered as JSON, shows what it holds:", () => {
     expect(await says(store.runs.list({ limit: -1 }))).toBe("`limit`: -1 is not a whole number, 0 or more");
     expect(await says(store.chats.list({ createdBy: "alice" } as never))).toMatch(/^`createdBy` is not a field .* `userId`/);
     const { chatId } = await store.chats.create({ assistantId: "a" });
-    expect(await says(store.chats.getMessages(chatId, { threadId: "t" } as never))).toMatch(/`threadId` is not a field/);
+    expect(await says(store.chats.getMessages(chatId, { thread: "t" } as never))).toMatch(/`thread` is not a field/);
     expect(await says(store.agents.put({ name: "a", maxStep: 3 } as never))).toMatch(/^`maxStep` is not a field/);
     await store.close();
   });

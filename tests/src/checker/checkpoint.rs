@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{
     Files, Problem,
+    builder::Builder,
     bytes::Cursor,
     header::RECORDS_BEGIN,
-    index::{self, Builder, TRAILER_BYTES, Trailer},
+    index::{self, TRAILER_BYTES, Trailer},
     meaning::{Meaning, StreamFacts},
     record::LogRecord,
     segment::SegmentFacts,

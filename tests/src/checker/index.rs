@@ -1,19 +1,15 @@
-//! The index block and the trailer of a sealed segment, made again from the records and compared.
-
-use std::collections::BTreeMap;
+//! The index block and the trailer of a sealed segment, compared with what the records give.
 
 use super::{
     Problem, SegmentFacts,
+    builder::Builder,
     bytes::{Cursor, crc_from},
     header::{HEADER_BYTES, Header},
     meaning::Meaning,
-    record::LogRecord,
     repaired,
-    siphash::siphash_2_4,
 };
 
 pub(super) const TRAILER_BYTES: usize = 128;
-const SAMPLE_EVERY: u32 = 64;
 const MADE_BY_REPAIR: u32 = 1;
 
 /// A trailer whose CRC is right.
@@ -35,10 +31,12 @@ pub(super) struct Trailer {
     index_bytes: u64,
 }
 
-/// The types of sections that must be understood, from 1, with the bytes of their elements: stream rows, postings, samples, steps, keys.
-const ROW_BYTES: [u32; 5] = [32, 4, 8, 48, 16];
-const SECTIONS: usize = ROW_BYTES.len();
-const MUST_BE_UNDERSTOOD: u16 = 1;
+/// The bytes of the elements of sections, by type from 1: stream rows, postings, samples, steps and keys, which must be
+/// understood, then label rows, label postings and the label filter, which needn't be.
+pub(super) const ROW_BYTES: [u32; 8] = [32, 4, 8, 48, 16, 12, 4, 32];
+pub(super) const SECTIONS: usize = ROW_BYTES.len();
+pub(super) const UNDERSTOOD: usize = 5;
+pub(super) const MUST_BE_UNDERSTOOD: u16 = 1;
 
 impl Trailer {
     /// The trailer of a segment, if it is that segment's: only then does it say anything, of whatever version. A
@@ -119,7 +117,7 @@ const SECTION_BYTES: u64 = 32;
 
 /// An index block whose CRCs are right.
 pub(super) struct Block<'a> {
-    /// Of the types 1 to 5, with their padding.
+    /// Of the types 1 to 8, with their padding.
     pub(super) sections: [Section<'a>; SECTIONS],
     pub(super) header: &'a [u8; HEADER_BYTES],
 }
@@ -218,7 +216,7 @@ impl<'a> Block<'a> {
         let known = usize::from(number).wrapping_sub(1);
         match ROW_BYTES.get(known) {
             None if flags & MUST_BE_UNDERSTOOD != 0 => return Err(newer("must be understood")),
-            Some(_) if flags != MUST_BE_UNDERSTOOD => return Err(newer("flags")),
+            Some(_) if flags != u16::from(known < UNDERSTOOD) => return Err(newer("flags")),
             _ if flags & !MUST_BE_UNDERSTOOD != 0 => return Err(newer("flags")),
             Some(bytes) if *bytes != element => return Err(newer("bytes of an element")),
             _ => {}
@@ -283,174 +281,6 @@ pub(super) fn find_trailer(
         (header.id, header.salt, header.base_position),
     )?;
     Ok(trailer.filter(|trailer| trailer.length() == Some(file.len() as u64)))
-}
-
-/// What the records of one segment give its index block.
-#[derive(Default)]
-pub(super) struct Builder {
-    hash_key: [u8; 16],
-    rows: BTreeMap<u32, Postings>,
-    /// Index and offset.
-    samples: Vec<(u32, u32)>,
-    steps: Vec<u8>,
-    /// Stream, hash and offset.
-    keys: Vec<(u32, u64, u32)>,
-    batch_offset: u64,
-    records: u32,
-    /// Of the first and the last.
-    times_ms: Option<(u64, u64)>,
-}
-
-struct Postings {
-    first_ordinal: u32,
-    offsets: Vec<u32>,
-}
-
-impl Builder {
-    pub(super) fn new(hash_key: [u8; 16]) -> Self {
-        Self {
-            hash_key,
-            ..Self::default()
-        }
-    }
-
-    /// Adds the next record, which `meaning` has just applied.
-    pub(super) fn add(&mut self, record: &LogRecord, meaning: &Meaning) {
-        if record.is_batch_first() {
-            self.batch_offset = record.offset;
-        }
-        if !record.has_position() {
-            return;
-        }
-        if !record.lost {
-            let first = self.times_ms.map_or(record.time_ms, |(first, _)| first);
-            self.times_ms = Some((first, record.time_ms));
-        }
-        let offset = units(record.offset);
-        if record.index.is_multiple_of(SAMPLE_EVERY) {
-            self.samples.push((record.index, offset));
-        }
-        if record.kind < 128 {
-            let first_ordinal = meaning.ordinal(record.position);
-            let row = self.rows.entry(record.stream).or_insert(Postings {
-                first_ordinal,
-                offsets: Vec::new(),
-            });
-            row.offsets.push(offset);
-        } else {
-            self.step(record, offset, meaning);
-        }
-        if let Some(key) = &record.key {
-            self.keys.push((
-                record.stream,
-                siphash_2_4(&self.hash_key, key),
-                units(self.batch_offset),
-            ));
-        }
-        self.records += 1;
-    }
-
-    fn step(&mut self, record: &LogRecord, offset: u32, meaning: &Meaning) {
-        let (mut ordinal, mut other, mut target, mut id) = (0_u32, 0_u32, [0; 8], [0; 16]);
-        match record.kind {
-            128 => id.copy_from_slice(&record.payload[..16]),
-            129 => {
-                (other, ordinal) = meaning.snapshot_of(record).unwrap_or((0, 0));
-                target = record.position.to_le_bytes();
-            }
-            130 => ordinal = meaning.streams[record.stream as usize - 1].given,
-            131 => {
-                id.copy_from_slice(&record.payload[..16]);
-                other = u32::from_le_bytes(record.payload[16..20].try_into().expect("4 bytes"));
-            }
-            133 => target.copy_from_slice(&record.payload[..8]),
-            _ => {}
-        }
-        self.steps.extend([record.kind, 0, 0, 0]);
-        for word in [record.stream, record.sequence, ordinal, offset, other] {
-            self.steps.extend(word.to_le_bytes());
-        }
-        self.steps.extend(target);
-        self.steps.extend(id);
-    }
-
-    /// The sections of the block, each padded, without the header.
-    pub(super) fn sections(&self, meaning: &Meaning) -> [Vec<u8>; 5] {
-        let mut rows = Vec::new();
-        let mut first_posting = 0_u32;
-        for (stream, row) in &self.rows {
-            let count =
-                u32::try_from(row.offsets.len()).expect("a segment holds fewer than 2^32 records");
-            for word in [*stream, row.first_ordinal, count, first_posting] {
-                rows.extend(word.to_le_bytes());
-            }
-            rows.extend(meaning.streams[*stream as usize - 1].id);
-            first_posting += count;
-        }
-        let postings = self
-            .rows
-            .values()
-            .flat_map(|row| &row.offsets)
-            .flat_map(|offset| offset.to_le_bytes());
-        let samples = self
-            .samples
-            .iter()
-            .flat_map(|(index, offset)| [*index, *offset])
-            .flat_map(u32::to_le_bytes);
-        let mut sorted = self.keys.clone();
-        sorted.sort_unstable();
-        let mut keys = Vec::new();
-        for (stream, hash, offset) in sorted {
-            keys.extend(stream.to_le_bytes());
-            keys.extend(offset.to_le_bytes());
-            keys.extend(hash.to_le_bytes());
-        }
-        let mut sections = [
-            rows,
-            postings.collect(),
-            samples.collect(),
-            self.steps.clone(),
-            keys,
-        ];
-        for section in &mut sections {
-            section.resize(section.len().next_multiple_of(8), 0);
-        }
-        sections
-    }
-
-    /// The index CRC of the block that these records give.
-    pub(super) fn index_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
-        let mut understood = Vec::new();
-        let mut offset = segment.data_end;
-        for ((section, element), number) in
-            self.sections(meaning).iter().zip(ROW_BYTES).zip(1_u16..)
-        {
-            // What it has of padding is less than an element, but for postings.
-            let count = match number {
-                2 => self.rows.values().map(|row| row.offsets.len()).sum(),
-                _ => section.len() / element as usize,
-            };
-            if count == 0 {
-                continue;
-            }
-            let crc = crc_from(segment.seed, &[&offset.to_le_bytes(), section]);
-            understood.extend(number.to_le_bytes());
-            understood.extend(MUST_BE_UNDERSTOOD.to_le_bytes());
-            let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
-            for word in [element, count, crc] {
-                understood.extend(word.to_le_bytes());
-            }
-            understood.extend(offset.to_le_bytes());
-            understood.extend((u64::from(element) * u64::from(count)).to_le_bytes());
-            offset += section.len() as u64;
-        }
-        let begin = segment.data_end.to_le_bytes();
-        crc_from(segment.seed, &[&begin, &understood, &segment.header])
-    }
-}
-
-fn units(offset: u64) -> u32 {
-    u32::try_from(offset / 8).expect("segments are far smaller than 32 GiB")
 }
 
 /// Compares an index block and its trailer with the records before them. `bytes` begin at `data_end`.

@@ -13,7 +13,14 @@ const FIRST_OF_BATCH: u8 = 1;
 const LAST_OF_BATCH: u8 = 2;
 const HAS_KEY: u8 = 8;
 const HAS_META: u8 = 16;
-const RESERVED: u8 = 0b1110_0000;
+const HAS_FIELDS: u8 = 128;
+const RESERVED: u8 = 0b0110_0000;
+
+const FIELDS_BYTES_MAX: usize = 4096;
+const LABELS: u8 = 1;
+const LABELS_MAX: usize = 8;
+/// Of an extension field: it must be understood.
+const CRITICAL: u8 = 1;
 
 pub(super) const PADDING: u8 = 134;
 pub(super) const MARK: u8 = 135;
@@ -41,6 +48,8 @@ pub struct LogRecord {
     pub time_ms: u64,
     /// Up to where the segment was durable by then.
     pub watermark: u64,
+    /// The labels that it is found by, rising.
+    pub labels: Vec<u64>,
     /// The key of its batch, in the record that carries it.
     pub key: Option<Vec<u8>>,
     /// Its metadata.
@@ -162,10 +171,13 @@ impl<'a> Whole<'a> {
         if (136..192).contains(&kind) {
             return Some(format!("a record of kind {kind}"));
         }
-        self.padding
-            .iter()
-            .any(|byte| *byte != 0)
-            .then(|| "the padding of a record is not zero".to_owned())
+        if self.padding.iter().any(|byte| *byte != 0) {
+            return Some("the padding of a record is not zero".to_owned());
+        }
+        match read_fields(kind, flags, self.body) {
+            Err(Refused::Newer(message)) => Some(message),
+            _ => None,
+        }
     }
 
     pub(super) fn understand(&self, segment: &Header) -> Result<LogRecord, Refused> {
@@ -173,7 +185,8 @@ impl<'a> Whole<'a> {
             return Err(Refused::Newer(unknown));
         }
         let (kind, flags) = (self.header[2], self.header[3]);
-        let (key, meta, payload) = read_body(flags, self.body).map_err(Refused::Wrong)?;
+        let (labels, body) = read_fields(kind, flags, self.body)?;
+        let (key, meta, payload) = read_body(flags, body).map_err(Refused::Wrong)?;
         let time_ms = segment.base_time_ms + u64::from(self.word(20));
         if time_ms >= 1 << 63 {
             return Err(Refused::Wrong("a time of 2^63 ms or more".to_owned()));
@@ -189,6 +202,7 @@ impl<'a> Whole<'a> {
             sequence: self.word(16),
             time_ms,
             watermark: self.watermark(),
+            labels,
             key,
             meta,
             payload,
@@ -209,6 +223,62 @@ impl<'a> Whole<'a> {
         }
         Ok(record)
     }
+}
+
+/// The labels of a body, and what is behind its extension fields.
+fn read_fields(kind: u8, flags: u8, body: &[u8]) -> Result<(Vec<u64>, &[u8]), Refused> {
+    if flags & HAS_FIELDS == 0 {
+        return Ok((Vec::new(), body));
+    }
+    let wrong = |message: &str| Refused::Wrong(format!("extension fields: {message}"));
+    let (length, rest) = body
+        .split_first_chunk()
+        .ok_or_else(|| wrong("the body is too short for their length"))?;
+    let length = usize::from(u16::from_le_bytes(*length));
+    if length > FIELDS_BYTES_MAX {
+        return Err(wrong(&format!("{length} bytes are over the limit")));
+    }
+    let (mut fields, rest) = rest
+        .split_at_checked(length)
+        .ok_or_else(|| wrong("they are longer than the body"))?;
+    let (mut labels, mut last) = (Vec::new(), None);
+    while !fields.is_empty() {
+        let (number, field_flags, value, after) =
+            split_field(fields).ok_or_else(|| wrong("their lengths do not add up"))?;
+        if field_flags & !CRITICAL != 0 || number != LABELS && field_flags == CRITICAL {
+            let message = format!("flags {field_flags:#x} of extension field {number} of a record");
+            return Err(Refused::Newer(message));
+        }
+        if last >= Some(number) {
+            return Err(wrong("their types do not rise"));
+        }
+        if number == LABELS {
+            labels = read_labels(value).ok_or_else(|| {
+                wrong("labels: expected 1 to 8 of 8 bytes, rising, none of them twice")
+            })?;
+            if kind >= 128 {
+                return Err(wrong("only data records have labels"));
+            }
+        }
+        (last, fields) = (Some(number), after);
+    }
+    Ok((labels, rest))
+}
+
+/// Type, flags and value of the first extension field, and what is behind it.
+fn split_field(fields: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
+    let ([number, flags, low, high], rest) = fields.split_first_chunk()?;
+    let (value, after) = rest.split_at_checked(usize::from(u16::from_le_bytes([*low, *high])))?;
+    Some((*number, *flags, value, after))
+}
+
+fn read_labels(value: &[u8]) -> Option<Vec<u64>> {
+    let (words, rest) = value.as_chunks::<8>();
+    let labels: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let is_list = rest.is_empty()
+        && (1..=LABELS_MAX).contains(&labels.len())
+        && labels.is_sorted_by(|label, next| label < next);
+    is_list.then_some(labels)
 }
 
 type Body = (Option<Vec<u8>>, Vec<u8>, Vec<u8>);

@@ -130,6 +130,7 @@ impl Found<'_> {
                 sequence: place.sequence,
                 time_ms,
                 watermark: 0,
+                labels: Vec::new(),
                 key: None,
                 meta: Vec::new(),
                 payload: place.payload.clone(),
@@ -149,7 +150,7 @@ fn places(
     trailer: &Trailer,
 ) -> Result<BTreeMap<u64, Place>, Problem> {
     let mut places = BTreeMap::new();
-    let [rows, postings, _, steps, _] = block.sections;
+    let [rows, postings, _, steps, ..] = block.sections;
     let of = |section: Section<'_>| (section.count, section.offset);
     let ((row_count, rows_at), (step_count, steps_at)) = (of(rows), of(steps));
     let mut rows = Cursor::new(name, rows_at, rows.bytes);
@@ -236,10 +237,12 @@ fn places(
 pub(super) fn check_sections(
     name: &str,
     block: &Block<'_>,
-    expected: &[Vec<u8>; 5],
+    expected: &[Vec<u8>; index::SECTIONS],
 ) -> Result<(), Problem> {
-    let [rows, postings, samples, steps, keys] = block.sections;
-    for (expected, found) in expected.iter().zip([rows, postings]) {
+    let [rows, postings, samples, steps, keys, labels @ ..] = block.sections;
+    // Labels of what is lost are not there, and those of what is left are.
+    let whole = [rows, postings].into_iter().chain(labels);
+    for (expected, found) in expected[..2].iter().chain(&expected[5..]).zip(whole) {
         index::compare(name, found.offset, expected, found.bytes)?;
     }
     let known: Vec<_> = expected[2].as_chunks::<8>().0.iter().collect();

@@ -2,8 +2,9 @@
 
 use super::{
     CheckpointFacts, Files, LogRecord, Meaning, Problem, SegmentFacts,
+    builder::Builder,
     header::{Identity, RECORDS_BEGIN},
-    index::{self, Builder},
+    index,
     segment::Log,
 };
 

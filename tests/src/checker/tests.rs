@@ -2,7 +2,9 @@
 
 use super::{Checked, Files, Problem, check_files};
 use crate::forge;
-use maker::{ALONE, BOOT, Entry, Segment, change, data, entry, files, make, mark, padding};
+use maker::{
+    ALONE, BOOT, Entry, Segment, change, data, entry, field, files, labelled, make, mark, padding,
+};
 
 mod maker;
 
@@ -253,7 +255,7 @@ fn unknown_flags_and_kinds_are_a_newer_builds() {
         ..data(1, 1)
     };
     let kinds = [136, 137, 138, 139, 191].map(|kind| entry(kind, 1, 0, b"?"));
-    for unknown in [32, 64, 128]
+    for unknown in [32, 64]
         .map(flagged)
         .into_iter()
         .chain(kinds)
@@ -827,4 +829,243 @@ fn seal_is_proved_by_a_record_in_the_next_segment() {
     damaged(&files, "crc");
     files.remove(SECOND);
     damaged(&files, "crc");
+}
+
+/// A data record that has these extension fields.
+fn extended(fields: Vec<u8>) -> Entry {
+    Entry {
+        fields: Some(fields),
+        ..data(1, 1)
+    }
+}
+
+fn label_list(count: u64) -> Vec<u8> {
+    (1..=count).flat_map(u64::to_le_bytes).collect()
+}
+
+#[test]
+fn labels_are_read() {
+    let spread = |place: u64| place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut labels: Vec<u64> = (1..9).map(spread).collect();
+    labels.sort_unstable();
+    let records = (1..6).map(|sequence| {
+        let mut labels: Vec<u64> = (0..8)
+            .map(|nth| spread(8 * u64::from(sequence) + nth))
+            .collect();
+        labels.sort_unstable();
+        labelled(1, sequence, &labels)
+    });
+    let mut first = one(&records.collect::<Vec<_>>());
+    for entry in [
+        make(2),
+        labelled(2, 1, &labels),
+        labelled(1, 6, &labels[..1]),
+        data(1, 7),
+    ] {
+        first.add(&entry);
+    }
+    let first = first.sealed();
+    let second = first.next(1).all(&[labelled(2, 2, &[0, u64::MAX])]);
+    let mut files = files(&[&first, &second]);
+    files.insert("END".to_owned(), second.end(1));
+    let checked = sound(&files);
+    let found: Vec<_> = checked.records[6..]
+        .iter()
+        .map(|record| (record.position, record.labels.clone()))
+        .collect();
+    let expected = [
+        (7, Vec::new()),
+        (8, labels.clone()),
+        (9, labels[..1].to_vec()),
+        (10, Vec::new()),
+        (11, vec![0, u64::MAX]),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn extension_fields_that_need_not_be_understood_are_passed_over() {
+    let labels = field(1, 0, &label_list(8));
+    for fields in [
+        vec![],
+        [labels.clone(), field(2, 0, b"whatever")].concat(),
+        [field(0, 0, b""), labels.clone(), field(255, 0, &[7; 300])].concat(),
+        field(9, 0, &[1; 4092]),
+    ] {
+        let entry = Entry {
+            key: Some(b"once"),
+            ..extended(fields)
+        };
+        let checked = sound(&files(&[&one(&[entry])]));
+        let record = &checked.records[1];
+        assert_eq!(record.key.as_deref(), Some(&b"once"[..]));
+        assert_eq!(record.payload, b"record 1 of stream 1");
+    }
+    // A record of another kind may have some too, but no labels.
+    let step = |fields| Entry {
+        fields: Some(fields),
+        ..entry(130, 1, 0, b"")
+    };
+    sound(&files(&[&one(&[step(field(2, 0, b"whatever"))])]));
+    damaged(&files(&[&one(&[step(labels)])]), "only data records");
+}
+
+#[test]
+fn unknown_extension_field_is_a_newer_builds() {
+    let labels = field(1, 0, &label_list(1));
+    for fields in [
+        field(2, 1, b""),
+        field(2, 2, b""),
+        field(1, 2, &label_list(1)),
+        [labels, field(7, 0x81, b"?")].concat(),
+    ] {
+        newer(&files(&[&one(&[extended(fields.clone())])]), "extension");
+        // Behind what a crash cut off.
+        let next = Entry {
+            sequence: 3,
+            ..extended(fields)
+        };
+        let mut behind = one(&[data(1, 1), data(1, 2)]);
+        let place = behind.bytes.len() - 8;
+        behind.add(&next);
+        behind.bytes[place] ^= 1;
+        newer(&files(&[&behind]), "extension");
+    }
+}
+
+#[test]
+fn impossible_extension_field_is_damage() {
+    let labels = field(1, 0, &label_list(1));
+    let twice: Vec<u8> = [3_u64, 3].into_iter().flat_map(u64::to_le_bytes).collect();
+    let falling: Vec<u8> = [3_u64, 2].into_iter().flat_map(u64::to_le_bytes).collect();
+    for (fields, message) in [
+        (field(9, 0, &[1; 4093]), "over the limit"),
+        (vec![1, 0, 8], "do not add up"),
+        (vec![9, 0, 1, 0], "do not add up"),
+        ([labels.clone(), labels.clone()].concat(), "do not rise"),
+        ([field(2, 0, b""), labels.clone()].concat(), "do not rise"),
+        (field(1, 0, b""), "labels"),
+        (field(1, 0, &label_list(9)), "labels"),
+        (field(1, 0, &[1; 9]), "labels"),
+        (field(1, 0, &twice), "labels"),
+        (field(1, 0, &falling), "labels"),
+    ] {
+        damaged(&files(&[&one(&[extended(fields)])]), message);
+    }
+    for (payload, message) in [
+        (&[1][..], "too short"),
+        (&[9, 0, 0], "longer than the body"),
+    ] {
+        let entry = Entry {
+            flags: ALONE | 128,
+            ..entry(1, 1, 1, payload)
+        };
+        damaged(&files(&[&one(&[entry])]), message);
+    }
+}
+
+/// A segment whose index has sections of labels, and the next one, which is not sealed.
+fn two_with_labels() -> (Segment, Segment) {
+    let first = one(&[
+        labelled(1, 1, &[7, 1 << 40]),
+        data(1, 2),
+        labelled(1, 3, &[7]),
+    ])
+    .sealed();
+    let next = first.next(1).all(&[data(1, 4)]);
+    (first, next)
+}
+
+#[test]
+fn label_sections_are_compared_with_the_records() {
+    let (first, next) = two_with_labels();
+    sound(&files(&[&first, &next]));
+    let end = usize::try_from(first.end).unwrap();
+    let table = first.bytes.len() - 128 - 512 - 7 * 32;
+    let offset = |row: usize| {
+        let at = table + 32 * row + 16;
+        u64::from_le_bytes(first.bytes[at..at + 8].try_into().unwrap())
+    };
+    // Of the sections of labels, which are the last three.
+    let sections = usize::try_from(offset(4)).unwrap()..table;
+    assert_eq!(sections.len(), 24 + 16 + 32);
+    for at in sections {
+        let mut changed = first.clone();
+        changed.bytes[at] ^= 1;
+        damaged(&files(&[&changed, &next]), "crc");
+        let crc = forge::index(&mut changed.bytes, end, first.seed).unwrap();
+        assert_eq!(crc, first.index_crc, "they needn't be understood");
+        damaged(&files(&[&changed, &next]), "index block");
+    }
+    let leave_out = |labels: Vec<u64>| {
+        let mut record = labelled(1, 1, &[7, 8]);
+        record.labels = labels;
+        let first = one(&[record]).sealed();
+        files(&[&first, &first.next(1).all(&[data(1, 2)])])
+    };
+    sound(&leave_out(vec![7, 8]));
+    damaged(&leave_out(vec![7]), "index block");
+    damaged(&leave_out(vec![]), "index block");
+    damaged(&leave_out(vec![7, 8, 9]), "index block");
+}
+
+#[test]
+fn section_of_labels_with_other_flags_or_elements_is_a_newer_builds() {
+    let (first, next) = two_with_labels();
+    let table = first.bytes.len() - 128 - 512 - 7 * 32;
+    for row in 4..7 {
+        for (at, message) in [(2, "flags"), (4, "bytes of an element")] {
+            let mut changed = first.clone();
+            changed.bytes[table + 32 * row + at] ^= 1;
+            let end = usize::try_from(first.end).unwrap();
+            let crc = forge::index(&mut changed.bytes, end, first.seed).unwrap();
+            let mut next = next.clone();
+            next.change_header(120, &crc.to_le_bytes());
+            newer(&files(&[&changed, &next]), message);
+        }
+    }
+}
+
+#[test]
+fn redacted_record_keeps_its_labels_in_its_segment_and_is_found_by_none() {
+    let redaction = entry(
+        133,
+        1,
+        1,
+        &[&2_u64.to_le_bytes()[..], b"asked for"].concat(),
+    );
+    let segment = one(&[labelled(1, 1, &[7]), redaction]);
+    let checked = sound(&files(&[&segment]));
+    assert_eq!(checked.records[1].labels, [7]);
+    assert_eq!(checked.found(7), [] as [u64; 0]);
+    let (first, next) = two_with_labels();
+    assert_eq!(sound(&files(&[&first, &next])).found(7), [2, 4]);
+}
+
+#[test]
+fn repaired_index_names_the_labels_of_what_is_left() {
+    let mut first = one(&[labelled(1, 1, &[7]), data(1, 2), labelled(1, 3, &[7])]);
+    first.seal(1);
+    let next = first.next(1).all(&[data(1, 4)]);
+    let lost = |place: u64| {
+        let mut first = first.clone();
+        let at = usize::try_from(place).unwrap();
+        first.bytes[at + 40] ^= 1;
+        files(&[&first, &next])
+    };
+    let (labelled_one, other) = (first.offset_of(1), first.offset_of(2));
+    assert_eq!(sound(&lost(other)).found(7), [2, 4]);
+    damaged(&lost(labelled_one), "index block");
+}
+
+#[test]
+fn checkpoint_has_the_labels_of_the_active_segment() {
+    let segment = one(&[labelled(1, 1, &[7]), labelled(1, 2, &[7, 9])]);
+    let mut files = files(&[&segment]);
+    files.insert("CHECKPOINT".to_owned(), segment.checkpoint(1, 2));
+    assert!(sound(&files).checkpoint.is_some());
+    let mut other = segment.clone();
+    other.take_labels(1);
+    files.insert("CHECKPOINT".to_owned(), other.checkpoint(1, 2));
+    damaged(&files, "index block");
 }

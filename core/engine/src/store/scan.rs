@@ -189,7 +189,7 @@ impl LogReader {
                     self.next = position + 1;
                     break;
                 }
-                Err(error) if self.page.len() == 0 => return Err(unreadable(position, &error)),
+                Err(error) if self.page.is_empty() => return Err(unreadable(position, &error)),
                 // What was read is given first; then it is met again.
                 Err(_) => break,
             }
@@ -252,7 +252,7 @@ impl LogReader {
         // Before anything else is read: that has a window of its own.
         let bytes = scan.window_bytes();
         if let Some((_, error, _)) = failed.take_if(|(_, error, _)| Segment::is_gone(error))
-            && self.page.len() == 0
+            && self.page.is_empty()
         {
             return Err(unreadable(self.next, &error));
         }

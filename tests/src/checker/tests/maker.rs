@@ -56,6 +56,10 @@ pub(super) struct Entry {
     pub(super) stream: u32,
     pub(super) sequence: u32,
     pub(super) time: u32,
+    /// Its extension fields, without their length.
+    pub(super) fields: Option<Vec<u8>>,
+    /// What the index says that it has.
+    pub(super) labels: Vec<u64>,
     pub(super) key: Option<&'static [u8]>,
     pub(super) payload: Vec<u8>,
     /// Other than the next one.
@@ -72,6 +76,8 @@ pub(super) fn entry(kind: u8, stream: u32, sequence: u32, payload: &[u8]) -> Ent
         stream,
         sequence,
         time: 0,
+        fields: None,
+        labels: Vec::new(),
         key: None,
         payload: payload.to_vec(),
         index: None,
@@ -87,6 +93,25 @@ pub(super) fn data(stream: u32, sequence: u32) -> Entry {
         sequence,
         format!("record {sequence} of stream {stream}").as_bytes(),
     )
+}
+
+/// An extension field.
+pub(super) fn field(number: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len()).unwrap().to_le_bytes();
+    [&[number, flags][..], &length, value].concat()
+}
+
+/// A data record that has labels.
+pub(super) fn labelled(stream: u32, sequence: u32, labels: &[u64]) -> Entry {
+    let value: Vec<u8> = labels
+        .iter()
+        .flat_map(|label| label.to_le_bytes())
+        .collect();
+    Entry {
+        fields: Some(field(1, 0, &value)),
+        labels: labels.to_vec(),
+        ..data(stream, sequence)
+    }
 }
 
 pub(super) fn make(stream: u8) -> Entry {
@@ -196,6 +221,11 @@ impl Segment {
         let offset = self.bytes.len() as u64;
         let mut body = Vec::new();
         let mut flags = entry.flags;
+        if let Some(fields) = &entry.fields {
+            body.extend(u16::try_from(fields.len()).unwrap().to_le_bytes());
+            body.extend(fields);
+            flags |= 128;
+        }
         if let Some(key) = entry.key {
             body.push(u8::try_from(key.len()).unwrap());
             body.extend(key);
@@ -239,14 +269,29 @@ impl Segment {
         self
     }
 
+    /// Where the n-th record with a position is, from 0.
+    pub(super) fn offset_of(&self, nth: usize) -> u64 {
+        self.written[nth].2
+    }
+
+    /// Leaves the labels of the n-th record out of its index.
+    pub(super) fn take_labels(&mut self, nth: usize) {
+        self.written[nth].0.labels.clear();
+    }
+
     /// Ends it with an index block and a trailer that has the flags.
     pub(super) fn seal(&mut self, flags: u32) {
         let end = self.end;
         let (block, table, sections) = self.block();
         let begin = end.to_le_bytes();
-        self.index_crc = crc(self.seed, &[&begin, &table, &self.header]);
-        // All of its sections must be understood.
-        let table_crc = self.index_crc;
+        let understood: Vec<u8> = table
+            .chunks(32)
+            .filter(|row| row[2] == 1)
+            .flatten()
+            .copied()
+            .collect();
+        self.index_crc = crc(self.seed, &[&begin, &understood, &self.header]);
+        let table_crc = crc(self.seed, &[&begin, &table, &self.header]);
         let times = match self.written.as_slice() {
             [] => (0, 0),
             [first, .., last] => (first.0.time, last.0.time),
@@ -346,7 +391,17 @@ impl Segment {
                     .map(|(_, offset)| offset.to_le_bytes().to_vec()),
             );
         }
-        let sections = [rows, postings, samples, steps, keys];
+        let [labels, label_postings, filter] = self.labels(&postings);
+        let sections = [
+            rows,
+            postings,
+            samples,
+            steps,
+            keys,
+            labels,
+            label_postings,
+            filter,
+        ];
         let (mut block, mut table) = (Vec::new(), Vec::new());
         for (section, number) in sections
             .iter()
@@ -358,7 +413,7 @@ impl Segment {
             let mut padded = bytes;
             padded.resize(padded.len().next_multiple_of(8), 0);
             table.extend(number.to_le_bytes());
-            table.extend(1_u16.to_le_bytes());
+            table.extend(u16::from(number < 6).to_le_bytes());
             let words = [
                 u32::try_from(section[0].len()).unwrap(),
                 u32::try_from(section.len()).unwrap(),
@@ -373,6 +428,30 @@ impl Segment {
         block.extend(&table);
         block.extend(&self.header);
         (block, table, rows)
+    }
+
+    /// The elements of the sections of labels.
+    fn labels(&self, postings: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
+        // Records are written by rising position.
+        let mut labels: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (entry, _, offset) in &self.written {
+            let posting = u32::try_from(offset / 8).unwrap().to_le_bytes();
+            for label in &entry.labels {
+                let place = postings.iter().position(|other| *other == posting);
+                labels.entry(*label).or_default().push(place.unwrap());
+            }
+        }
+        let mut ends = Vec::new();
+        let mut places = Vec::new();
+        for (label, records) in &labels {
+            places.extend(records.iter().map(|place| {
+                let place = u32::try_from(*place).unwrap();
+                place.to_le_bytes().to_vec()
+            }));
+            let end = u32::try_from(places.len()).unwrap();
+            ends.push([&label.to_le_bytes()[..], &end.to_le_bytes()].concat());
+        }
+        [ends, places, filter(labels.keys().copied().collect())]
     }
 
     /// END, as a writer of an epoch that closes now leaves it.
@@ -447,6 +526,24 @@ impl Segment {
         let rest = [rest.concat(), long(sealed.bytes.len() as u64), sealed.bytes].concat();
         checkpoint(&rest)
     }
+}
+
+/// The filter of labels, bit by bit.
+fn filter(labels: Vec<u64>) -> Vec<Vec<u8>> {
+    const SALTS: [u64; 8] = [
+        0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947,
+        0x5C6BFB31,
+    ];
+    let count = labels.len().div_ceil(16);
+    let mut filter = vec![vec![0; 32]; count];
+    for label in labels {
+        let element = (label >> 32) * count as u64 / (1 << 32);
+        for (word, salt) in SALTS.into_iter().enumerate() {
+            let bit = usize::try_from((label % (1 << 32) * salt) % (1 << 32) / (1 << 27)).unwrap();
+            filter[usize::try_from(element).unwrap()][word * 4 + bit / 8] |= 1 << (bit % 8);
+        }
+    }
+    filter
 }
 
 /// The file of a checkpoint that says this.
