@@ -11,6 +11,8 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
+/// How many more bytes of the image a block may have than the fewest.
+const BLOCK_RAW_BYTES_REST: u64 = (BLOCK_RAW_BYTES_MAX - ALIGNMENT) as u64;
 /// The fewest bytes of a file that a block takes.
 const BLOCK_BYTES_MIN: u64 = (BLOCK_HEADER_BYTES + ALIGNMENT) as u64;
 /// The longest image: that of one segment, with more samples.
@@ -255,7 +257,7 @@ impl Footer {
             };
             let begins = place > 0 || row == least;
             // Before anything is allocated for what it claims.
-            let is_long = row.image_offset > least.image_offset + BLOCK_RAW_BYTES_MAX as u64;
+            let is_long = row.image_offset > least.image_offset + BLOCK_RAW_BYTES_REST;
             if !begins
                 || is_long
                 || row.file_offset < least.file_offset
@@ -273,7 +275,7 @@ impl Footer {
         }
         let ends = least.file_offset <= self.table_offset
             && least.image_offset <= self.image_bytes
-            && self.image_bytes <= least.image_offset + BLOCK_RAW_BYTES_MAX as u64;
+            && self.image_bytes <= least.image_offset + BLOCK_RAW_BYTES_REST;
         ends.then_some(rows)
             .ok_or_else(|| damaged("the blocks go on behind their end"))
     }
@@ -384,6 +386,31 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(read(&damaged).is_err(), "{bit}");
         }
+    }
+
+    #[test]
+    fn table_that_claims_more_than_its_blocks_can_hold_is_refused() {
+        let header = header();
+        let most = BLOCK_RAW_BYTES_MAX as u64;
+        let row = |file_offset, image_offset| Row {
+            file_offset,
+            image_offset,
+        };
+        let is_read = |rows: &[Row], image_bytes| {
+            let bytes = encode_table(&header, rows, image_bytes, 8192);
+            let (table, footer) = bytes.split_last_chunk().unwrap();
+            let length = 8192 + bytes.len() as u64;
+            let footer = Footer::decode(footer, &header, length, "x");
+            footer.is_ok_and(|footer| footer.table(table, header.seed(), "x").is_ok())
+        };
+        assert!(is_read(&[row(4096, 4096)], 4096 + most));
+        assert!(!is_read(&[row(4096, 4096)], 4096 + most + 8));
+        assert!(!is_read(&[row(4096, 4096)], IMAGE_BYTES_MAX));
+        let far = row(4200, 4096 + most + 16);
+        assert!(!is_read(&[row(4096, 4096), far], 4096 + 2 * most));
+        // More blocks than fit before the table.
+        let crowded: Vec<Row> = (0..200).map(|n| row(4096 + n * 40, 4096 + n * 8)).collect();
+        assert!(!is_read(&crowded, 8192));
     }
 
     #[test]
