@@ -138,7 +138,7 @@ fn step(store: &Store, random: &mut Random, next: &mut u64, keyed: &mut Vec<Keye
             let records: Vec<_> = payloads
                 .iter()
                 .map(|payload| NewRecord {
-                    kind: Kind(random.place(4) as u8),
+                    kind: Kind(random.place(4).to_le_bytes()[0]),
                     meta: &payload[..payload.len().min(9)],
                     labels: &labels,
                     ..NewRecord::data(payload)
@@ -779,7 +779,7 @@ fn compactions_beside_appends_readings_and_each_other_and_a_close_lose_nothing()
                     .append(stream(number), Expected::Any, &[NewRecord::data(&payload)])
                     .unwrap();
             }
-            if appended % 50 == 0 {
+            if appended.is_multiple_of(50) {
                 let fork = stream(100 + appended);
                 store.fork(stream(0), Sequence(appended / 2), fork).unwrap();
                 store.truncate(fork, Sequence(1)).unwrap();
