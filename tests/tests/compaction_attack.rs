@@ -645,7 +645,7 @@ fn dry_run_changes_no_byte_and_a_second_compaction_has_nothing_to_do() {
 #[test]
 fn device_that_is_full_at_any_point_of_a_compaction_costs_nothing() {
     let mut refused = 0;
-    for room in (100..260_000).step_by(if budget::is_torture() { 500 } else { 9000 }) {
+    for room in (100..260_000).step_by(if budget::is_torture() { 500 } else { 20_000 }) {
         let storage = FaultyStorage::new();
         let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
         let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());

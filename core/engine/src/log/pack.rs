@@ -248,10 +248,11 @@ fn into_io(error: Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Blocks are closed at the end of a record or of a stream, whichever comes first of these sizes.
-const BLOCK_BYTES: usize = 128 << 10;
+/// Blocks are closed at the end of a record or of a stream, whichever comes first of these sizes. Half as large, conversations take
+/// a fifth more room with Zstandard; twice as large, a twentieth less, and who reads one record decodes twice as much.
+const BLOCK_BYTES: usize = 256 << 10;
 /// From this size on a block ends where a stream does, so that who reads the next one needn't decode this one too.
-const BLOCK_BYTES_OF_STREAM: usize = 48 << 10;
+const BLOCK_BYTES_OF_STREAM: usize = 192 << 10;
 
 /// Writes the file of a pack from its image, in order and in bounded memory.
 pub(crate) struct PackWriter {
