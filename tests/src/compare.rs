@@ -1,9 +1,13 @@
 //! Whether a store, or what the checker read of it, is what the model says. Each answers with the first difference.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use runlog_engine::{
-    Direction, ErrorKind, Kind, Position, ReadOptions, Record, RecordRef, Sequence, Store,
+    Direction, ErrorKind, FindOptions, Kind, Label, Position, ReadOptions, Record, RecordRef,
+    Sequence, Store,
 };
 
 use crate::{
@@ -81,6 +85,45 @@ pub fn store_equals(store: &Store, model: &Model) -> Same {
     scan_equals(store, model, 1)?;
     for stream in &model.streams {
         stream_equals(store, model, stream)?;
+    }
+    let entries = model.log.iter();
+    let mut labels: BTreeSet<Label> = entries.flat_map(|entry| entry.labels.clone()).collect();
+    labels.insert(Label(0));
+    labels
+        .into_iter()
+        .try_for_each(|label| find_equals(store, model, label))
+}
+
+/// Finds the records that have a label, in the store and in each stream.
+///
+/// # Errors
+/// The first difference.
+pub fn find_equals(store: &Store, model: &Model, label: Label) -> Same {
+    let living = model.streams.iter().filter(|stream| !stream.deleted);
+    for stream in std::iter::once(None).chain(living.map(Some)) {
+        let expected = model.find(label, stream);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let options = FindOptions {
+                stream: stream.map(|stream| stream.id),
+                direction,
+                ..FindOptions::default()
+            };
+            let what = format!("find {label:?} with {options:?}");
+            let mut found = Vec::new();
+            for record in told(&what, store.find(label, options))? {
+                let record = told(&what, record)?;
+                let entry = model
+                    .entry(record.position.0)
+                    .ok_or_else(|| format!("{what}: {} was never written", record.position.0))?;
+                same_record(&record, record.position.0, entry)
+                    .map_err(|difference| format!("{what}: {difference}"))?;
+                found.push(record.position.0);
+            }
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            same(&what, &found, &expected)?;
+        }
     }
     Ok(())
 }
@@ -315,13 +358,16 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
             u64::from(found.sequence),
             found.kind,
             &found.key,
+            &found.labels,
         );
+        let labels = entry.labels.iter().map(|label| label.0).collect();
         let expected = (
             position,
             Some(*entry.stream.as_bytes()),
             entry.sequence,
             entry.kind,
             &entry.key,
+            &labels,
         );
         same("checker: record", &seen, &expected)?;
         if (&found.meta[..], &found.payload[..]) != (&entry.meta[..], &entry.payload[..]) {

@@ -1,7 +1,7 @@
 //! A fixed piece of work with every kind of step, over several segments, for sweeps.
 
 use bytes::Bytes;
-use runlog_engine::{Codec, CompactOptions, CompactScope, Durability, Expected, StreamId};
+use runlog_engine::{Codec, CompactOptions, CompactScope, Durability, Expected, Label, StreamId};
 
 use crate::{
     driver::Leave,
@@ -39,8 +39,14 @@ fn item(kind: u8, byte: u8, bytes: usize) -> Item {
     } else {
         Bytes::new()
     };
+    // The third record of each append.
+    let labels = match kind {
+        2 => vec![Label(7), Label::of("stream", [byte])],
+        _ => Vec::new(),
+    };
     Item {
         kind,
+        labels,
         meta,
         payload: payload.into(),
     }

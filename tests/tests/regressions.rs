@@ -172,6 +172,7 @@ fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
 fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
     let item = |byte| Item {
         kind: 0,
+        labels: Vec::new(),
         meta: Bytes::new(),
         payload: vec![byte; 10].into(),
     };
@@ -270,6 +271,7 @@ fn batch_whose_key_counted_in_a_deleted_stream_is_not_found_whatever_else_it_exp
         expected,
         records: vec![Item {
             kind: 0,
+            labels: Vec::new(),
             meta: Bytes::new(),
             payload: Bytes::from_static(b"x"),
         }],
