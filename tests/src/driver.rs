@@ -291,10 +291,6 @@ impl Driver {
     /// # Errors
     /// The first difference.
     pub fn check_files(&self) -> Same {
-        let names = self.place.storage().list().unwrap_or_default();
-        if names.iter().any(|name| name.ends_with(".pack")) {
-            return self.verify();
-        }
         let checked = match &self.place {
             Place::Faulty(storage) => checker::check_files(&storage.files(), storage.boot_id()),
             Place::Folder(path) => checker::check(path),
