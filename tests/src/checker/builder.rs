@@ -230,6 +230,17 @@ impl Builder {
             .collect()
     }
 
+    /// How many elements a section has, of a type from 1.
+    pub(super) fn count(&self, number: u16, section: &[u8]) -> u32 {
+        // What it has of padding is less than an element, but for postings.
+        let count = match number {
+            2 => self.rows.values().map(|row| row.offsets.len()).sum(),
+            7 => self.labels.values().map(Vec::len).sum(),
+            _ => section.len() / ROW_BYTES[usize::from(number) - 1] as usize,
+        };
+        u32::try_from(count).expect("a segment holds fewer than 2^32 records")
+    }
+
     /// The index CRC of the block that these records give.
     pub(super) fn index_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
         let mut understood = Vec::new();
@@ -239,18 +250,13 @@ impl Builder {
             .zip(ROW_BYTES)
             .zip(1_u16..)
         {
-            // What it has of padding is less than an element, but for postings.
-            let count = match number {
-                2 => self.rows.values().map(|row| row.offsets.len()).sum(),
-                _ => section.len() / element as usize,
-            };
+            let count = self.count(number, section);
             if count == 0 {
                 continue;
             }
             let crc = crc_from(segment.seed, &[&offset.to_le_bytes(), section]);
             understood.extend(number.to_le_bytes());
             understood.extend(MUST_BE_UNDERSTOOD.to_le_bytes());
-            let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
             for word in [element, count, crc] {
                 understood.extend(word.to_le_bytes());
             }

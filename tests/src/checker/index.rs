@@ -307,6 +307,16 @@ pub(super) fn check_block(
             compare(name, at, expected, found.bytes)?;
             at += found.bytes.len() as u64;
         }
+        for ((expected, found), number) in sections.iter().zip(block.sections).zip(1_u16..) {
+            let count = builder.count(number, expected);
+            if count != found.count {
+                let message = format!(
+                    "index block: expected {count} elements of type {number}, found {}",
+                    found.count
+                );
+                return Err(Problem::new(name, found.offset, message));
+            }
+        }
     }
     if *block.header != segment.header {
         let message = "the header in the index block is another than the segment's";
