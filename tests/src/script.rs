@@ -39,24 +39,27 @@ fn item(kind: u8, byte: u8, bytes: usize) -> Item {
     } else {
         Bytes::new()
     };
-    // The third record of each append.
-    let labels = match kind {
-        2 => vec![Label(7), Label::of("stream", [byte])],
-        _ => Vec::new(),
-    };
     Item {
         kind,
-        labels,
+        labels: Vec::new(),
         meta,
         payload: payload.into(),
     }
 }
 
 fn append(number: u8, sizes: &[usize]) -> Step {
-    let records = sizes
-        .iter()
-        .zip(0..)
-        .map(|(bytes, kind)| item(kind, number.wrapping_mul(31) + kind, *bytes));
+    let records = sizes.iter().zip(0..).map(|(bytes, kind)| {
+        let byte = number.wrapping_mul(31) + kind;
+        // Some of the streams that the long scripts have.
+        let labels = match (number, kind) {
+            (6 | 9, 1) => vec![Label(7), Label::of("stream", [number])],
+            _ => Vec::new(),
+        };
+        Item {
+            labels,
+            ..item(kind, byte, *bytes)
+        }
+    });
     Step::Append {
         stream: stream(number),
         expected: Expected::Any,
