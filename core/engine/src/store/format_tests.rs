@@ -474,3 +474,40 @@ fn lost_identity_says_how_to_make_it_again() {
         "a segment has all of it"
     );
 }
+
+#[test]
+fn reader_that_sees_an_older_folder_reads_what_was_published_by_then() {
+    let storage = MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let (mut old, mut published) = (Vec::new(), 0);
+    for index in 0.. {
+        let segments = store.stat().unwrap().segments;
+        if segments > 2 {
+            break;
+        }
+        if segments == 2 {
+            (old, published) = (bytes_of(&storage, files::WATERMARK), index);
+        }
+        append(&store, stream(1), &"x".repeat(3000));
+    }
+    // The second segment is sealed by now; a browser tells of the third, and of the watermark, when it is asked again.
+    let seen = MemoryStorage::new();
+    for name in storage.list().unwrap() {
+        if name != "00000003.seg" && name != files::CHECKPOINT {
+            put(&seen, &name, &bytes_of(&storage, &name));
+        }
+    }
+    put(&seen, files::WATERMARK, &old);
+    let seen: Arc<dyn Storage> = Arc::new(seen);
+    let reader = Store::open_on(seen.clone(), options().read_only()).unwrap();
+    assert!(payloads(&reader, stream(1)).len() >= published);
+    put(&*seen, "00000003.seg", &bytes_of(&storage, "00000003.seg"));
+    let watermark = seen.open(files::WATERMARK, Access::Write).unwrap();
+    watermark
+        .write_at(0, &bytes_of(&storage, files::WATERMARK))
+        .unwrap();
+    assert!(
+        payloads(&reader, stream(1)) == payloads(&store, stream(1)),
+        "it goes on where the older folder ended"
+    );
+}
