@@ -6,8 +6,8 @@ use crate::{
     args::Global,
     commands::{
         agents, backup, cancel, chat, chats, compact, completions, copy, demo, export, flow,
-        import, ls, man, mcp, record_fixtures, replay, resume, run, runs, salvage, serve, show,
-        stat, tail, truncate, verify,
+        import, ls, man, mcp, record_fixtures, replay, resume, retain, run, runs, salvage, serve,
+        show, stat, tail, truncate, verify,
     },
     failure::{Exit, Result},
     output::Out,
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Backup(backup::Args),
     /// Give back the disk space of what was deleted, truncated or redacted, and compress the rest
     Compact(compact::Args),
+    /// Give up the sessions that are too old, too many, too large or whose runs failed
+    Retain(retain::Args),
     /// Check every byte of the store
     Verify(verify::Args),
     /// Print every whole record of a folder, also of one that does not open
@@ -137,6 +139,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Stat(args) => stat::run(&global, &args, out),
         Command::Backup(args) => backup::run(&global, &args, out),
         Command::Compact(args) => compact::run(&global, &args, out),
+        Command::Retain(args) => retain::run(&global, &args, out),
         Command::Verify(args) => verify::run(&global, &args, out),
         Command::Salvage(args) => salvage::run(&global, &args, out),
         Command::Copy(args) => copy::run(&global, &args, out),

@@ -23,12 +23,26 @@ impl Progress {
     /// Work on `total` bytes; `None` when nobody knows how many, and 0 is taken for that.
     pub(crate) fn bytes(total: Option<u64>, json: bool) -> Self {
         let total = total.filter(|total| *total > 0);
-        let quiet = json || !io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         let template = match total {
             Some(_) => "{msg} {wide_bar} {bytes}/{total_bytes} {eta}",
             None => "{msg} {spinner} {bytes}",
         };
+        Self::with(total, template, json)
+    }
+
+    /// Work on `total` things; `None` when nobody knows how many, and 0 is taken for that.
+    pub(crate) fn count(total: Option<u64>, json: bool) -> Self {
+        let total = total.filter(|total| *total > 0);
+        let template = match total {
+            Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} {eta}",
+            None => "{msg} {spinner} {human_pos}",
+        };
+        Self::with(total, template, json)
+    }
+
+    fn with(total: Option<u64>, template: &str, json: bool) -> Self {
+        let quiet = json || !io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -51,7 +65,7 @@ impl Progress {
         self.bar.set_message(crate::text::name(what));
     }
 
-    /// So many bytes more are done.
+    /// So many bytes, or things, more are done.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
         if !self.quiet && !self.shown && self.since.elapsed() >= PATIENCE {

@@ -1037,3 +1037,39 @@ fn a_backup_tells_damage_of_the_store() {
     );
     place.expect(5, &["--store", "copy", "verify"]);
 }
+
+#[test]
+fn sessions_are_given_up_by_rules_and_a_dry_run_says_which() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    let before = place.expect(0, &["ls", "--json"]).json();
+    assert!(before.len() > 1);
+    for refused in [
+        &["retain"][..],
+        &["retain", "--dry-run", "--compact"],
+        &["retain", "--keep-last", "0"],
+        &["retain", "--older-than", "30"],
+        &["retain", "--max-bytes", "10X"],
+        &["retain", "--status", "running"],
+        &["retain", "--status", "done"],
+    ] {
+        place.expect(2, refused);
+    }
+    let rules = ["retain", "--keep-last", "1", "--max-bytes", "1", "--json"];
+    let dry = place
+        .expect(0, &[&rules[..], &["--dry-run"]].concat())
+        .json();
+    assert_eq!(place.expect(0, &["ls", "--json"]).json(), before);
+    let done = place
+        .expect(0, &[&rules[..], &["--compact"]].concat())
+        .json();
+    for name in ["sessions", "session_ids", "runs", "records", "bytes"] {
+        assert_eq!(dry[0][name], done[0][name], "{name}");
+    }
+    assert_eq!(done[0]["sessions"], before.len() - 1);
+    assert!(done[0]["compaction"]["records_dropped"].as_u64() >= done[0]["records"].as_u64());
+    assert_eq!(place.expect(0, &["ls", "--json"]).json().len(), 1);
+    place.expect(0, &["verify"]);
+    let nothing = place.expect(0, &["retain", "--older-than", "30d", "--status", "failed"]);
+    assert!(nothing.out.contains("nothing to give up"));
+}

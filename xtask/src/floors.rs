@@ -50,6 +50,7 @@ const CRATES: [Crate; 7] = [
                 "opening",
                 "backup",
                 "compaction",
+                "retention",
                 "blocking",
                 "archive",
             ],

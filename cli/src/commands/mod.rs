@@ -18,6 +18,7 @@ pub(crate) mod mcp;
 pub(crate) mod record_fixtures;
 pub(crate) mod replay;
 pub(crate) mod resume;
+pub(crate) mod retain;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod salvage;

@@ -13,6 +13,7 @@
 //! | [`agents`] | an [`Orchestrator`] starts agents, lets them spawn others, stops them as trees and goes on with what a crash cut off; [`Agents`](agents::Agents) are their definitions, an [`Executor`](agents::Executor) does their work |
 //! | [`transcripts`] | transcripts of other tools, read and written |
 //! | [`scan`] | the log as a whole, quickly: what lists show of every event, and a search of all contents |
+//! | [`retention`] | which sessions a store keeps, and what is erased of it |
 //! | [`archive`] | a store, or some of its sessions, as JSON lines |
 //! | [`blocking`] | the same objects for callers that wait instead of awaiting |
 //! | [`backend`] | where the log is kept: what a store elsewhere has to implement |
@@ -53,6 +54,7 @@ pub mod flows;
 mod journal;
 mod kernel;
 mod opening;
+pub mod retention;
 pub mod runs;
 pub mod scan;
 pub mod sessions;

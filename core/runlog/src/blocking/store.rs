@@ -19,6 +19,7 @@ use crate::{
     Result, StoreOptions,
     backend::Backend,
     log::Position,
+    retention::{Erase, Erased, RetainProgress, Retained, RetentionPolicy},
     scan::{HeadsPage, SearchPage, TextQuery},
     sessions::{CopiedSession, CopySession, NewInstance, NewSession},
     transcripts::{ImportMark, keep::EntryBatch},
@@ -206,6 +207,43 @@ waiting! {
 
     /// [`compact`](Self::compact); `progress` is told how far it is about once a megabyte, and says whether it goes on.
     now fn compact_with(&self, options: CompactOptions, progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send) -> Result<Compaction>;
+
+    /// Gives up the sessions that a policy doesn't keep, and says which and how much that was. What a copy sees stays.
+    ///
+    /// ```
+    /// use runlog::{NewSession, blocking::Store, retention::RetentionPolicy};
+    ///
+    /// let store = Store::in_memory();
+    /// let (first, _) = store.start_session(NewSession::titled("first"), "planner")?;
+    /// store.start_session(NewSession::titled("second"), "planner")?;
+    /// let policy = RetentionPolicy { keep_last: Some(1), compact: true, ..RetentionPolicy::default() };
+    /// let retained = store.retain(&policy)?;
+    /// assert_eq!(retained.session_ids, [first.id]);
+    /// assert!(store.get_session(first.id)?.is_none());
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    fn retain(&self, policy: &RetentionPolicy) -> Result<Retained>;
+
+    /// [`retain`](Self::retain); `progress` is told how far it is with each session, and says whether it goes on.
+    fn retain_with(&self, policy: &RetentionPolicy, progress: impl FnMut(RetainProgress) -> ControlFlow<()> + Send) -> Result<Retained>;
+
+    /// Takes content out of every read, in copies too, then compacts the store, so that its bytes are gone from the disk; and
+    /// says whether they are. It can't be undone.
+    ///
+    /// ```
+    /// use runlog::{NewMessage, NewSession, blocking::Store, retention::Erase};
+    ///
+    /// let store = Store::in_memory();
+    /// let (session, agent) = store.start_session(NewSession::titled("trip"), "planner")?;
+    /// let context = store.context(agent.id)?;
+    /// context.append_message(NewMessage::user("My PIN is 1234."))?;
+    /// let what = Erase { sessions: vec![session.id], reason: "a PIN".to_owned(), ..Erase::default() };
+    /// let erased = store.erase(&what)?;
+    /// assert!(erased.is_gone && erased.records == 1);
+    /// assert!(!context.get_messages()?[0].json.as_str().contains("1234"));
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    fn erase(&self, what: &Erase) -> Result<Erased>;
 
     /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the store
     /// are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.

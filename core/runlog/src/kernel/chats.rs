@@ -69,6 +69,12 @@ impl ChatCache {
         self.folds().used(session)
     }
 
+    /// Forgets a chat that has nothing any more: what comes in its place isn't what followed.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.folds().take(session);
+        self.ids().seen.remove(&session);
+    }
+
     pub(crate) fn learnt(&self) -> MutexGuard<'_, Option<u64>> {
         self.learnt
             .lock()

@@ -68,7 +68,7 @@ impl Runs {
     }
 
     /// The last step that a run's stream tells of and what came of the run since, from the end, without its creation.
-    async fn last_events(&self, id: RunId, last: Sequence) -> Result<Vec<Record>> {
+    pub(super) async fn last_events(&self, id: RunId, last: Sequence) -> Result<Vec<Record>> {
         let (mut events, mut next) = (Vec::new(), Some(last));
         while let Some(last) = next.filter(|last| *last > Sequence::FIRST) {
             let options = ReadOptions {

@@ -20,6 +20,7 @@ mod recorder;
 mod recover;
 mod resumable;
 mod resume;
+mod short;
 mod start;
 mod tool_calls;
 
@@ -36,5 +37,6 @@ pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
 pub use runlog_model::{
     ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall, ToolCallStatus, pause_reason,
 };
+pub(crate) use short::ShortRun;
 pub use start::{NewRun, RunPlace};
 pub use tool_calls::ListToolCalls;

@@ -1,0 +1,246 @@
+//! `runlog retain`: which sessions are kept, and what of the others is given up.
+
+use std::ops::ControlFlow;
+
+use runlog::{
+    RunStatus,
+    retention::{RetainStage, Retained, RetentionPolicy},
+};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    progress::Progress,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+A session goes when every rule that is given says so: what one of them keeps, stays. To have each of several limits for itself, \
+run the command once for each. Never given up are sessions with a run at work or paused (unless --status paused says so), and \
+those that a copy was made of which stays. Without a rule the command is refused.
+
+Runs stay listed with how they ended; all else that a session has is gone. The disk space is given back by --compact, or the \
+next `runlog compact`.
+
+With --json: {\"store\", \"dry_run\", \"sessions\", \"session_ids\", \"runs\", \"records\", \"bytes\", \"kept_at_work\", \
+\"kept_for_copies\", \"kept_changed\", \"is_cancelled\", \"compaction\"}; at most 1,000 ids.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct Args {
+    /// Rule: nothing has happened in it for longer, such as 30d, 12h, 45m or 90s
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<u64>,
+    /// Rule: so many sessions were in use later
+    #[arg(long, value_name = "COUNT")]
+    keep_last: Option<u64>,
+    /// Rule: with those that were in use later it has more than so many bytes, such as 10G, 500M or 4096
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    max_bytes: Option<u64>,
+    /// Rule: its last run has this status; may be given several times
+    #[arg(long, value_name = "STATUS", value_parser = str::parse::<RunStatus>)]
+    status: Vec<RunStatus>,
+    /// Rule: it was deleted; sessions that weren't stay
+    #[arg(long)]
+    deleted: bool,
+    /// Only sessions of this project
+    #[arg(long)]
+    project: Option<String>,
+    /// Only sessions that were archived
+    #[arg(long)]
+    archived: bool,
+    /// Only say what would be given up, and how much
+    #[arg(long)]
+    dry_run: bool,
+    /// Give the disk space back at once
+    #[arg(long, conflicts_with = "dry_run")]
+    compact: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    store: String,
+    dry_run: bool,
+    #[serde(flatten)]
+    done: Retained,
+}
+
+/// A number and its unit.
+fn parts(text: &str) -> std::result::Result<(u64, &str), String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number = number
+        .parse()
+        .map_err(|_| format!("{text:?} doesn't begin with a whole number"))?;
+    Ok((number, unit))
+}
+
+fn times(text: &str, number: u64, unit: u64) -> std::result::Result<u64, String> {
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// Milliseconds.
+fn age(text: &str) -> std::result::Result<u64, String> {
+    let (number, unit) = parts(text)?;
+    let unit = match unit {
+        "d" => 24 * 60 * 60 * 1_000,
+        "h" => 60 * 60 * 1_000,
+        "m" => 60 * 1_000,
+        "s" => 1_000,
+        _ => return Err(format!("{text:?} needs a unit: d, h, m or s, such as 30d")),
+    };
+    times(text, number, unit)
+}
+
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let (number, unit) = parts(text)?;
+    let unit = match unit {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => {
+            return Err(format!(
+                "{text:?} has an unknown unit; K, M, G or T, or none for bytes"
+            ));
+        }
+    };
+    times(text, number, unit)
+}
+
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let policy = RetentionPolicy {
+        older_than_ms: args.older_than,
+        keep_last: args.keep_last,
+        max_bytes: args.max_bytes,
+        statuses: args.status.clone(),
+        deleted: args.deleted,
+        project: args.project.clone(),
+        archived: args.archived,
+        dry_run: args.dry_run,
+        compact: args.compact,
+    };
+    let store = if args.dry_run {
+        store::open_read_only(global)?
+    } else {
+        store::open(global)?
+    };
+    let is_json = out.is_json();
+    let mut progress: Option<(RetainStage, u64, Progress)> = None;
+    let done = store.retain_with(&policy, |at| {
+        if progress
+            .as_ref()
+            .is_none_or(|(stage, ..)| *stage != at.stage)
+        {
+            if let Some((_, _, before)) = &progress {
+                before.finish();
+            }
+            let total = Some(at.total);
+            let bar = match at.stage {
+                RetainStage::Compacting => Progress::bytes(total, is_json),
+                RetainStage::Looking | RetainStage::GivingUp => Progress::count(total, is_json),
+            };
+            bar.about(match at.stage {
+                RetainStage::Looking => "looking through the sessions",
+                RetainStage::GivingUp => "giving up sessions",
+                RetainStage::Compacting => "compacting",
+            });
+            progress = Some((at.stage, 0, bar));
+        }
+        if let Some((_, before, bar)) = &mut progress {
+            bar.add(at.done.saturating_sub(*before));
+            *before = at.done;
+        }
+        ControlFlow::Continue(())
+    });
+    if let Some((_, _, bar)) = &progress {
+        bar.finish();
+    }
+    let done = done.map_err(Failure::of_argument)?;
+    store.close()?;
+    let report = Report {
+        store: global.store.display().to_string(),
+        dry_run: args.dry_run,
+        done,
+    };
+    if is_json {
+        out.value(&report)?;
+        return Ok(Exit::Ok);
+    }
+    tell(&report, out)?;
+    Ok(Exit::Ok)
+}
+
+fn tell(report: &Report, out: &mut Out) -> Result<()> {
+    let done = &report.done;
+    let sessions = |count| text::count(count, "session", "sessions");
+    let gave_up = if report.dry_run {
+        "would give up"
+    } else {
+        "gave up"
+    };
+    let what = format!(
+        "{} with {} and {}, {}",
+        sessions(done.sessions),
+        text::count(done.runs, "run", "runs"),
+        text::count(done.records, "record", "records"),
+        text::bytes(done.bytes)
+    );
+    out.line(match done.sessions {
+        0 => "nothing to give up".to_owned(),
+        _ => format!("{gave_up} {what}"),
+    })?;
+    for (count, why) in [
+        (done.kept_at_work, "something is at work in it, or paused"),
+        (done.kept_for_copies, "a copy of it stays"),
+        (done.kept_changed, "it was written to meanwhile"),
+    ] {
+        if count > 0 {
+            out.line(format!("kept {}: {why}", sessions(count)))?;
+        }
+    }
+    if let Some(compaction) = &done.compaction {
+        let (before, after) = (
+            text::bytes(compaction.bytes_before),
+            text::bytes(compaction.bytes_after),
+        );
+        out.line(format!("compacted: {before} are {after} now"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_and_sizes_have_units_and_anything_else_is_refused() {
+        assert_eq!(age("30d"), Ok(2_592_000_000));
+        assert_eq!(age("90s"), Ok(90_000));
+        assert_eq!(size("10G"), Ok(10 << 30));
+        assert_eq!(size("4096"), Ok(4096));
+        for wrong in [
+            "",
+            "30",
+            "d",
+            "-1d",
+            "1.5h",
+            "99999999999999999999d",
+            "9999999999999999d",
+        ] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "G", "10X", "10GB", "99999999999G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `Store::erase`: content taken out of every read, and off the disk.
+
+use std::collections::BTreeSet;
+
+use runlog_log::{Batch, CompactOptions, Compaction, Op, Position, ReadOptions};
+use runlog_model::{RunStatus, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind, Result, Store, journal::follow::read_each, kernel::lookup};
+
+/// How many records are redacted in one batch.
+const BATCH: usize = 10_000;
+
+/// What is to be erased.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Erase {
+    /// Everything that was said in these sessions: contexts, chats, and what was kept beside them where they were imported.
+    pub sessions: Vec<SessionId>,
+    /// These messages of chats, by their ids.
+    pub messages: Vec<String>,
+    /// The records at these positions of the log.
+    pub positions: Vec<u64>,
+    /// Why, for readers that find the records empty. It must not say what was erased.
+    pub reason: String,
+}
+
+/// What was erased.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Erased {
+    /// How many records were taken out of every read by this call.
+    pub records: u64,
+    /// Whether their bytes are gone from the files of the store. They aren't where the compaction had to leave segments as
+    /// they are.
+    pub is_gone: bool,
+    /// What the compaction did.
+    pub compaction: Compaction,
+}
+
+impl Store {
+    /// Takes content out of every read, then compacts the store, so that its bytes are gone from the disk; and says whether
+    /// they are. The records keep their places, empty, and the sessions stay. It can't be undone.
+    ///
+    /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is erased
+    /// in all of them. Not erased are titles, names and metadata of sessions, the summaries and the flows of runs, backups,
+    /// exports, and what the device itself keeps of files that were removed.
+    ///
+    /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, ask again: what was
+    /// redacted stays so, and the compaction erases it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) where nothing is named or the reason is empty,
+    /// [`NotFound`](ErrorKind::NotFound) for a session or a message that isn't there,
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with a run at work, and the errors of
+    /// [`compact`](Self::compact).
+    pub async fn erase(&self, what: &Erase) -> Result<Erased> {
+        if what.sessions.is_empty() && what.messages.is_empty() && what.positions.is_empty() {
+            return Err(Error::invalid(
+                "nothing is named to be erased; give sessions, messages or positions",
+            ));
+        }
+        if what.reason.is_empty() {
+            return Err(Error::invalid(
+                "the reason to erase is empty; say why, for readers that find the records empty",
+            ));
+        }
+        let before = self.backend().redactions();
+        let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
+        for id in &what.sessions {
+            positions.extend(self.positions_of(*id).await?);
+        }
+        for message_id in &what.messages {
+            self.chats()
+                .redact_message(message_id, &what.reason)
+                .await?;
+        }
+        let positions: Vec<u64> = positions.into_iter().collect();
+        for some in positions.chunks(BATCH) {
+            let ops = some.iter().map(|position| Op::Redact {
+                position: Position(*position),
+                reason: &what.reason,
+            });
+            self.backend()
+                .commit(Batch::new(ops.collect::<Vec<_>>()))
+                .await?;
+        }
+        let records = self.backend().redactions().saturating_sub(before);
+        let compaction = self.compact(CompactOptions::default())?;
+        Ok(Erased {
+            records,
+            is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
+            compaction,
+        })
+    }
+
+    /// Where everything stands that was said in a session.
+    async fn positions_of(&self, id: SessionId) -> Result<Vec<u64>> {
+        self.shared
+            .catalog
+            .read(|catalog| match catalog.session(id) {
+                Some(_) => Ok(()),
+                // Its error says what to do.
+                None => lookup::live_session(catalog, id).map(drop),
+            })
+            .await??;
+        let runs = self.session_runs(id).await?;
+        if let Some(run) = runs.iter().find(|run| run.status == RunStatus::Running) {
+            let message = format!(
+                "run {} is at work in session {id}; pause or cancel it before the session is erased",
+                run.id
+            );
+            return Err(Error::new(ErrorKind::WrongStatus, message));
+        }
+        let mut positions = Vec::new();
+        for (stream, last) in self.session_streams(id).await? {
+            let options = ReadOptions {
+                last,
+                ..ReadOptions::default()
+            };
+            read_each(&**self.backend(), stream, options, |record| {
+                // That a chat is a copy tells nothing of what was said, and gives its messages their ids.
+                if !record.redacted && record.kind.0 != runlog_model::kinds::CHAT_COPIED {
+                    positions.push(record.position.0);
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(positions)
+    }
+}

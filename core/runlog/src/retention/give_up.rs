@@ -1,0 +1,121 @@
+//! Giving up one session: one batch, all of it or nothing.
+
+use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
+use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
+
+use super::size::{Contents, Size};
+use crate::{
+    ErrorKind, Result, Store,
+    kernel::{catalog::CATALOG_STREAM, records::run_stream},
+};
+
+/// How often a session is tried again of which, or of whose catalog, something was written meanwhile.
+const ATTEMPTS: u32 = 8;
+
+/// What was given up.
+pub(super) struct GivenUp {
+    pub(super) size: Size,
+    pub(super) runs: u64,
+}
+
+impl Store {
+    /// Deletes a session and forgets what it has, in one batch. `None` where somebody is at work in it now.
+    pub(super) async fn give_up(
+        &self,
+        id: SessionId,
+        statuses: &[RunStatus],
+    ) -> Result<Option<GivenUp>> {
+        for _ in 0..ATTEMPTS {
+            // No run begins in its contexts until this is done.
+            let instances = self
+                .shared
+                .catalog
+                .read(|catalog| {
+                    let instances = catalog.instances(id);
+                    instances.map(|instance| instance.id).collect::<Vec<_>>()
+                })
+                .await?;
+            let runs = self.runs();
+            let shared = runs.index().shared();
+            let entered: Vec<_> = instances.iter().map(|it| shared.enter(*it)).collect();
+            if entered.iter().any(Option::is_none) {
+                return Ok(None);
+            }
+            let found = self
+                .shared
+                .catalog
+                .read(|catalog| (catalog.last_sequence(), catalog.session(id).cloned()))
+                .await?;
+            let (catalog_last, Some(session)) = found else {
+                return Ok(None);
+            };
+            let listed = self.session_runs(id).await?;
+            if self.is_at_work(&session, &listed, statuses) {
+                return Ok(None);
+            }
+            let contents = self.contents(id).await?;
+            let size = self.size_of(&contents).await?;
+            let deleted = CatalogEvent::SessionDeleted {
+                id,
+                at_ms: self.backend().now_ms(),
+            }
+            .encode()?;
+            let mut ops = ops_of(&contents);
+            if session.deleted_at_ms.is_none() {
+                ops.push(deletion(&deleted, catalog_last));
+            }
+            match self.backend().commit(Batch::new(ops)).await {
+                Ok(_) => {
+                    self.chat_cache().forget(id);
+                    self.shared.catalog.after_commit().await;
+                    return Ok(Some(GivenUp {
+                        size,
+                        runs: contents.run_count,
+                    }));
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn deletion(event: &EncodedEvent, catalog_last: u64) -> Op<'_> {
+    Op::Append {
+        stream: CATALOG_STREAM,
+        expected: Expected::Last(Sequence(catalog_last)),
+        records: vec![event.record()],
+    }
+}
+
+/// What forgets the contents of a session, if nothing was written to it since they were looked at.
+fn ops_of(contents: &Contents) -> Vec<Op<'_>> {
+    let forget = |stream, last| Op::Truncate {
+        stream,
+        expected: Expected::Last(last),
+        after: Sequence::ZERO,
+    };
+    let mut ops = Vec::new();
+    for (stream, last) in &contents.streams {
+        ops.push(forget(*stream, *last));
+    }
+    for (id, short) in &contents.runs {
+        ops.push(forget(run_stream(*id), short.last));
+        ops.push(Op::Append {
+            stream: run_stream(*id),
+            expected: Expected::Last(Sequence::ZERO),
+            records: short
+                .kept
+                .iter()
+                .map(|kept| NewRecord {
+                    labels: &[],
+                    kind: kept.kind,
+                    meta: &kept.meta,
+                    payload: &kept.payload,
+                })
+                .collect(),
+        });
+    }
+    ops
+}

@@ -1,0 +1,159 @@
+//! Retention: which sessions a store keeps, and what of the others is given up; erasing what must not be kept at all.
+//!
+//! What is given up is a session as a whole: the contexts of its instances, its chat, what was kept beside them where they
+//! were imported, and the flows of its runs. A context is one conversation that each of its runs goes on with, so that no run
+//! can be taken out of the middle of it. Its runs stay listed with how they ended, and so do its title and metadata.
+
+mod erase;
+mod give_up;
+mod plan;
+mod retain;
+mod size;
+
+pub use erase::{Erase, Erased};
+
+use runlog_log::Compaction;
+use runlog_model::{RunStatus, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Which sessions are given up. A session goes when **every** rule that is given says so: what one of them keeps, stays.
+/// To have each of several limits for itself, ask once for each.
+///
+/// Never given up are sessions with a run at work or paused, or with a request that somebody in this process is at work on,
+/// and those that a copy was made of which isn't given up itself.
+///
+/// ```
+/// use runlog::{NewSession, blocking::Store, retention::RetentionPolicy};
+///
+/// let store = Store::in_memory();
+/// for title in ["first", "second", "third"] {
+///     store.start_session(NewSession::titled(title), "planner")?;
+/// }
+/// let policy = RetentionPolicy { keep_last: Some(2), dry_run: true, ..RetentionPolicy::default() };
+/// assert_eq!(store.retain(&policy)?.sessions, 1);
+/// assert!(store.retain(&RetentionPolicy::default()).is_err(), "a policy without a rule is refused");
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, said by its name"
+)]
+pub struct RetentionPolicy {
+    /// Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted.
+    pub older_than_ms: Option<u64>,
+    /// Rule: so many sessions had something happen in them later. They are counted among those the policy is for.
+    pub keep_last: Option<u64>,
+    /// Rule: the session and those that had something happen in them later are more than so many bytes together: payloads,
+    /// metadata and headers, before any compression.
+    pub max_bytes: Option<u64>,
+    /// Rule: the last run of the session that no other spawned has one of these statuses. With [`RunStatus::Paused`], paused
+    /// runs don't keep their sessions. [`RunStatus::Running`] is refused.
+    pub statuses: Vec<RunStatus>,
+    /// Rule, and what the policy is for: sessions that were deleted, instead of those that weren't.
+    pub deleted: bool,
+    /// The policy is for sessions of this project; `None` is all.
+    pub project: Option<String>,
+    /// The policy is for sessions that were archived, no others.
+    pub archived: bool,
+    /// Only say what would be given up, and how much.
+    pub dry_run: bool,
+    /// Compact the store then, so that the disk space is given back at once. A dry run doesn't.
+    pub compact: bool,
+}
+
+/// What was given up, or would be.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Retained {
+    /// How many sessions.
+    pub sessions: u64,
+    /// Their ids, the one made last first; at most [`RETAINED_IDS_MAX`] of them.
+    pub session_ids: Vec<SessionId>,
+    /// How many runs they had.
+    pub runs: u64,
+    /// How many records.
+    pub records: u64,
+    /// How many bytes these have: payloads, metadata and headers, before any compression. What a context elsewhere was copied
+    /// from is among them, and stays until that is given up, too.
+    pub bytes: u64,
+    /// How many sessions the rules don't keep stay because something is at work in them, or paused.
+    pub kept_at_work: u64,
+    /// How many because a copy of them sees what they have.
+    pub kept_for_copies: u64,
+    /// How many because something was written to them meanwhile. Always 0 in a dry run.
+    pub kept_changed: u64,
+    /// Whether it ended because it was told to, with some of its work left.
+    pub is_cancelled: bool,
+    /// What the compaction did, where one was asked for.
+    pub compaction: Option<Compaction>,
+}
+
+/// How far a retention has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RetainProgress {
+    /// What is being done.
+    pub stage: RetainStage,
+    /// So much of it is done: sessions, or bytes of a compaction; …
+    pub done: u64,
+    /// … of so much; 0 where nobody knows yet.
+    pub total: u64,
+}
+
+/// What a retention is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RetainStage {
+    /// Looking through the sessions.
+    #[default]
+    Looking,
+    /// Measuring those that go and giving them up.
+    GivingUp,
+    /// Compacting the store.
+    Compacting,
+}
+
+/// The most ids that a [`Retained`] has.
+pub const RETAINED_IDS_MAX: usize = 1_000;
+
+impl RetentionPolicy {
+    /// Refuses a policy that would take everything, or is for nothing.
+    fn check(&self) -> Result<()> {
+        let rules = [
+            self.older_than_ms.is_some(),
+            self.keep_last.is_some(),
+            self.max_bytes.is_some(),
+            !self.statuses.is_empty(),
+            self.deleted,
+        ];
+        if !rules.contains(&true) {
+            return Err(Error::invalid(
+                "the retention policy has no rule, so that it would give up everything; give an age, a count, a size, statuses \
+                 of runs, or have it for deleted sessions",
+            ));
+        }
+        for (name, value) in [
+            ("age", self.older_than_ms),
+            ("count", self.keep_last),
+            ("size", self.max_bytes),
+        ] {
+            if value == Some(0) {
+                return Err(Error::invalid(format!(
+                    "the {name} of the retention policy is 0, so that it would keep nothing; give at least 1, or leave it out"
+                )));
+            }
+        }
+        if self.statuses.contains(&RunStatus::Running) {
+            return Err(Error::invalid(
+                "a run that is at work can't be given up, so that no policy may name the status `running`; cancel the run first",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! Which sessions a policy gives up.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
+
+use runlog_log::{Direction, ReadOptions, Sequence, StreamId};
+use runlog_model::{
+    Deleted, ListSessions, RequestStatus, RunId, RunStatus, RunSummary, Session, SessionId,
+    SessionStatus,
+};
+
+use super::{RetainProgress, RetainStage, RetentionPolicy};
+use crate::{Result, Store};
+
+/// How many sessions are listed at a time.
+const PAGE: usize = 1_000;
+
+/// What a retention tells how far it is, and whether it goes on.
+pub(super) type OnProgress<'a> = dyn FnMut(RetainProgress) -> ControlFlow<()> + Send + 'a;
+
+/// What is to be given up.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// The sessions that go, the one made last first: a copy comes before what it is of.
+    pub(super) going: Vec<SessionId>,
+    pub(super) kept_at_work: u64,
+    pub(super) kept_for_copies: u64,
+    pub(super) is_cancelled: bool,
+}
+
+/// A session that the policy is for.
+struct Candidate {
+    id: SessionId,
+    /// When something happened in it last: milliseconds since 1970-01-01 UTC.
+    active_ms: u64,
+    /// How it did: see [`outcome`].
+    status: Option<RunStatus>,
+    is_at_work: bool,
+    bytes: u64,
+}
+
+impl RetentionPolicy {
+    fn is_for(&self, session: &Session) -> bool {
+        session.deleted_at_ms.is_some() == self.deleted
+            && (self.project.is_none() || session.project == self.project)
+            && (!self.archived || session.status == SessionStatus::Archived)
+    }
+}
+
+impl Store {
+    /// What a policy gives up.
+    pub(super) async fn plan(
+        &self,
+        policy: &RetentionPolicy,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Plan> {
+        let mut plan = Plan::default();
+        let (mut candidates, mut copies) = (Vec::new(), Vec::new());
+        let (mut cursor, mut done) = (None, 0);
+        loop {
+            let options = ListSessions {
+                deleted: Deleted::Shown,
+                limit: PAGE,
+                cursor,
+                ..ListSessions::default()
+            };
+            let page = self.list_sessions(&options).await?;
+            for session in page.items {
+                let told = RetainProgress {
+                    stage: RetainStage::Looking,
+                    done,
+                    total: 0,
+                };
+                if progress(told).is_break() {
+                    plan.is_cancelled = true;
+                    return Ok(plan);
+                }
+                done += 1;
+                // What was given up before has nothing more to see or to give.
+                let is_deleted = session.deleted_at_ms.is_some();
+                let is_asked_for = policy.is_for(&session);
+                if is_deleted && (is_asked_for || session.copied_from.is_some()) {
+                    let contents = self.contents(session.id).await?;
+                    if contents.is_empty() {
+                        continue;
+                    }
+                }
+                copies.extend(session.copied_from.map(|source| (session.id, source)));
+                if is_asked_for {
+                    candidates.push(self.candidate(policy, &session).await?);
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.decide(policy, candidates, &copies, &mut plan);
+        Ok(plan)
+    }
+
+    fn decide(
+        &self,
+        policy: &RetentionPolicy,
+        candidates: Vec<Candidate>,
+        copies: &[(SessionId, SessionId)],
+        plan: &mut Plan,
+    ) {
+        let now_ms = self.backend().now_ms();
+        // A stable order: of those alike, the one made last counts as the later.
+        let mut by_activity: Vec<&Candidate> = candidates.iter().collect();
+        by_activity.sort_by_key(|candidate| std::cmp::Reverse(candidate.active_ms));
+        let mut unkept = HashSet::new();
+        let (mut rank, mut bytes) = (0_u64, 0_u64);
+        for candidate in by_activity {
+            bytes = bytes.saturating_add(candidate.bytes);
+            let age_ms = now_ms.saturating_sub(candidate.active_ms);
+            let rules = [
+                policy.older_than_ms.is_none_or(|least| age_ms > least),
+                policy.keep_last.is_none_or(|most| rank >= most),
+                policy.max_bytes.is_none_or(|most| bytes > most),
+                policy.statuses.is_empty()
+                    || candidate
+                        .status
+                        .is_some_and(|status| policy.statuses.contains(&status)),
+            ];
+            if rules.iter().all(|gives_up| *gives_up) {
+                unkept.insert(candidate.id);
+            }
+            rank += 1;
+        }
+        let mut seen_by: HashMap<SessionId, u64> = HashMap::new();
+        for (_, source) in copies {
+            *seen_by.entry(*source).or_default() += 1;
+        }
+        let source_of: HashMap<_, _> = copies.iter().copied().collect();
+        // Those made last come first, and so do copies before what they are of.
+        for candidate in candidates {
+            if !unkept.contains(&candidate.id) {
+                continue;
+            }
+            if candidate.is_at_work {
+                plan.kept_at_work += 1;
+                continue;
+            }
+            if seen_by.get(&candidate.id).is_some_and(|count| *count > 0) {
+                plan.kept_for_copies += 1;
+                continue;
+            }
+            if let Some(count) = source_of
+                .get(&candidate.id)
+                .and_then(|source| seen_by.get_mut(source))
+            {
+                *count -= 1;
+            }
+            plan.going.push(candidate.id);
+        }
+    }
+
+    async fn candidate(&self, policy: &RetentionPolicy, session: &Session) -> Result<Candidate> {
+        let runs = self.session_runs(session.id).await?;
+        let bytes = if policy.max_bytes.is_some() {
+            let contents = self.contents(session.id).await?;
+            self.size_of(&contents).await?.bytes
+        } else {
+            0
+        };
+        let active_ms = match session.deleted_at_ms {
+            Some(at_ms) => at_ms,
+            None => self.active_ms(session, &runs).await?,
+        };
+        Ok(Candidate {
+            id: session.id,
+            active_ms,
+            status: outcome(&runs),
+            is_at_work: self.is_at_work(session, &runs, &policy.statuses),
+            bytes,
+        })
+    }
+
+    /// Whether somebody is at work in a session, or is to go on with it.
+    pub(super) fn is_at_work(
+        &self,
+        session: &Session,
+        runs: &[RunSummary],
+        statuses: &[RunStatus],
+    ) -> bool {
+        let gone_on_with = gone_on_with(runs);
+        let is_run_kept = |run: &RunSummary| match run.status {
+            RunStatus::Running => true,
+            RunStatus::Paused => {
+                !gone_on_with.contains(&run.id) && !statuses.contains(&RunStatus::Paused)
+            }
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
+        };
+        let flows = self.shared.flows.shared().live();
+        runs.iter().any(|run| is_run_kept(run) || flows.has(run.id))
+            || session.chat.as_ref().is_some_and(|chat| {
+                chat.open_requests.iter().any(|request| {
+                    request.status == RequestStatus::Running
+                        && self.claims().has(session.id, &request.request_id)
+                })
+            })
+    }
+
+    /// When something happened last in a session that isn't deleted.
+    async fn active_ms(&self, session: &Session, runs: &[RunSummary]) -> Result<u64> {
+        let chat = session.chat.as_ref().and_then(|chat| chat.last_message_at);
+        let mut active_ms = session.updated_at_ms.max(chat.map_or(0, |at| at.0));
+        for run in runs {
+            let ended_ms = run
+                .created_at_ms
+                .saturating_add(run.duration_ms.unwrap_or(0));
+            active_ms = active_ms.max(ended_ms);
+        }
+        for (stream, last) in self.session_streams(session.id).await? {
+            active_ms = active_ms.max(self.last_time_ms(stream, last).await?);
+        }
+        Ok(active_ms)
+    }
+
+    /// When the last record of a stream was written.
+    async fn last_time_ms(&self, stream: StreamId, last: Sequence) -> Result<u64> {
+        let options = ReadOptions {
+            last,
+            direction: Direction::Backward,
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = self.backend().read(stream, options).await?;
+        Ok(page.records.first().map_or(0, |record| record.time_ms))
+    }
+}
+
+/// The runs that another went on with: they stay paused for ever.
+fn gone_on_with(runs: &[RunSummary]) -> HashSet<RunId> {
+    runs.iter().filter_map(|run| run.resumed_from).collect()
+}
+
+/// How a session did: the status of the last of its runs that no other spawned; where all were spawned, of its last.
+fn outcome(runs: &[RunSummary]) -> Option<RunStatus> {
+    let gone_on_with = gone_on_with(runs);
+    let mut last = runs.iter().filter(|run| !gone_on_with.contains(&run.id));
+    let of_its_own = last.clone().find(|run| run.parent_run_id.is_none());
+    of_its_own.or_else(|| last.next()).map(|run| run.status)
+}

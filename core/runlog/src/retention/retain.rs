@@ -1,0 +1,111 @@
+//! `Store::retain`: what a policy gives up.
+
+use std::ops::ControlFlow;
+
+use runlog_log::CompactOptions;
+
+use super::{
+    RETAINED_IDS_MAX, RetainProgress, RetainStage, Retained, RetentionPolicy,
+    give_up::GivenUp,
+    plan::{OnProgress, Plan},
+};
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::{Error, Result, Store};
+
+impl Store {
+    /// Gives up the sessions that a policy doesn't keep, and says which and how much that was. A session that goes is
+    /// deleted, and so is what it has, each session whole or not at all: after a crash, asking again does the rest. What a
+    /// copy sees stays. Nothing of it can be read any more when this returns, which is durable; the disk space is given back
+    /// by the next [`compact`](Self::compact), at once with [`RetentionPolicy::compact`]. The runs stay listed with how they
+    /// ended; a chat that is restored is empty.
+    ///
+    /// It reads the sessions it gives up to measure them, and with [`RetentionPolicy::max_bytes`] all that the policy is for.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a policy without a rule, or one that would keep nothing;
+    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, where this isn't a dry run; else those of reading
+    /// and writing the store. What was given up until then stays so.
+    pub async fn retain(&self, policy: &RetentionPolicy) -> Result<Retained> {
+        self.retain_with(policy, |_| ControlFlow::Continue(()))
+            .await
+    }
+
+    /// [`retain`](Self::retain); `progress` is told how far it is with each session, and says whether it goes on.
+    ///
+    /// # Errors
+    /// As [`retain`](Self::retain).
+    pub async fn retain_with(
+        &self,
+        policy: &RetentionPolicy,
+        mut progress: impl FnMut(RetainProgress) -> ControlFlow<()> + Send,
+    ) -> Result<Retained> {
+        policy.check()?;
+        if self.backend().is_read_only() && !policy.dry_run {
+            return Err(Error::new(
+                crate::ErrorKind::ReadOnly,
+                "the store is open for reading only; ask for a dry run, or open it for writing",
+            ));
+        }
+        let plan = self.plan(policy, &mut progress).await?;
+        let mut retained = self.carry_out(policy, &plan, &mut progress).await?;
+        if policy.compact && !policy.dry_run && !retained.is_cancelled {
+            let compaction = self.compact_with(CompactOptions::default(), |at| {
+                progress(RetainProgress {
+                    stage: RetainStage::Compacting,
+                    done: at.bytes_done,
+                    total: at.bytes_total,
+                })
+            })?;
+            retained.is_cancelled = compaction.is_cancelled;
+            retained.compaction = Some(compaction);
+        }
+        Ok(retained)
+    }
+
+    async fn carry_out(
+        &self,
+        policy: &RetentionPolicy,
+        plan: &Plan,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Retained> {
+        let mut retained = Retained {
+            kept_at_work: plan.kept_at_work,
+            kept_for_copies: plan.kept_for_copies,
+            is_cancelled: plan.is_cancelled,
+            ..Retained::default()
+        };
+        for (done, id) in (0_u64..).zip(&plan.going) {
+            let told = RetainProgress {
+                stage: RetainStage::GivingUp,
+                done,
+                total: plan.going.len() as u64,
+            };
+            if progress(told).is_break() {
+                retained.is_cancelled = true;
+                break;
+            }
+            let given_up = if policy.dry_run {
+                let contents = self.contents(*id).await?;
+                Some(GivenUp {
+                    size: self.size_of(&contents).await?,
+                    runs: contents.run_count,
+                })
+            } else {
+                self.give_up(*id, &policy.statuses).await?
+            };
+            let Some(GivenUp { size, runs }) = given_up else {
+                retained.kept_changed += 1;
+                continue;
+            };
+            retained.sessions += 1;
+            retained.runs += runs;
+            retained.records += size.records;
+            retained.bytes += size.bytes;
+            if retained.session_ids.len() < RETAINED_IDS_MAX {
+                retained.session_ids.push(*id);
+            }
+        }
+        Ok(retained)
+    }
+}

@@ -1,0 +1,606 @@
+//! Retention: each rule alone and with others, what is never given up, and erasing.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test looks at the files of the store"
+)]
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use runlog::{
+    ErrorKind, NewMessage, NewRun, NewSession, RunStatus, SessionId, Store as AsyncStore,
+    StoreOptions,
+    blocking::{RunRecorder, Store},
+    chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
+    engine::{Host, SystemHost},
+    log::{Codec, CompactOptions},
+    retention::{Erase, RetainStage, Retained, RetentionPolicy},
+    runs::ListRuns,
+    sessions::{CopySession, ListSessions},
+};
+
+const SECRET: &str = "correct-horse-battery-staple";
+
+/// A clock that a test sets.
+struct Clock(AtomicU64);
+
+impl Clock {
+    fn at(now_ms: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(now_ms)))
+    }
+
+    fn set(&self, now_ms: u64) {
+        self.0.store(now_ms, Ordering::SeqCst);
+    }
+}
+
+impl Host for Clock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        SystemHost.random(bytes);
+    }
+
+    fn has_threads(&self) -> bool {
+        true
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+}
+
+fn on(clock: &Arc<Clock>) -> Store {
+    AsyncStore::in_memory_with(Arc::clone(clock) as Arc<dyn Host>).to_blocking()
+}
+
+/// A session in which something was said.
+fn said(store: &Store, text: &str) -> SessionId {
+    let (session, agent) = store
+        .start_session(NewSession::titled("a talk"), "planner")
+        .unwrap();
+    let context = store.context(agent.id).unwrap();
+    context.append_message(NewMessage::user(text)).unwrap();
+    session.id
+}
+
+fn started(store: &Store, text: &str) -> RunRecorder {
+    let new = NewRun::in_new_session(NewSession::titled(text), "coder");
+    let run = store.runs().start(new).unwrap();
+    run.next_step().unwrap();
+    run.record_message(NewMessage::user(text)).unwrap();
+    run
+}
+
+fn ids(store: &Store) -> Vec<SessionId> {
+    let page = store.list_sessions(&ListSessions::default()).unwrap();
+    page.items.iter().map(|session| session.id).collect()
+}
+
+fn keep_last(count: u64) -> RetentionPolicy {
+    RetentionPolicy {
+        keep_last: Some(count),
+        ..RetentionPolicy::default()
+    }
+}
+
+fn of_status(status: RunStatus) -> RetentionPolicy {
+    RetentionPolicy {
+        statuses: vec![status],
+        ..RetentionPolicy::default()
+    }
+}
+
+/// What a policy gives up, which a dry run has told before without changing anything.
+fn retained(store: &Store, policy: &RetentionPolicy) -> Retained {
+    let before = (ids(store), store.backend().redactions());
+    let dry = RetentionPolicy {
+        dry_run: true,
+        ..policy.clone()
+    };
+    let told = store.retain(&dry).unwrap();
+    assert_eq!((ids(store), store.backend().redactions()), before);
+    assert_eq!(
+        store.retain(&dry).unwrap(),
+        told,
+        "a dry run changes nothing"
+    );
+    let done = store.retain(policy).unwrap();
+    assert_eq!(done, told, "a dry run tells what the run does");
+    let again = store.retain(policy).unwrap();
+    assert_eq!(again.sessions, 0, "what is gone isn't given up once more");
+    done
+}
+
+#[test]
+fn a_policy_that_would_keep_nothing_is_refused_and_changes_nothing() {
+    let store = Store::in_memory();
+    let session = said(&store, "hello");
+    let project = RetentionPolicy {
+        project: Some("p".to_owned()),
+        archived: true,
+        compact: true,
+        ..RetentionPolicy::default()
+    };
+    let old = |older_than_ms| RetentionPolicy {
+        older_than_ms: Some(older_than_ms),
+        ..RetentionPolicy::default()
+    };
+    let large = RetentionPolicy {
+        max_bytes: Some(0),
+        ..old(1)
+    };
+    for (policy, word) in [
+        (RetentionPolicy::default(), "no rule"),
+        (project, "no rule"),
+        (keep_last(0), "count"),
+        (old(0), "age"),
+        (large, "size"),
+        (of_status(RunStatus::Running), "running"),
+    ] {
+        let error = store.retain(&policy).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    assert_eq!(ids(&store), [session]);
+}
+
+#[test]
+fn by_age_goes_where_nothing_has_happened_for_longer() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let old = said(&store, "old");
+    let used = said(&store, "used");
+    clock.set(5_000);
+    let agent = store.root_instance(used).unwrap();
+    let context = store.context(agent.id).unwrap();
+    context.append_message(NewMessage::user("again")).unwrap();
+    clock.set(6_000);
+    let policy = RetentionPolicy {
+        older_than_ms: Some(4_999),
+        ..RetentionPolicy::default()
+    };
+    let done = retained(&store, &policy);
+    assert_eq!((done.session_ids, done.records), (vec![old], 1));
+    assert_eq!(ids(&store), [used]);
+    assert_eq!(context.get_messages().unwrap().len(), 2);
+}
+
+#[test]
+fn by_count_the_last_used_stay() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let first = said(&store, "first");
+    let mut all = vec![first];
+    for at in 2..6 {
+        clock.set(at * 1_000);
+        all.push(said(&store, "next"));
+    }
+    clock.set(9_000);
+    let agent = store.root_instance(first).unwrap();
+    let context = store.context(agent.id).unwrap();
+    context.append_message(NewMessage::user("again")).unwrap();
+    let done = retained(&store, &keep_last(2));
+    assert_eq!(done.sessions, 3);
+    assert_eq!(ids(&store), [all[4], first]);
+}
+
+#[test]
+fn by_size_the_last_used_stay_that_fit() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let mut all = Vec::new();
+    for at in 1..=4 {
+        clock.set(at * 1_000);
+        all.push(said(&store, &"x".repeat(10_000)));
+    }
+    let policy = RetentionPolicy {
+        max_bytes: Some(25_000),
+        ..RetentionPolicy::default()
+    };
+    let done = retained(&store, &policy);
+    assert_eq!(done.session_ids, [all[1], all[0]]);
+    assert!((20_000..21_000).contains(&done.bytes), "{}", done.bytes);
+}
+
+#[test]
+fn by_status_the_last_run_counts_and_its_end_stays_known() {
+    let store = Store::in_memory();
+    let failed = started(&store, "failed");
+    failed.fail("no disk").unwrap();
+    let done = started(&store, "done");
+    done.complete(None).unwrap();
+    let saved = started(&store, "failed, then done");
+    saved.fail("no net").unwrap();
+    let again = NewRun::new(saved.run().instance_id);
+    store.runs().start(again).unwrap().complete(None).unwrap();
+    let before = store.runs().get(failed.id()).unwrap().unwrap();
+
+    let gone = retained(&store, &of_status(RunStatus::Failed));
+    assert_eq!((gone.session_ids, gone.runs), (vec![before.session_id], 1));
+    let after = store.runs().get(failed.id()).unwrap().unwrap();
+    assert_eq!(after, before, "how the run ended is still told");
+    let listed = store.runs().list(&ListRuns::default()).unwrap();
+    assert_eq!(listed.items.len(), 4);
+    let messages = store.runs().messages(failed.id(), &Default::default());
+    assert!(messages.unwrap().items.is_empty());
+}
+
+#[test]
+fn together_what_one_rule_keeps_stays() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let first = started(&store, "first");
+    first.fail("no").unwrap();
+    started(&store, "second").complete(None).unwrap();
+    clock.set(100_000);
+    started(&store, "third").fail("no").unwrap();
+    let policy = RetentionPolicy {
+        older_than_ms: Some(50_000),
+        keep_last: Some(1),
+        max_bytes: Some(1),
+        ..of_status(RunStatus::Failed)
+    };
+    let of_three = RetentionPolicy {
+        keep_last: Some(3),
+        ..policy.clone()
+    };
+    assert_eq!(retained(&store, &of_three).sessions, 0);
+    let done = retained(&store, &policy);
+    assert_eq!(done.session_ids, [first.run().session_id]);
+}
+
+#[test]
+fn what_is_at_work_or_paused_stays_unless_paused_is_named() {
+    let store = Store::in_memory();
+    let running = started(&store, "running");
+    let paused = started(&store, "paused");
+    paused.pause("lunch").unwrap();
+    let resumed = started(&store, "resumed");
+    resumed.pause("lunch").unwrap();
+    let runs = store.runs();
+    let later = runs.resume(resumed.id(), &Default::default()).unwrap();
+    later.recorder.complete(None).unwrap();
+    let last = said(&store, "last");
+    let done = retained(&store, &keep_last(1));
+    assert_eq!((done.sessions, done.kept_at_work), (1, 2));
+    assert_eq!(done.session_ids, [resumed.run().session_id]);
+    let named = retained(&store, &of_status(RunStatus::Paused));
+    assert_eq!(named.session_ids, [paused.run().session_id]);
+    assert_eq!(ids(&store), [last, running.run().session_id]);
+    running.record_message(NewMessage::user("on")).unwrap();
+    let error = runs.resume(paused.id(), &Default::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[test]
+fn a_chat_that_is_being_answered_stays() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let chat_id = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let message = ChatMessage::text(ChatRole::User, "Oslo?");
+    let new = NewRequest::new("travel");
+    let request = chats.begin_request(&chat_id, new, message).unwrap();
+    said(&store, "last");
+    assert_eq!(retained(&store, &keep_last(1)).kept_at_work, 1);
+    drop(request);
+    assert_eq!(retained(&store, &keep_last(1)).sessions, 1);
+}
+
+#[test]
+fn a_copy_reads_the_same_after_its_source_was_asked_to_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store")).unwrap();
+    let source = said(&store, "shared");
+    let copied = store.copy_session(source, &CopySession::default()).unwrap();
+    let copy = store.context(copied.instances[0].instance.id).unwrap();
+    copy.append_message(NewMessage::user("own")).unwrap();
+    let other = store.create_session(NewSession::titled("other")).unwrap();
+    let instance = store.create_instance(other.id, "a", None).unwrap();
+    let lent = said(&store, "lent to another context");
+    let lender = store.root_instance(lent).unwrap();
+    store
+        .contexts()
+        .copy_events(lender.id, instance.id, None)
+        .unwrap();
+    let borrower = store.context(instance.id).unwrap();
+    let seen = (
+        copy.get_messages().unwrap(),
+        borrower.get_messages().unwrap(),
+    );
+    store.archive_session(source).unwrap();
+    store.archive_session(lent).unwrap();
+    let policy = RetentionPolicy {
+        archived: true,
+        max_bytes: Some(1),
+        compact: true,
+        ..RetentionPolicy::default()
+    };
+    let done = store.retain(&policy).unwrap();
+    assert_eq!((done.kept_for_copies, done.session_ids), (1, vec![lent]));
+    assert!(done.compaction.is_some());
+    let now = (
+        copy.get_messages().unwrap(),
+        borrower.get_messages().unwrap(),
+    );
+    assert_eq!(now, seen);
+    // With its copy, the source goes, too.
+    store.archive_session(copied.session.id).unwrap();
+    let done = store.retain(&policy).unwrap();
+    assert_eq!(done.session_ids, [copied.session.id, source]);
+    drop((copy, borrower, store));
+    let store = Store::open(folder.path().join("store")).unwrap();
+    let borrower = store.context(instance.id).unwrap();
+    assert_eq!(borrower.get_messages().unwrap(), seen.1);
+    assert_eq!(ids(&store), [other.id]);
+}
+
+#[test]
+fn deleted_sessions_are_emptied_and_a_restored_chat_is_empty() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let chat_id = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let say = |text| {
+        let message = ChatMessage::text(ChatRole::User, text);
+        chats.save_messages(&chat_id, vec![message]).unwrap();
+    };
+    say("Oslo?");
+    say("Bergen?");
+    let policy = RetentionPolicy {
+        deleted: true,
+        ..RetentionPolicy::default()
+    };
+    assert_eq!(retained(&store, &policy).sessions, 0);
+    chats.delete_chat(&chat_id).unwrap();
+    assert_eq!(retained(&store, &policy).sessions, 1);
+    chats.restore_chat(&chat_id).unwrap();
+    let messages = || chats.get_messages(&chat_id, &MessageFilter::default());
+    assert!(messages().unwrap().is_empty());
+    for text in ["one", "two", "three", "four"] {
+        say(text);
+    }
+    assert_eq!(messages().unwrap().len(), 4);
+}
+
+#[test]
+fn ten_thousand_runs_are_given_up_and_one_that_was_stopped_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = StoreOptions {
+        durability: runlog::Durability::Os,
+        ..StoreOptions::default()
+    };
+    let store = Store::open_with(&path, options.clone()).unwrap();
+    for number in 0..10_000 {
+        started(&store, &format!("run {number}"))
+            .complete(None)
+            .unwrap();
+    }
+    let policy = RetentionPolicy {
+        keep_last: Some(10),
+        ..RetentionPolicy::default()
+    };
+    let dry = RetentionPolicy {
+        dry_run: true,
+        ..policy.clone()
+    };
+    let told = store.retain(&dry).unwrap();
+    assert_eq!((told.sessions, told.runs), (9_990, 9_990));
+    assert_eq!(told.session_ids.len(), 1_000);
+    // Stopped half-way, without closing, as a process that dies.
+    let mut left = 4_000;
+    let stopped = store
+        .retain_with(&policy, |at| {
+            if at.stage == RetainStage::GivingUp {
+                left -= 1;
+            }
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(stopped.is_cancelled && stopped.sessions == 3_999);
+    drop(store);
+    let store = Store::open_with(&path, options).unwrap();
+    let rest = store.retain(&policy).unwrap();
+    assert_eq!(rest.sessions + stopped.sessions, told.sessions);
+    assert_eq!(rest.records + stopped.records, told.records);
+    assert_eq!(rest.bytes + stopped.bytes, told.bytes);
+    assert_eq!(ids(&store).len(), 10);
+    let compaction = store.compact(CompactOptions::default()).unwrap();
+    assert!(compaction.bytes_after < compaction.bytes_before);
+    assert_eq!(
+        store
+            .runs()
+            .list(&ListRuns {
+                limit: 20_000,
+                ..ListRuns::default()
+            })
+            .unwrap()
+            .items
+            .len(),
+        10_000
+    );
+}
+
+#[test]
+fn wherever_a_crash_cuts_it_off_each_session_is_whole_or_gone_and_the_next_one_does_the_rest() {
+    for cut in [0, 1, 7, 19] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, image) = (folder.path().join("store"), folder.path().join("image"));
+        let store = Store::open(&path).unwrap();
+        let all: Vec<SessionId> = (0..20)
+            .map(|number| {
+                let run = started(&store, &format!("run {number}"));
+                run.complete(None).unwrap().session_id
+            })
+            .collect();
+        let mut steps = 0;
+        let done = store
+            .retain_with(&keep_last(1), |at| {
+                if at.stage == RetainStage::GivingUp && at.done == cut || cut == 19 {
+                    // What the disk has at this moment is what a process that is killed now leaves.
+                    fs::create_dir_all(&image).unwrap();
+                    for entry in fs::read_dir(&path).unwrap() {
+                        let from = entry.unwrap().path();
+                        fs::copy(&from, image.join(from.file_name().unwrap())).unwrap();
+                    }
+                    steps += 1;
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert!(done.sessions == 19 && steps > 0);
+        let store = Store::open(&image).unwrap();
+        let left = ids(&store);
+        for id in &all {
+            let runs = ListRuns {
+                session_id: Some(*id),
+                ..ListRuns::default()
+            };
+            let run = store.runs().list(&runs).unwrap().items[0].id;
+            let messages = store.runs().messages(run, &Default::default()).unwrap();
+            let is_there = usize::from(left.contains(id));
+            assert_eq!(messages.items.len(), is_there, "whole or gone");
+        }
+        let rest = store.retain(&keep_last(1)).unwrap();
+        assert_eq!(rest.sessions, left.len() as u64 - 1);
+        assert_eq!(ids(&store), [all[19]]);
+    }
+}
+
+fn holds(folder: &Path, text: &[u8]) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return holds(&path, text);
+        }
+        let bytes = fs::read(&path).unwrap();
+        bytes.windows(text.len()).any(|window| window == text)
+    })
+}
+
+/// Whether any record of the log has a text, in blocks that reading decodes.
+fn tells(store: &Store, text: &str) -> bool {
+    let mut first = runlog::log::Position(1);
+    loop {
+        let page = pollster::block_on(store.backend().scan(first, 1_000)).unwrap();
+        let has = |bytes: &[u8]| bytes.windows(text.len()).any(|at| at == text.as_bytes());
+        if page
+            .records
+            .iter()
+            .any(|it| has(&it.payload) || has(&it.meta))
+        {
+            return true;
+        }
+        match page.next {
+            Some(next) => first = next,
+            None => return false,
+        }
+    }
+}
+
+#[test]
+fn what_is_erased_is_gone_from_reads_copies_and_files() {
+    for packed in [
+        None,
+        Some(Codec::Plain),
+        Some(Codec::Lz4),
+        Some(Codec::Zstd),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = Store::open(&path).unwrap();
+        let (session, agent) = store
+            .start_session(NewSession::titled("trip"), "planner")
+            .unwrap();
+        let context = store.context(agent.id).unwrap();
+        context.append_message(NewMessage::user(SECRET)).unwrap();
+        let copied = store.copy_session(session.id, &CopySession::default());
+        let copy = copied.unwrap().instances[0].instance.id;
+        let kept = said(&store, "kept");
+        let chats = store.chats();
+        let chat_id = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+        let message = ChatMessage::text(ChatRole::User, SECRET);
+        let saved = chats.save_messages(&chat_id, vec![message]).unwrap();
+        if let Some(codec) = packed {
+            let options = CompactOptions {
+                codec,
+                ..CompactOptions::default()
+            };
+            store.compact(options).unwrap();
+        } else {
+            assert!(holds(&path, SECRET.as_bytes()));
+        }
+        assert!(tells(&store, SECRET));
+        let erased = store
+            .erase(&Erase {
+                sessions: vec![session.id],
+                messages: vec![saved[0].message_id.clone()],
+                reason: "a password".to_owned(),
+                ..Erase::default()
+            })
+            .unwrap();
+        assert!(erased.is_gone && erased.records == 2, "{erased:?}");
+        assert!(!tells(&store, SECRET));
+        let of_copy = store.context(copy).unwrap().get_messages().unwrap();
+        assert!(of_copy.iter().all(|it| !it.json.as_str().contains(SECRET)));
+        assert!(!holds(&path, SECRET.as_bytes()));
+        drop((context, chats, store));
+        assert!(!holds(&path, SECRET.as_bytes()));
+        let store = Store::open(&path).unwrap();
+        assert!(!tells(&store, SECRET));
+        let agent = store.root_instance(kept).unwrap();
+        let messages = store.context(agent.id).unwrap().get_messages().unwrap();
+        assert!(messages[0].json.as_str().contains("kept"));
+    }
+}
+
+#[test]
+fn erasing_nothing_or_what_is_at_work_is_refused() {
+    let store = Store::in_memory();
+    let nothing = store.erase(&Erase::default()).unwrap_err();
+    assert!(nothing.to_string().contains("nothing is named"));
+    let run = started(&store, "running");
+    let erase = |reason: &str| Erase {
+        sessions: vec![run.run().session_id],
+        reason: reason.to_owned(),
+        ..Erase::default()
+    };
+    let silent = store.erase(&erase("")).unwrap_err();
+    assert!(silent.to_string().contains("reason"));
+    let error = store.erase(&erase("a name")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongStatus);
+    run.complete(None).unwrap();
+    assert!(store.erase(&erase("a name")).unwrap().is_gone);
+}
+
+#[test]
+fn a_reader_is_told_what_would_go_and_gives_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    said(&store, "first");
+    said(&store, "second");
+    store.close().unwrap();
+    let reader = Store::open_read_only(&path).unwrap();
+    let dry = RetentionPolicy {
+        dry_run: true,
+        ..keep_last(1)
+    };
+    assert_eq!(reader.retain(&dry).unwrap().sessions, 1);
+    let error = reader.retain(&keep_last(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+}
