@@ -15,6 +15,9 @@ mod ends;
 mod header;
 mod index;
 mod meaning;
+mod pack;
+mod packed;
+mod parts;
 mod record;
 mod repaired;
 mod replay;
@@ -26,6 +29,7 @@ mod tests;
 pub use checkpoint::CheckpointFacts;
 pub use ends::EndFacts;
 pub use meaning::{Meaning, SnapshotFacts, StreamFacts};
+pub use packed::Receipt;
 pub use record::LogRecord;
 pub use segment::SegmentFacts;
 
@@ -103,8 +107,10 @@ pub struct Checked {
     pub store: [u8; 16],
     /// Its segments, in order.
     pub segments: Vec<SegmentFacts>,
-    /// Every record of the log that has a position, in order of position.
+    /// Every record of the log that has a position, in order of position: but for those that packs left out.
     pub records: Vec<LogRecord>,
+    /// What is kept of batches with keys in packs.
+    pub receipts: Vec<Receipt>,
     /// The padding and the marks between them.
     pub marks: Vec<LogRecord>,
     /// What the records mean.
@@ -125,9 +131,12 @@ pub struct Checked {
 pub type StreamRecord = (u64, u64, u8, Vec<u8>, Vec<u8>);
 
 impl Checked {
-    /// The position of the log's last record; 0 when it has none.
+    /// The position of the log's last record; 0 when it has none. A pack tells it of one that was left out.
     pub fn last_position(&self) -> u64 {
-        self.records.last().map_or(0, |last| last.position)
+        let last = self.records.last().map_or(0, |last| last.position);
+        let packs = self.segments.iter().filter(|segment| segment.is_pack());
+        let ends = packs.map(|segment| segment.next_position - 1);
+        ends.chain([last]).max().unwrap_or(0)
     }
 
     /// The records of every stream that is not deleted, in the order they were made. A redacted record has no
@@ -235,20 +244,21 @@ pub fn running_boot_id() -> Option<[u8; 16]> {
 /// The first thing that is not as the format says.
 pub fn check_files(files: &Files, boot: Option<[u8; 16]>) -> Result<Checked, Problem> {
     let identity = Identity::read(files)?;
-    let (names, unlisted) = segment_names(files)?;
-    let mut log = segment::read_log(files, &names, &identity)?;
+    let (parts, unlisted) = parts::choose(files)?;
+    let mut log = segment::read_log(files, &parts, &identity)?;
     let end = EndFacts::read(files, &identity)?;
     if let Some(end) = &end {
         end.check(&log)?;
     }
     let checkpoint = checkpoint::read(files, &identity.store)?;
-    ends::check_epochs(&names, &log, end.as_ref(), checkpoint.as_ref())?;
+    ends::check_epochs(&parts, &log, end.as_ref(), checkpoint.as_ref())?;
     ends::check_watermark(files, &identity, boot, &log)?;
-    let replayed = replay::replay(files, &names, &identity, &mut log, checkpoint.as_ref())?;
+    let replayed = replay::replay(&parts, &identity, &mut log, checkpoint.as_ref())?;
     Ok(Checked {
         store: identity.store,
         segments: log.segments,
         records: replayed.records,
+        receipts: log.receipts,
         marks: replayed.marks,
         meaning: replayed.meaning,
         torn_bytes: log.torn_bytes,
@@ -257,34 +267,4 @@ pub fn check_files(files: &Files, boot: Option<[u8; 16]>) -> Result<Checked, Pro
         damaged_copies: log.damaged_copies,
         unlisted,
     })
-}
-
-/// The segments in order, and the names that the page doesn't list.
-fn segment_names(files: &Files) -> Result<(Vec<String>, Vec<String>), Problem> {
-    let mut numbered = BTreeMap::new();
-    let mut unlisted = Vec::new();
-    for name in files.keys() {
-        let number = name
-            .strip_suffix(".seg")
-            .and_then(|digits| digits.parse::<u32>().ok());
-        // A number has one name only.
-        let number = number.filter(|number| *number > 0 && *name == format!("{number:08}.seg"));
-        let cut = name.starts_with("cut-") && name.ends_with(".bin");
-        let known = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK", "LOCK"].contains(&name.as_str());
-        match number {
-            Some(number) => drop(numbered.insert(number, name.clone())),
-            None if known || cut || name.ends_with(".tmp") => {}
-            None => unlisted.push(name.clone()),
-        }
-    }
-    for ((number, name), expected) in numbered.iter().zip(1..) {
-        if *number != expected {
-            return Err(Problem::new(
-                name,
-                0,
-                format!("segment {expected} is missing"),
-            ));
-        }
-    }
-    Ok((numbered.into_values().collect(), unlisted))
 }

@@ -1,13 +1,17 @@
 //! Whether a store, or what the checker read of it, is what the model says. Each answers with the first difference.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use runlog_engine::{
-    Direction, ErrorKind, Kind, Position, ReadOptions, Record, RecordRef, Sequence, Store,
+    Direction, ErrorKind, FindOptions, Kind, Label, Position, ReadOptions, Record, RecordRef,
+    Sequence, Store,
 };
 
 use crate::{
-    checker::Checked,
+    checker::{Checked, SegmentFacts},
     model::{Entry, Model, ModelStream},
 };
 
@@ -81,6 +85,45 @@ pub fn store_equals(store: &Store, model: &Model) -> Same {
     scan_equals(store, model, 1)?;
     for stream in &model.streams {
         stream_equals(store, model, stream)?;
+    }
+    let entries = model.log.iter();
+    let mut labels: BTreeSet<Label> = entries.flat_map(|entry| entry.labels.clone()).collect();
+    labels.insert(Label(0));
+    labels
+        .into_iter()
+        .try_for_each(|label| find_equals(store, model, label))
+}
+
+/// Finds the records that have a label, in the store and in each stream.
+///
+/// # Errors
+/// The first difference.
+pub fn find_equals(store: &Store, model: &Model, label: Label) -> Same {
+    let living = model.streams.iter().filter(|stream| !stream.deleted);
+    for stream in std::iter::once(None).chain(living.map(Some)) {
+        let expected = model.find(label, stream);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let options = FindOptions {
+                stream: stream.map(|stream| stream.id),
+                direction,
+                ..FindOptions::default()
+            };
+            let what = format!("find {label:?} with {options:?}");
+            let mut found = Vec::new();
+            for record in told(&what, store.find(label, options))? {
+                let record = told(&what, record)?;
+                let entry = model
+                    .entry(record.position.0)
+                    .ok_or_else(|| format!("{what}: {} was never written", record.position.0))?;
+                same_record(&record, record.position.0, entry)
+                    .map_err(|difference| format!("{what}: {difference}"))?;
+                found.push(record.position.0);
+            }
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            same(&what, &found, &expected)?;
+        }
     }
     Ok(())
 }
@@ -292,7 +335,17 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
         &checked.last_position(),
         &model.last_position(),
     )?;
-    same("checker: records", &checked.records.len(), &model.log.len())?;
+    let there: BTreeSet<u64> = checked
+        .records
+        .iter()
+        .map(|record| record.position)
+        .collect();
+    let written = 1..=model.last_position();
+    let missing = written.filter(|position| !there.contains(position));
+    let missing: Vec<u64> = missing
+        .filter(|position| !model.may_be_gone(*position))
+        .collect();
+    same("checker: records that are missing", &missing, &Vec::new())?;
     same(
         "checker: damaged copies of headers",
         &checked.damaged_copies,
@@ -303,7 +356,21 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
         &checked.unlisted,
         &Vec::new(),
     )?;
-    for (found, (entry, position)) in checked.records.iter().zip(model.log.iter().zip(1_u64..)) {
+    for found in &checked.records {
+        let position = found.position;
+        let entry = model
+            .entry(position)
+            .ok_or_else(|| format!("checker: position {position} was never written"))?;
+        let segments = checked.segments.iter();
+        let is_packed = segments
+            .filter(|segment| segment.is_pack())
+            .any(|pack| pack.id == found.segment);
+        // A pack has no more of a record that was redacted before than its place and its key.
+        let is_erased = entry.redacted
+            && is_packed
+            && found.meta.is_empty()
+            && found.payload.is_empty()
+            && found.labels.is_empty();
         let stream = checked
             .meaning
             .streams
@@ -315,16 +382,21 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
             u64::from(found.sequence),
             found.kind,
             &found.key,
+            &found.labels,
         );
+        let labels = entry.labels.iter().filter(|_| !is_erased);
+        let labels = labels.map(|label| label.0).collect();
         let expected = (
             position,
             Some(*entry.stream.as_bytes()),
             entry.sequence,
             entry.kind,
             &entry.key,
+            &labels,
         );
         same("checker: record", &seen, &expected)?;
-        if (&found.meta[..], &found.payload[..]) != (&entry.meta[..], &entry.payload[..]) {
+        let bytes = (&found.meta[..], &found.payload[..]);
+        if bytes != (&entry.meta[..], &entry.payload[..]) && !is_erased {
             return Err(format!("checker: other bytes at position {position}"));
         }
         same(
@@ -344,6 +416,9 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
             &(&found.id, found.deleted),
             &(stream.id.as_bytes(), stream.deleted),
         )?;
+        if stream.deleted && checked.segments.iter().any(SegmentFacts::is_pack) {
+            continue;
+        }
         same(
             "checker: records of a stream",
             &found.positions,

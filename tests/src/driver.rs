@@ -248,6 +248,14 @@ impl Driver {
     /// # Errors
     /// What it reports that isn't so.
     pub fn try_compact(&mut self, options: CompactOptions) -> Result<Option<ErrorKind>, String> {
+        if options.dry_run {
+            // It changes nothing, and flushes nothing.
+            return Ok(self
+                .store()
+                .compact(options)
+                .err()
+                .map(|error| error.kind()));
+        }
         // Whatever comes of it, some of it may be done.
         self.model.compacted_to = self.model.compacted_to.max(self.model.last_position());
         match self.store().compact(options) {
@@ -291,10 +299,6 @@ impl Driver {
     /// # Errors
     /// The first difference.
     pub fn check_files(&self) -> Same {
-        let names = self.place.storage().list().unwrap_or_default();
-        if names.iter().any(|name| name.ends_with(".pack")) {
-            return self.verify();
-        }
         let checked = match &self.place {
             Place::Faulty(storage) => checker::check_files(&storage.files(), storage.boot_id()),
             Place::Folder(path) => checker::check(path),

@@ -1,6 +1,7 @@
 //! Tests of the whole system, and what they stand on.
 
 pub mod agents;
+pub mod answers;
 pub mod budget;
 pub mod checker;
 pub mod command;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use runlog_engine::{
-    Appended, Batch, Direction, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpResult,
-    Position, ReadOptions, Sequence, StreamId,
+    Appended, Batch, Direction, Durability, ErrorKind, Expected, Kind, Label, NewRecord, Op,
+    OpResult, Position, ReadOptions, Sequence, StreamId,
 };
 
 /// A record to append.
@@ -11,6 +11,8 @@ use runlog_engine::{
 pub struct Item {
     /// What it is.
     pub kind: u8,
+    /// What it can be found by.
+    pub labels: Vec<Label>,
     /// The small part.
     pub meta: Bytes,
     /// The large part.
@@ -21,8 +23,9 @@ impl std::fmt::Debug for Item {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "Item(kind {}, {} + {} bytes)",
+            "Item(kind {}, labels {:?}, {} + {} bytes)",
             self.kind,
+            self.labels,
             self.meta.len(),
             self.payload.len()
         )
@@ -96,7 +99,7 @@ impl Step {
             } => {
                 let records = records.iter();
                 let records = records.map(|item| NewRecord {
-                    labels: &[],
+                    labels: &item.labels,
                     kind: Kind(item.kind),
                     meta: &item.meta,
                     payload: &item.payload,
@@ -175,6 +178,7 @@ impl Work {
     pub fn append(stream: StreamId, payload: impl Into<Bytes>) -> Self {
         let item = Item {
             kind: 0,
+            labels: Vec::new(),
             meta: Bytes::new(),
             payload: payload.into(),
         };
@@ -218,7 +222,9 @@ pub struct Entry {
     pub meta: Bytes,
     /// The large part, as written.
     pub payload: Bytes,
-    /// Whether reads see neither.
+    /// What it can be found by, as written: rising, and none twice.
+    pub labels: Vec<Label>,
+    /// Whether reads see none of these.
     pub redacted: bool,
     /// The key of its batch, if it is the record that carries it.
     pub key: Option<Vec<u8>>,
@@ -616,7 +622,11 @@ impl Model {
             stream.positions.push(position);
             let sequence = stream.last();
             self.push(id, sequence, item.kind, &item.meta, &item.payload, sequence);
-            self.log.last_mut().expect("just pushed").key = key.take();
+            let entry = self.log.last_mut().expect("just pushed");
+            entry.key = key.take();
+            entry.labels.clone_from(&item.labels);
+            entry.labels.sort_unstable();
+            entry.labels.dedup();
         }
         let last_sequence = Sequence(self.living(id)?.last());
         Ok(OpResult {
@@ -651,6 +661,7 @@ impl Model {
             kind,
             meta,
             payload,
+            labels: Vec::new(),
             redacted: false,
             key: None,
         });
@@ -675,6 +686,29 @@ impl Model {
         }
         positions.truncate(usize::try_from(options.limit).unwrap_or(usize::MAX));
         positions
+    }
+
+    /// The positions that are found by a label, rising: in a stream, or in the streams that the records were appended to.
+    pub fn find(&self, label: Label, stream: Option<&ModelStream>) -> Vec<u64> {
+        let has_it = |position: &u64| {
+            let entry = self.entry(*position);
+            entry.is_some_and(|entry| !entry.redacted && entry.labels.contains(&label))
+        };
+        if let Some(stream) = stream {
+            return stream.positions.iter().copied().filter(has_it).collect();
+        }
+        let is_own = |stream: &ModelStream, position: u64| {
+            let entry = self.entry(position);
+            entry.is_some_and(|entry| entry.stream == stream.id)
+        };
+        let living = self.streams.iter().filter(|stream| !stream.deleted);
+        let own = living.flat_map(|stream| {
+            let positions = stream.positions.iter().copied();
+            positions.filter(move |position| is_own(stream, *position))
+        });
+        let mut found: Vec<u64> = own.filter(has_it).collect();
+        found.sort_unstable();
+        found
     }
 
     /// Sequence and position of the snapshot that a read gives: the newest one that isn't redacted.

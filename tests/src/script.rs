@@ -1,7 +1,7 @@
 //! A fixed piece of work with every kind of step, over several segments, for sweeps.
 
 use bytes::Bytes;
-use runlog_engine::{Codec, CompactOptions, CompactScope, Durability, Expected, StreamId};
+use runlog_engine::{Codec, CompactOptions, CompactScope, Durability, Expected, Label, StreamId};
 
 use crate::{
     driver::Leave,
@@ -41,16 +41,25 @@ fn item(kind: u8, byte: u8, bytes: usize) -> Item {
     };
     Item {
         kind,
+        labels: Vec::new(),
         meta,
         payload: payload.into(),
     }
 }
 
 fn append(number: u8, sizes: &[usize]) -> Step {
-    let records = sizes
-        .iter()
-        .zip(0..)
-        .map(|(bytes, kind)| item(kind, number.wrapping_mul(31) + kind, *bytes));
+    let records = sizes.iter().zip(0..).map(|(bytes, kind)| {
+        let byte = number.wrapping_mul(31) + kind;
+        // Some of the streams that the long scripts have.
+        let labels = match (number, kind) {
+            (6 | 9, 1) => vec![Label(7), Label::of("stream", [number])],
+            _ => Vec::new(),
+        };
+        Item {
+            labels,
+            ..item(kind, byte, *bytes)
+        }
+    });
     Step::Append {
         stream: stream(number),
         expected: Expected::Any,

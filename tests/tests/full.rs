@@ -31,6 +31,7 @@ fn work(random: &mut Random, round: u64) -> Work {
         let payload: Vec<u8> = vec![round.to_le_bytes()[0]; random.place(6000)];
         let item = |payload: Vec<u8>| Item {
             kind: 1,
+            labels: Vec::new(),
             meta: bytes::Bytes::new(),
             payload: payload.into(),
         };

@@ -10,8 +10,8 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 use runlog_engine::{
-    Codec, CompactOptions, CompactScope, Direction, Durability, Expected, OpenOptions, Position,
-    Preallocation, ReadOptions, Sequence, StreamId,
+    Codec, CompactOptions, CompactScope, Direction, Durability, Expected, Label, OpenOptions,
+    Position, Preallocation, ReadOptions, Sequence, StreamId,
 };
 use runlog_tests::{
     budget,
@@ -364,8 +364,17 @@ impl Run {
                 usize::try_from(4096 - 32 + i32::from(from_end)).expect("positive")
             }
         };
+        // What is to end near the end of a page has none: they take room.
+        let labels = match size {
+            Size::ToPage(_) => Vec::new(),
+            Size::Bytes(_) if kind == 129 => Vec::new(),
+            Size::Bytes(_) => (0..self.made % 4)
+                .map(|nth| Label::of("test", [(self.made * (nth + 1) % 5).to_le_bytes()[0]]))
+                .collect(),
+        };
         Item {
             kind,
+            labels,
             meta: payload(meta, !self.made),
             payload: payload(bytes, self.made),
         }

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use runlog_engine::{
-    Durability, ErrorKind, Expected, OpenOptions, Sequence,
+    CompactOptions, CompactScope, Durability, ErrorKind, Expected, OpenOptions, Position, Sequence,
     storage::{Access, File, MemoryStorage, Storage},
 };
 use runlog_tests::{
@@ -172,6 +172,7 @@ fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
 fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
     let item = |byte| Item {
         kind: 0,
+        labels: Vec::new(),
         meta: Bytes::new(),
         payload: vec![byte; 10].into(),
     };
@@ -270,6 +271,7 @@ fn batch_whose_key_counted_in_a_deleted_stream_is_not_found_whatever_else_it_exp
         expected,
         records: vec![Item {
             kind: 0,
+            labels: Vec::new(),
             meta: Bytes::new(),
             payload: Bytes::from_static(b"x"),
         }],
@@ -319,5 +321,36 @@ fn batch_whose_key_counted_in_a_deleted_stream_is_not_found_whatever_else_it_exp
     }
     staged.map(|staged| driver.wait(staged)).unwrap().unwrap();
     driver.leave_and_reopen(Leave::Close).unwrap();
+    driver.commit(&work).unwrap();
+}
+
+#[test]
+fn conflict_is_told_before_a_deleted_stream_whose_records_a_compaction_gave_up() {
+    let mut driver = driver();
+    for number in [1, 2] {
+        driver.commit(&Work::append(stream(number), "x")).unwrap();
+    }
+    let deletion = Step::Delete {
+        stream: stream(2),
+        expected: Expected::Any,
+    };
+    driver.commit(&Work::one(deletion)).unwrap();
+    let options = CompactOptions {
+        scope: CompactScope::All,
+        ..CompactOptions::default()
+    };
+    assert_eq!(driver.try_compact(options).unwrap(), None);
+    // Where the last record of the first is, isn't known from memory then.
+    driver.leave_and_reopen(Leave::Close).unwrap();
+    let nothing = |number| Step::Append {
+        stream: stream(number),
+        expected: Expected::At(Position(1)),
+        records: Vec::new(),
+    };
+    // The model expects a conflict.
+    let work = Work {
+        steps: vec![nothing(1), nothing(2)],
+        ..Work::default()
+    };
     driver.commit(&work).unwrap();
 }

@@ -642,6 +642,7 @@ const PASS_MS: u64 = 60 * 24 * 3_600_000;
 fn item(kind: u8) -> Item {
     Item {
         kind,
+        labels: Vec::new(),
         meta: Bytes::new(),
         payload: Bytes::from_static(b"x"),
     }

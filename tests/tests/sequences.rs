@@ -44,6 +44,7 @@ const ACTS: [Act; 12] = [
 fn item(bytes: usize) -> Item {
     Item {
         kind: 1,
+        labels: Vec::new(),
         meta: "meta".into(),
         payload: vec![b'p'; bytes].into(),
     }

@@ -30,8 +30,9 @@ use super::{
 /// How many bytes are read and sent at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// What ends the name of a file with records.
+/// What ends the name of a file with records: a segment's, and that of a pack, which stands for several.
 const SEGMENT: &str = ".seg";
+const PACK: &str = ".pack";
 /// The other files of which a reader makes use.
 const BESIDE: [&str; 4] = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK"];
 
@@ -96,7 +97,20 @@ async fn list(app: App, _: HeaderMap, _: NoPath, _: NoQuery) -> Answer<Response>
 fn is_of_a_store(name: &str) -> bool {
     let is_number =
         |digits: &str| digits.len() >= 8 && digits.bytes().all(|it| it.is_ascii_digit());
-    BESIDE.contains(&name) || name.strip_suffix(SEGMENT).is_some_and(is_number)
+    let is_range = |name: &str| {
+        let parts = name.split_once('.').and_then(|(range, generation)| {
+            let (first, last) = range.split_once('-')?;
+            Some((first, last, generation))
+        });
+        parts.is_some_and(|(first, last, generation)| {
+            let is_generation =
+                !generation.is_empty() && generation.bytes().all(|it| it.is_ascii_digit());
+            is_number(first) && is_number(last) && is_generation
+        })
+    };
+    BESIDE.contains(&name)
+        || name.strip_suffix(SEGMENT).is_some_and(is_number)
+        || name.strip_suffix(PACK).is_some_and(is_range)
 }
 
 /// The files that the folder has; no links, which may lead elsewhere.
@@ -301,7 +315,13 @@ mod tests {
 
     #[test]
     fn only_files_of_a_store_are_given() {
-        for name in ["RUNLOG", "00000001.seg", "123456789.seg", "WATERMARK"] {
+        for name in [
+            "RUNLOG",
+            "00000001.seg",
+            "123456789.seg",
+            "00000001-00000012.3.pack",
+            "WATERMARK",
+        ] {
             assert!(is_of_a_store(name), "{name}");
         }
         for name in [
@@ -313,6 +333,10 @@ mod tests {
             "../RUNLOG",
             "runlog",
             "0000000x.seg",
+            "00000001-00000012.3.pack.tmp",
+            "00000001-00000012..pack",
+            "00000001-../RUNLOG.3.pack",
+            "00000001.3.pack",
             "",
         ] {
             assert!(!is_of_a_store(name), "{name}");

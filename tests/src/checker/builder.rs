@@ -7,6 +7,7 @@ use super::{
     bytes::crc_from,
     index::{MUST_BE_UNDERSTOOD, ROW_BYTES, SECTIONS, UNDERSTOOD},
     meaning::Meaning,
+    packed::Ranges,
     record::LogRecord,
     siphash::siphash_2_4,
 };
@@ -17,6 +18,8 @@ const SAMPLE_EVERY: u32 = 64;
 #[derive(Default)]
 pub(super) struct Builder {
     hash_key: [u8; 16],
+    /// In a pack a key row names a receipt, every record has a sample, and some records were left out.
+    of_pack: bool,
     rows: BTreeMap<u32, Postings>,
     /// Index and offset.
     samples: Vec<(u32, u32)>,
@@ -44,6 +47,30 @@ impl Builder {
         }
     }
 
+    /// Of a pack that says this of its range.
+    pub(super) fn of_pack(hash_key: [u8; 16], ranges: &Ranges) -> Self {
+        let rows = ranges.rows.iter().map(|(stream, row)| {
+            let postings = Postings {
+                first_ordinal: row.first_ordinal,
+                offsets: vec![0; row.postings.len()],
+            };
+            (*stream, postings)
+        });
+        Self {
+            of_pack: true,
+            rows: rows.collect(),
+            ..Self::new(hash_key)
+        }
+    }
+
+    /// Adds a receipt.
+    pub(super) fn add_receipt(&mut self, receipt: &LogRecord) {
+        let key = receipt.key.as_deref().unwrap_or_default();
+        let hash = siphash_2_4(&self.hash_key, key);
+        self.keys
+            .push((receipt.stream, hash, units(receipt.offset)));
+    }
+
     /// Adds the next record, which `meaning` has just applied.
     pub(super) fn add(&mut self, record: &LogRecord, meaning: &Meaning) {
         if record.is_batch_first() {
@@ -57,25 +84,31 @@ impl Builder {
             self.times_ms = Some((first, record.time_ms));
         }
         let offset = units(record.offset);
-        if record.index.is_multiple_of(SAMPLE_EVERY) {
+        if self.of_pack || record.index.is_multiple_of(SAMPLE_EVERY) {
             self.samples.push((record.index, offset));
         }
         if record.kind < 128 {
-            let first_ordinal = meaning.ordinal(record.position);
+            let ordinal = meaning.ordinal(record.position);
             let row = self.rows.entry(record.stream).or_insert(Postings {
-                first_ordinal,
+                first_ordinal: ordinal,
                 offsets: Vec::new(),
             });
+            let place = if self.of_pack {
+                ordinal.saturating_sub(row.first_ordinal) as usize
+            } else {
+                row.offsets.push(offset);
+                row.offsets.len() - 1
+            };
+            row.offsets[place] = offset;
             for label in &record.labels {
-                let place = u32::try_from(row.offsets.len()).expect("fewer than 2^32 records");
+                let place = u32::try_from(place).expect("fewer than 2^32 records");
                 let labelled = self.labels.entry(*label).or_default();
                 labelled.push((record.position, record.stream, place));
             }
-            row.offsets.push(offset);
         } else {
             self.step(record, offset, meaning);
         }
-        if let Some(key) = &record.key {
+        if let Some(key) = record.key.as_ref().filter(|_| !self.of_pack) {
             self.keys.push((
                 record.stream,
                 siphash_2_4(&self.hash_key, key),
@@ -197,6 +230,17 @@ impl Builder {
             .collect()
     }
 
+    /// How many elements a section has, of a type from 1.
+    pub(super) fn count(&self, number: u16, section: &[u8]) -> u32 {
+        // What it has of padding is less than an element, but for postings.
+        let count = match number {
+            2 => self.rows.values().map(|row| row.offsets.len()).sum(),
+            7 => self.labels.values().map(Vec::len).sum(),
+            _ => section.len() / ROW_BYTES[usize::from(number) - 1] as usize,
+        };
+        u32::try_from(count).expect("a segment holds fewer than 2^32 records")
+    }
+
     /// The index CRC of the block that these records give.
     pub(super) fn index_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
         let mut understood = Vec::new();
@@ -206,18 +250,13 @@ impl Builder {
             .zip(ROW_BYTES)
             .zip(1_u16..)
         {
-            // What it has of padding is less than an element, but for postings.
-            let count = match number {
-                2 => self.rows.values().map(|row| row.offsets.len()).sum(),
-                _ => section.len() / element as usize,
-            };
+            let count = self.count(number, section);
             if count == 0 {
                 continue;
             }
             let crc = crc_from(segment.seed, &[&offset.to_le_bytes(), section]);
             understood.extend(number.to_le_bytes());
             understood.extend(MUST_BE_UNDERSTOOD.to_le_bytes());
-            let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
             for word in [element, count, crc] {
                 understood.extend(word.to_le_bytes());
             }

@@ -9,8 +9,9 @@ use super::{
     header::RECORDS_BEGIN,
     index::{self, TRAILER_BYTES, Trailer},
     meaning::{Meaning, StreamFacts},
+    packed::Row,
     record::LogRecord,
-    segment::SegmentFacts,
+    segment::{Log, SegmentFacts},
 };
 
 const NAME: &str = "CHECKPOINT";
@@ -183,12 +184,13 @@ impl CheckpointFacts {
     pub(super) fn check(
         &self,
         segment: &SegmentFacts,
+        log: &Log<'_>,
         records: &[LogRecord],
         builder: &Builder,
         meaning: &Meaning,
     ) -> Result<(), Problem> {
         let wrong = |message: String| Problem::new(NAME, 0, message);
-        self.check_place(segment, records).map_err(wrong)?;
+        self.check_place(segment, log, records).map_err(wrong)?;
         let redacted: BTreeSet<u64> = self.redacted.iter().copied().collect();
         if redacted != meaning.redacted || redacted.len() != self.redacted.len() {
             return Err(wrong(format!(
@@ -205,7 +207,7 @@ impl CheckpointFacts {
         }
         for (place, (found, expected)) in self.streams.iter().zip(&meaning.streams).enumerate() {
             let number = u32::try_from(place + 1).expect("streams have 32-bit numbers");
-            self.check_stream(number, found, expected, records, meaning)
+            self.check_stream(number, found, expected, (log, records), meaning)
                 .map_err(|message| wrong(format!("stream {number}: {message}")))?;
         }
         let (before, trailer) = self
@@ -235,7 +237,12 @@ impl CheckpointFacts {
         )
     }
 
-    fn check_place(&self, segment: &SegmentFacts, records: &[LogRecord]) -> Result<(), String> {
+    fn check_place(
+        &self,
+        segment: &SegmentFacts,
+        log: &Log<'_>,
+        records: &[LogRecord],
+    ) -> Result<(), String> {
         let in_segment = &records[records.partition_point(|record| record.segment < segment.id)..];
         let last = in_segment.last();
         let next_position = last.map_or(segment.base_position, |last| last.position + 1);
@@ -249,13 +256,19 @@ impl CheckpointFacts {
         if self.offset < RECORDS_BEGIN || last.is_some_and(|last| !last.is_batch_last()) {
             return Err("it stands within a batch".to_owned());
         }
+        // The log's last record may be one that a pack left out.
+        let packs = log
+            .segments
+            .iter()
+            .take_while(|before| before.id < segment.id)
+            .filter(|pack| pack.is_pack() && pack.next_position > pack.base_position);
+        let ends = packs.map(|pack| pack.last_time_ms);
+        let last = ends.chain(records.last().map(|record| record.time_ms));
         let expected = (
             in_segment
                 .first()
                 .map_or(self.time_first_ms, |record| record.time_ms),
-            records
-                .last()
-                .map_or(self.time_last_ms, |record| record.time_ms),
+            last.max().unwrap_or(self.time_last_ms),
         );
         let found = (self.time_first_ms, self.time_last_ms);
         if expected == found {
@@ -270,7 +283,7 @@ impl CheckpointFacts {
         number: u32,
         found: &Stream,
         expected: &StreamFacts,
-        records: &[LogRecord],
+        (log, records): (&Log<'_>, &[LogRecord]),
         meaning: &Meaning,
     ) -> Result<(), String> {
         if (found.id, found.ordinals, found.deleted)
@@ -280,9 +293,15 @@ impl CheckpointFacts {
                 "id, ordinals or deletion: expected {expected:?}, found {found:?}"
             ));
         }
-        check_runs(number, found, records, meaning)?;
+        self.check_runs(number, found, log, records, meaning)?;
         if let Some((parent, sequence, segment, offset)) = found.forked_from {
-            let fork = at(records, segment, offset).ok_or("forked from no record")?;
+            // In a pack it is elsewhere than it was.
+            let is_it = |record: &&LogRecord| record.kind == 131 && record.stream == number;
+            let fork = match log.packed(segment) {
+                Some(_) => records.iter().find(is_it),
+                None => at(records, segment, offset),
+            };
+            let fork = fork.ok_or("forked from no record")?;
             let parent_found = fork
                 .payload
                 .get(16..20)
@@ -297,8 +316,20 @@ impl CheckpointFacts {
             return Ok(());
         }
         for snapshot in &found.snapshots {
-            let record = at(records, snapshot.segment, snapshot.offset)
-                .ok_or("a snapshot that is no record")?;
+            let packed = log.packed(snapshot.segment);
+            let record = match packed {
+                Some(_) => super::at_position(records, snapshot.position),
+                None => at(records, snapshot.segment, snapshot.offset),
+            };
+            // A pack may have left it out since.
+            if record.is_none()
+                && packed.is_some_and(|pack| {
+                    (pack.base_position..pack.next_position).contains(&snapshot.position)
+                })
+            {
+                continue;
+            }
+            let record = record.ok_or("a snapshot that is no record")?;
             if (record.kind, record.sequence, record.position)
                 != (129, snapshot.sequence, snapshot.position)
             {
@@ -317,9 +348,7 @@ impl CheckpointFacts {
             .values()
             .filter_map(|snapshot| super::at_position(records, snapshot.position));
         for record in own.filter(|record| record.stream == number) {
-            let is_listed = |listed: &Snapshot| {
-                (listed.segment, listed.offset) == (record.segment, record.offset)
-            };
+            let is_listed = |listed: &Snapshot| listed.position == record.position;
             if !found.snapshots.iter().any(is_listed) {
                 return Err(format!(
                     "the snapshot of position {} is missing",
@@ -405,32 +434,54 @@ impl CheckpointFacts {
     }
 }
 
-/// A run names a segment that holds data records of the stream, and the ordinal of the first of them.
-fn check_runs(
-    number: u32,
-    found: &Stream,
-    records: &[LogRecord],
-    meaning: &Meaning,
-) -> Result<(), String> {
-    let mut expected: Vec<(u32, u32)> = Vec::new();
-    for record in records
-        .iter()
-        .filter(|record| record.kind < 128 && record.stream == number)
-    {
-        if expected
-            .last()
-            .is_none_or(|(segment, _)| *segment != record.segment)
-        {
-            expected.push((record.segment, meaning.ordinal(record.position)));
+impl CheckpointFacts {
+    /// A run names a segment that holds data records of the stream, or did before it was replaced, and the ordinal of the first of
+    /// them.
+    fn check_runs(
+        &self,
+        number: u32,
+        found: &Stream,
+        log: &Log<'_>,
+        records: &[LogRecord],
+        meaning: &Meaning,
+    ) -> Result<(), String> {
+        let mut runs = found.runs.iter().peekable();
+        let of_stream = records
+            .iter()
+            .filter(|record| record.kind < 128 && record.stream == number);
+        let mut of_stream = of_stream.peekable();
+        let before = |segment: &&SegmentFacts| segment.id <= self.segment;
+        for segment in log.segments.iter().take_while(before) {
+            let row = log
+                .ranges
+                .get(&segment.id)
+                .and_then(|ranges| ranges.rows.get(&number));
+            let mut first = row.map(|row| row.first_ordinal);
+            while let Some(record) = of_stream.next_if(|record| record.segment == segment.id) {
+                first = first.or(Some(meaning.ordinal(record.position)));
+            }
+            let Some(first) = first else { continue };
+            let is_in = |id: u32| (segment.id..=segment.last_id).contains(&id);
+            let run = runs.next_if(|run| is_in(run.0) && run.1 == first);
+            let mut last = run.ok_or_else(|| {
+                format!(
+                    "runs: expected ordinal {first} in segment {}, found {:?}",
+                    segment.id, found.runs
+                )
+            })?;
+            // As they were before a compaction.
+            let end = row.map_or(first, Row::last);
+            while let Some(run) = runs.next_if(|run| is_in(run.0)) {
+                if run.0 <= last.0 || run.1 <= last.1 || run.1 > end {
+                    return Err(format!("runs: {run:?} after {last:?}, up to {end}"));
+                }
+                last = run;
+            }
         }
-    }
-    if found.runs == expected {
-        Ok(())
-    } else {
-        Err(format!(
-            "runs: expected {expected:?}, found {:?}",
-            found.runs
-        ))
+        match runs.next() {
+            None => Ok(()),
+            Some(run) => Err(format!("runs: {run:?} is of no record")),
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use super::{
     CheckpointFacts, Files, Problem,
     bytes::Cursor,
     header::{Identity, RECORDS_BEGIN},
+    parts::Part,
     record::{LogRecord, MARK, PADDING},
-    segment::Log,
+    segment::{Log, SegmentFacts},
 };
 
 const END: &str = "END";
@@ -65,8 +66,21 @@ impl EndFacts {
     }
 
     /// That the log reaches this end, and is what it was up to there.
-    pub(super) fn check(&self, log: &Log) -> Result<(), Problem> {
+    pub(super) fn check(&self, log: &Log<'_>) -> Result<(), Problem> {
         let wrong = |at: u64, message: String| Err(Problem::new(END, at, message));
+        // The log reached further than that.
+        if let Some(pack) = log.packed(self.segment) {
+            let positions = pack.base_position..=pack.next_position;
+            return if positions.contains(&self.next_position) {
+                Ok(())
+            } else {
+                let message = format!(
+                    "next position: {} is not of the pack of segments {} to {}",
+                    self.next_position, pack.id, pack.last_id
+                );
+                wrong(48, message)
+            };
+        }
         let Some(segment) = log
             .segments
             .iter()
@@ -133,7 +147,7 @@ struct Border<'a> {
 }
 
 impl<'a> Border<'a> {
-    fn at(log: &'a Log, segment: u32, offset: u64) -> Option<Self> {
+    fn at(log: &'a Log<'_>, segment: u32, offset: u64) -> Option<Self> {
         let mut before = log
             .records
             .iter()
@@ -156,7 +170,7 @@ pub(super) fn check_watermark(
     files: &Files,
     identity: &Identity,
     boot: Option<[u8; 16]>,
-    log: &Log,
+    log: &Log<'_>,
 ) -> Result<(), Problem> {
     let Some(file) = files.get(WATERMARK) else {
         return Ok(());
@@ -212,7 +226,10 @@ pub(super) fn check_watermark(
         position == last
             || border.last.is_none() && position == before.map_or(0, |before| before.position)
     });
-    if !is_right {
+    let is_in_pack = log
+        .packed(segment)
+        .is_some_and(|pack| (pack.base_position - 1..pack.next_position).contains(&position));
+    if !is_right && !is_in_pack {
         let message = format!(
             "it says segment {segment}, offset {offset}, position {position}: no batch ends there"
         );
@@ -230,7 +247,7 @@ pub(super) fn check_watermark(
 }
 
 /// The highest epoch of a header or a mark up to a place.
-fn epochs_until(log: &Log, segment: u32, offset: u64) -> u32 {
+fn epochs_until(log: &Log<'_>, segment: u32, offset: u64) -> u32 {
     let headers = log
         .segments
         .iter()
@@ -248,14 +265,21 @@ fn epochs_until(log: &Log, segment: u32, offset: u64) -> u32 {
 
 /// That each writer has an epoch above the ones before, and a mark before its first batch.
 pub(super) fn check_epochs(
-    names: &[String],
-    log: &Log,
+    parts: &[Part],
+    log: &Log<'_>,
     end: Option<&EndFacts>,
     checkpoint: Option<&CheckpointFacts>,
 ) -> Result<(), Problem> {
     let (mut highest, mut marked) = (0, 0);
     let mut records = log.records.iter().peekable();
-    for (segment, name) in log.segments.iter().zip(names) {
+    let mut before: Option<&SegmentFacts> = None;
+    // The mark of an epoch up to this one may have been in a pack, which keeps none.
+    let mut packed = 0;
+    for (segment, part) in log.segments.iter().zip(parts) {
+        let name = part.name.as_str();
+        if before.replace(segment).is_some_and(SegmentFacts::is_pack) || segment.is_pack() {
+            packed = segment.epoch;
+        }
         if segment.epoch < highest {
             let message = format!("epoch {}, after epoch {highest}", segment.epoch);
             return Err(Problem::new(name, 112, message));
@@ -273,7 +297,10 @@ pub(super) fn check_epochs(
                 }
                 PADDING => {}
                 // The mark may be what was lost.
-                _ if marked < highest && !log.segments.iter().any(|segment| segment.repaired) => {
+                _ if segment.is_pack() => {}
+                _ if marked.max(packed) < highest
+                    && !log.segments.iter().any(|segment| segment.repaired) =>
+                {
                     return wrong(format!("a batch of epoch {highest}, before its mark"));
                 }
                 _ => {}

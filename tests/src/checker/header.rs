@@ -4,6 +4,7 @@ use super::{
     Files, Problem, SegmentFacts,
     bytes::{Cursor, crc_from},
     index::TRAILER_BYTES,
+    parts::Part,
 };
 
 /// Where the records of a segment begin.
@@ -45,7 +46,15 @@ impl Identity {
     }
 }
 
-/// The header of a segment.
+/// The end of the last segment that a pack replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Replaced {
+    pub(super) end: u64,
+    pub(super) salt: u32,
+    pub(super) index_crc: u32,
+}
+
+/// The header of a segment, or of a pack.
 pub(super) struct Header {
     pub(super) id: u32,
     pub(super) base_position: u64,
@@ -56,6 +65,8 @@ pub(super) struct Header {
     pub(super) next_stream: u32,
     pub(super) epoch: u32,
     pub(super) predecessor_index_crc: u32,
+    /// What a pack replaces.
+    pub(super) replaced: Option<Replaced>,
     pub(super) seed: u32,
     /// The bytes that it was read from.
     pub(super) bytes: [u8; HEADER_BYTES],
@@ -64,13 +75,13 @@ pub(super) struct Header {
 impl Header {
     /// The header that the first copy which checks holds; a copy that doesn't, or holds another, goes to `damaged`.
     pub(super) fn read(
-        name: &str,
+        part: &Part,
         file: &[u8],
-        id: u32,
         identity: &Identity,
         damaged: &mut Vec<Problem>,
     ) -> Result<Self, Problem> {
-        if file.len() > SEGMENT_BYTES_MAX {
+        let name = part.name.as_str();
+        if !part.is_pack() && file.len() > SEGMENT_BYTES_MAX {
             return Err(Problem::new(
                 name,
                 0,
@@ -96,18 +107,21 @@ impl Header {
                 }
             }
         }
-        let bytes = first.or_else(|| copy_of_index(name, file)).ok_or(worst);
+        // That of a pack is in an image that can't be checked without a header.
+        let third = || copy_of_index(name, file).filter(|_| !part.is_pack());
+        let bytes = first.or_else(third).ok_or(worst);
         let bytes =
             bytes.map_err(|worst| worst.expect("a copy was read, or there is a problem"))?;
-        Self::decode(name, *bytes, id, identity)
+        Self::decode(part, *bytes, identity)
     }
 
     fn decode(
-        name: &str,
+        part: &Part,
         bytes: [u8; HEADER_BYTES],
-        id: u32,
         identity: &Identity,
     ) -> Result<Self, Problem> {
+        let name = part.name.as_str();
+        let wrong = |at: u64, message: String| Err(Problem::new(name, at, message));
         let mut cursor = Cursor::of_checked(name, 0, &bytes, b"RUNLOGSG")?;
         cursor.known(&1_u32.to_le_bytes(), "format version")?;
         let found_id = cursor.u32()?;
@@ -118,7 +132,14 @@ impl Header {
         let salt = cursor.u32()?;
         let predecessor_salt = cursor.u32()?;
         let next_stream = cursor.u32()?;
-        cursor.known(&[1], "role")?;
+        let role = cursor.u8()?;
+        if !(1..=2).contains(&role) {
+            let message = format!("role {role}");
+            return Err(Problem::new(name, 68, message).of_newer_build());
+        }
+        if part.is_pack() != (role == 2) {
+            return wrong(68, format!("role {role} in a file of this name"));
+        }
         cursor.known(&[1], "checksum")?;
         cursor.zeros(2)?;
         let uuid: [u8; 16] = cursor.array()?;
@@ -126,12 +147,29 @@ impl Header {
         let epoch = cursor.u32()?;
         cursor.u32()?;
         let predecessor_index_crc = cursor.u32()?;
-        // Generation, what it replaces, and the key of encryption.
-        cursor.zeros(4 + 4 + 4 + 16)?;
+        if part.is_pack() {
+            let numbers = [part.generation, part.from, part.to];
+            let expected: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+            cursor.expect(&expected, "generation and range")?;
+        } else {
+            cursor.zeros(12)?;
+        }
+        // The key of encryption.
+        cursor.zeros(16)?;
         let hash_key = cursor.array()?;
-        cursor.zeros(340)?;
+        let replaced = if part.is_pack() {
+            Some(Replaced {
+                end: cursor.u64()?,
+                salt: cursor.u32()?,
+                index_crc: cursor.u32()?,
+            })
+        } else {
+            cursor.zeros(16)?;
+            None
+        };
+        cursor.zeros(324)?;
         cursor.end()?;
-        let wrong = |at: u64, message: String| Err(Problem::new(name, at, message));
+        let id = part.from;
         if found_id != id {
             return wrong(12, format!("segment id: expected {id}, found {found_id}"));
         }
@@ -162,6 +200,7 @@ impl Header {
             next_stream,
             epoch,
             predecessor_index_crc,
+            replaced,
             seed,
             bytes,
         })
@@ -182,7 +221,8 @@ impl Header {
             return Err(Problem::new(name, 40, message));
         }
         let (position, end, salt) = before.map_or((1, 0, 0), |before| {
-            (before.next_position, before.data_end, before.salt)
+            let end = before.last_end;
+            (before.next_position, end.end, end.salt)
         });
         let follows = if before.is_none() {
             self.base_position == position

@@ -307,6 +307,16 @@ pub(super) fn check_block(
             compare(name, at, expected, found.bytes)?;
             at += found.bytes.len() as u64;
         }
+        for ((expected, found), number) in sections.iter().zip(block.sections).zip(1_u16..) {
+            let count = builder.count(number, expected);
+            if count != found.count {
+                let message = format!(
+                    "index block: expected {count} elements of type {number}, found {}",
+                    found.count
+                );
+                return Err(Problem::new(name, found.offset, message));
+            }
+        }
     }
     if *block.header != segment.header {
         let message = "the header in the index block is another than the segment's";
@@ -321,19 +331,29 @@ pub(super) fn check_block(
         .unwrap_or((segment.base_time_ms, segment.base_time_ms));
     let next_stream =
         u32::try_from(meaning.streams.len() + 1).expect("streams have 32-bit numbers");
-    let expected = (times.0, times.1, next_stream);
     let found = (
         trailer.time_first_ms,
         trailer.time_last_ms,
         trailer.next_stream,
     );
+    // A pack's are those of all records that it stands for; they were compared with what is left of them.
+    let times = if segment.is_pack() {
+        (found.0, found.1)
+    } else {
+        times
+    };
+    let expected = (times.0, times.1, next_stream);
     // Nobody knows the time of what was lost, nor perhaps which streams were made.
     if !trailer.repaired && expected != found {
         return Err(wrong_trailer(format!(
             "times and next stream: expected {expected:?}, found {found:?}"
         )));
     }
-    let next_position = segment.base_position + u64::from(builder.records);
+    let next_position = if segment.is_pack() {
+        trailer.next_position
+    } else {
+        segment.base_position + u64::from(builder.records)
+    };
     let expected = (builder.records, next_position);
     let found = (trailer.records, trailer.next_position);
     if expected == found || trailer.repaired && expected.0 <= found.0 && expected.1 <= found.1 {

@@ -1,8 +1,14 @@
 //! What the records mean, applied in order of position.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
-use super::record::LogRecord;
+use super::{
+    packed::{Ranges, Row},
+    record::LogRecord,
+};
 
 /// The state of a store after some of its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,11 +23,19 @@ pub struct Meaning {
     belongs: BTreeMap<u64, (u32, u32)>,
     /// By the position of a data record: its stream number and ordinal.
     given: BTreeMap<u64, (u32, u32)>,
+    /// The positions that packs stand for: a record that isn't there was left out.
+    packed: Vec<Range<u64>>,
+    /// How many data records were left out.
+    gone: u64,
     /// Whether records were lost, of which nobody knows what they meant.
     has_lost: bool,
     /// How many sequences were left out for that.
     missing: u32,
 }
+
+/// The position that a record which was left out of a pack has here, with a number of its own: nobody knows it, but which
+/// record it was.
+const GONE: u64 = 1 << 63;
 
 /// More sequences than this are not left out: a checker holds every one in memory.
 const MISSING_MAX: u32 = 1 << 18;
@@ -35,7 +49,7 @@ pub struct StreamFacts {
     pub deleted: bool,
     /// How many data records it was ever given.
     pub given: u32,
-    /// The positions of its records, from sequence 1; 0 for one that was lost with its position.
+    /// The positions of its records, from sequence 1; 0 for one that was lost with its position, or left out of a pack.
     pub positions: Vec<u64>,
     /// Its snapshots that stand, by sequence.
     pub snapshots: BTreeMap<u32, SnapshotFacts>,
@@ -75,6 +89,127 @@ impl Meaning {
     /// The stream number and ordinal of the record that a snapshot belongs to.
     pub(super) fn snapshot_of(&self, record: &LogRecord) -> Option<(u32, u32)> {
         self.belongs.get(&record.position).copied()
+    }
+
+    /// Begins with the records of a pack that says this of its range.
+    pub(super) fn begin_pack(
+        &mut self,
+        ranges: &Ranges,
+        positions: Range<u64>,
+    ) -> Result<(), String> {
+        self.packed.push(positions);
+        for (stream, row) in &ranges.rows {
+            let place = (*stream as usize).checked_sub(1).ok_or("stream number 0")?;
+            let given = self.streams.get(place).map_or(0, |stream| stream.given);
+            if u64::from(given) + 1 != u64::from(row.first_ordinal) {
+                return Err(format!(
+                    "stream {stream}: ordinals from {} on, after {given}",
+                    row.first_ordinal
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in what was left out of a pack before its next record. Where just between two records it was doesn't matter, if
+    /// nothing there tells it apart.
+    pub(super) fn fill_before(
+        &mut self,
+        record: &LogRecord,
+        ordinal: u32,
+        ranges: &Ranges,
+    ) -> Result<(), String> {
+        let row = ranges.rows.get(&record.stream);
+        let upto = match record.kind {
+            ..=127 => ordinal.saturating_sub(1),
+            130 => ranges.truncation(record.offset),
+            132 => row.map_or(0, Row::last),
+            129 => return self.fill_to_sequence(record.stream, record.sequence, ranges),
+            131 => {
+                let parent = record.payload.get(16..20);
+                let parent = parent.map_or([0; 4], |bytes| bytes.try_into().expect("4 bytes"));
+                let parent = u32::from_le_bytes(parent);
+                return self.fill_to_sequence(parent, record.sequence, ranges);
+            }
+            _ => return Ok(()),
+        };
+        self.fill(record.stream, upto, ranges)
+    }
+
+    fn fill(&mut self, stream: u32, upto: u32, ranges: &Ranges) -> Result<(), String> {
+        while self.stream(stream).is_some_and(|found| found.given < upto) {
+            self.put_in(stream, ranges)?;
+        }
+        Ok(())
+    }
+
+    fn fill_to_sequence(
+        &mut self,
+        stream: u32,
+        sequence: u32,
+        ranges: &Ranges,
+    ) -> Result<(), String> {
+        let is_short = |found: &StreamFacts| found.last() < u64::from(sequence);
+        while self.stream(stream).is_some_and(is_short) {
+            self.put_in(stream, ranges)?;
+        }
+        Ok(())
+    }
+
+    /// The next record of a stream, which was left out.
+    fn put_in(&mut self, number: u32, ranges: &Ranges) -> Result<(), String> {
+        let position = GONE | self.gone;
+        let place = (number as usize).checked_sub(1).ok_or("stream number 0")?;
+        let stream = self.streams.get_mut(place).ok_or("no such stream")?;
+        let ordinal = stream.given + 1;
+        let row = ranges.rows.get(&number);
+        if !row.is_some_and(|row| row.is_gone(ordinal)) {
+            return Err(format!(
+                "stream {number}: its record with ordinal {ordinal} should be before this, and was not left out"
+            ));
+        }
+        stream.positions.push(position);
+        stream.given = ordinal;
+        self.given.insert(position, (number, ordinal));
+        self.gone += 1;
+        Ok(())
+    }
+
+    /// Puts in what was left out of a pack behind its last record.
+    pub(super) fn end_pack(&mut self, ranges: &Ranges) -> Result<(), String> {
+        for (number, row) in &ranges.rows {
+            self.fill(*number, row.last(), ranges)?;
+            let given = self.stream(*number).map(|stream| stream.given);
+            if given != Some(row.last()) {
+                return Err(format!(
+                    "stream {number}: expected ordinals up to {}, found {given:?}",
+                    row.last()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// After all: no stream that is there has a record that was left out.
+    pub(super) fn forget_gone(&mut self) -> Result<(), String> {
+        for (stream, number) in self.streams.iter_mut().zip(1_u32..) {
+            for (position, sequence) in stream.positions.iter_mut().zip(1_u64..) {
+                if *position & GONE == 0 {
+                    continue;
+                }
+                if !stream.deleted {
+                    return Err(format!(
+                        "stream {number}: the record with sequence {sequence} was left out of a pack"
+                    ));
+                }
+                *position = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&self, number: u32) -> Option<&StreamFacts> {
+        self.streams.get((number as usize).checked_sub(1)?)
     }
 
     /// Notes that positions are left out before the next record.
@@ -267,7 +402,8 @@ impl Meaning {
         let position = u64::from_le_bytes(*target);
         let Some(target) = super::at_position(log, position).filter(|_| position < record.position)
         else {
-            if self.has_lost && position < record.position {
+            let was_left_out = self.packed.iter().any(|range| range.contains(&position));
+            if (self.has_lost || was_left_out) && position < record.position {
                 self.redacted.insert(position);
                 return Ok(());
             }

@@ -24,6 +24,8 @@ const CRITICAL: u8 = 1;
 
 pub(super) const PADDING: u8 = 134;
 pub(super) const MARK: u8 = 135;
+/// In packs only.
+pub(super) const RECEIPT: u8 = 139;
 
 /// A record as it was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,9 +77,9 @@ impl LogRecord {
         self.flags & LAST_OF_BATCH != 0
     }
 
-    /// Whether it takes a position: padding and marks don't.
+    /// Whether it takes a position: padding, marks and receipts don't.
     pub fn has_position(&self) -> bool {
-        self.kind != PADDING && self.kind != MARK
+        ![PADDING, MARK, RECEIPT].contains(&self.kind)
     }
 
     /// The epoch of the writer that a mark tells of.
@@ -87,6 +89,12 @@ impl LogRecord {
             .first_chunk()
             .filter(|_| self.kind == MARK && !self.lost)?;
         Some(u32::from_le_bytes(*epoch))
+    }
+
+    /// The position that a redaction is of.
+    pub(super) fn target(&self) -> Option<u64> {
+        let target = self.payload.first_chunk().filter(|_| self.kind == 133)?;
+        Some(u64::from_le_bytes(*target))
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -101,6 +109,7 @@ pub(super) struct Whole<'a> {
     padding: &'a [u8],
     offset: u64,
     end: u64,
+    in_pack: bool,
 }
 
 /// Why a whole record cannot be taken.
@@ -151,6 +160,7 @@ impl<'a> Whole<'a> {
             padding,
             offset,
             end,
+            in_pack: segment.replaced.is_some(),
         })
     }
 
@@ -168,7 +178,7 @@ impl<'a> Whole<'a> {
         if flags & RESERVED != 0 {
             return Some(format!("flags {:#x} of a record", flags & RESERVED));
         }
-        if (136..192).contains(&kind) {
+        if (136..192).contains(&kind) && !(self.in_pack && kind == RECEIPT) {
             return Some(format!("a record of kind {kind}"));
         }
         if self.padding.iter().any(|byte| *byte != 0) {
@@ -210,7 +220,7 @@ impl<'a> Whole<'a> {
             crc: self.word(28),
             lost: false,
         };
-        if !record.has_position()
+        if [PADDING, MARK].contains(&kind)
             && (record.stream, record.sequence, flags) != (0, 0, FIRST_OF_BATCH | LAST_OF_BATCH)
         {
             let message = format!("padding or a mark with stream, sequence or flags: {record:?}");

@@ -1,11 +1,14 @@
 //! Segments: where their records end, and the chain that they make.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{
     Files, Problem,
-    header::{HEADER_BYTES, Header, Identity, RECORDS_BEGIN},
+    header::{HEADER_BYTES, Header, Identity, RECORDS_BEGIN, Replaced},
     index::{self, Trailer},
+    pack,
+    packed::{self, Packed, Ranges, Receipt},
+    parts::Part,
     record::{LogRecord, Refused, Whole},
     repaired,
 };
@@ -16,8 +19,12 @@ const BATCH_RECORDS_MAX: usize = 1 << 20;
 /// What a segment's header and its records say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentFacts {
-    /// The number in its name.
+    /// The number in its name; of a pack that of the first segment it stands for.
     pub id: u32,
+    /// The number of the last segment it stands for.
+    pub last_id: u32,
+    /// 0 for a segment of the log, else a pack's.
+    pub generation: u32,
     /// Its salt.
     pub salt: u32,
     /// What the CRCs of its records and its index continue.
@@ -42,12 +49,24 @@ pub struct SegmentFacts {
     pub sealed: bool,
     /// Whether a repair made its index block.
     pub repaired: bool,
+    /// What the next segment is to say of the one before it.
+    pub(super) last_end: Replaced,
     pub(super) predecessor_index_crc: u32,
     pub(super) header: [u8; HEADER_BYTES],
     pub(super) trailer: Option<Trailer>,
 }
 
 impl SegmentFacts {
+    /// Whether it is a pack.
+    pub fn is_pack(&self) -> bool {
+        self.generation > 0
+    }
+
+    /// Whether it is a pack that stands for a segment.
+    pub(super) fn replaces(&self, segment: u32) -> bool {
+        self.is_pack() && (self.id..=self.last_id).contains(&segment)
+    }
+
     /// Whether it holds no record at all, not even a mark.
     pub(super) fn is_empty(&self) -> bool {
         self.data_end == RECORDS_BEGIN
@@ -56,61 +75,71 @@ impl SegmentFacts {
 
 /// Everything the segments hold.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct Log<'a> {
+    /// The file of each segment, or the image in the file of a pack.
+    pub(super) bytes: Vec<Cow<'a, [u8]>>,
+    /// What packs say of what they left out, by their first segment.
+    pub(super) ranges: BTreeMap<u32, Ranges>,
+    pub(super) receipts: Vec<Receipt>,
     pub(super) segments: Vec<SegmentFacts>,
     /// Those without a position too.
     pub(super) records: Vec<LogRecord>,
-    /// Of data records in segments that were repaired, what the index says, by position.
+    /// Of data records in packs and in segments that were repaired, what the index says, by position.
     pub(super) ordinals: BTreeMap<u64, u32>,
     pub(super) torn_bytes: u64,
     pub(super) damaged_copies: Vec<Problem>,
 }
 
-pub(super) fn read_log(
-    files: &Files,
-    names: &[String],
+impl Log<'_> {
+    /// The pack that stands for a segment.
+    pub(super) fn packed(&self, segment: u32) -> Option<&SegmentFacts> {
+        self.segments.iter().find(|pack| pack.replaces(segment))
+    }
+}
+
+pub(super) fn read_log<'a>(
+    files: &'a Files,
+    parts: &[Part],
     identity: &Identity,
-) -> Result<Log, Problem> {
+) -> Result<Log<'a>, Problem> {
     let mut log = Log::default();
     let mut headers = Vec::new();
-    for (name, id) in names.iter().zip(1..) {
-        headers.push(Header::read(
-            name,
-            &files[name],
-            id,
-            identity,
-            &mut log.damaged_copies,
-        )?);
+    for part in parts {
+        let file = &files[&part.name];
+        let header = Header::read(part, file, identity, &mut log.damaged_copies)?;
+        log.bytes.push(if part.is_pack() {
+            Cow::Owned(pack::image(&part.name, file, &header)?)
+        } else {
+            Cow::Borrowed(file)
+        });
+        headers.push(header);
     }
-    for (place, name) in names.iter().enumerate() {
+    for (place, part) in parts.iter().enumerate() {
         let header = &headers[place];
-        header.check_follows(name, log.segments.last())?;
-        let before = log
-            .segments
-            .last()
-            .and_then(|before| before.trailer.as_ref());
-        if let Some(before) = before.filter(|before| !before.repaired)
-            && before.index_crc != header.predecessor_index_crc
+        header.check_follows(&part.name, log.segments.last())?;
+        // An unsealed segment's is compared once its records are read, and a repair may have changed it.
+        let before = log.segments.last();
+        let before = before.filter(|before| before.sealed && !before.repaired);
+        if let Some(before) = before
+            && before.last_end.index_crc != header.predecessor_index_crc
         {
-            let (expected, found) = (before.index_crc, header.predecessor_index_crc);
+            let (expected, found) = (before.last_end.index_crc, header.predecessor_index_crc);
             let message =
                 format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
-            return Err(Problem::new(name, 120, message));
+            return Err(Problem::new(&part.name, 120, message));
         }
-        read_segment(
-            name,
-            &files[name],
-            header,
-            headers.get(place + 1),
-            names.len() - place,
-            &mut log,
-        )?;
+        if part.is_pack() {
+            read_pack(part, header, place, &mut log)?;
+        } else {
+            let next = headers.get(place + 1);
+            read_segment(part, header, next, place, parts.len() - place, &mut log)?;
+        }
     }
     if let [.., before, last] = &log.segments[..]
         && !before.sealed
         && !last.is_empty()
     {
-        let name = &names[names.len() - 2];
+        let name = &parts[parts.len() - 2].name;
         return Err(Problem::new(
             name,
             before.data_end,
@@ -120,15 +149,69 @@ pub(super) fn read_log(
     Ok(log)
 }
 
+fn read_pack(part: &Part, header: &Header, place: usize, log: &mut Log<'_>) -> Result<(), Problem> {
+    let name = part.name.as_str();
+    let wrong = |at: u64, message: &str| Problem::new(name, at, message);
+    let image = &log.bytes[place];
+    let trailer = index::find_trailer(name, image, header)?
+        .ok_or_else(|| wrong(image.len() as u64, "the image of a pack is not sealed"))?;
+    if trailer.repaired {
+        let message = "a pack whose index was made by a repair";
+        return Err(wrong(trailer.data_end, message));
+    }
+    let packed = packed::read(name, image, header, &trailer)?;
+    let Packed {
+        records,
+        ordinals,
+        receipts,
+        ranges,
+    } = packed;
+    for receipt in &receipts {
+        let receipt = Receipt::read(name, receipt, header, trailer.next_position)?;
+        log.receipts.push(receipt);
+    }
+    let replaced = header
+        .replaced
+        .ok_or_else(|| wrong(168, "not the header of a pack"))?;
+    log.ranges.insert(part.from, ranges);
+    log.ordinals.extend(ordinals);
+    log.segments.push(SegmentFacts {
+        id: part.from,
+        last_id: part.to,
+        generation: part.generation,
+        salt: header.salt,
+        seed: header.seed,
+        base_position: header.base_position,
+        next_position: trailer.next_position,
+        base_time_ms: header.base_time_ms,
+        last_time_ms: trailer.time_last_ms,
+        next_stream: header.next_stream,
+        epoch: header.epoch,
+        records: trailer.records,
+        data_end: trailer.data_end,
+        sealed: true,
+        repaired: false,
+        last_end: replaced,
+        predecessor_index_crc: header.predecessor_index_crc,
+        header: header.bytes,
+        trailer: Some(trailer),
+    });
+    log.records.extend(records);
+    log.records.extend(receipts);
+    Ok(())
+}
+
 /// `left` is how many segments there are from this one on.
 fn read_segment(
-    name: &str,
-    file: &[u8],
+    part: &Part,
     header: &Header,
     next: Option<&Header>,
+    place: usize,
     left: usize,
-    log: &mut Log,
+    log: &mut Log<'_>,
 ) -> Result<(), Problem> {
+    let name = part.name.as_str();
+    let file = &*log.bytes[place];
     let trailer = index::find_trailer(name, file, header)?;
     let (records, data_end) = match (&trailer, next) {
         (Some(trailer), _) if trailer.repaired => {
@@ -166,6 +249,8 @@ fn read_segment(
     let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
     log.segments.push(SegmentFacts {
         id: header.id,
+        last_id: header.id,
+        generation: 0,
         salt: header.salt,
         seed: header.seed,
         base_position: header.base_position,
@@ -181,6 +266,11 @@ fn read_segment(
         data_end,
         sealed: trailer.is_some(),
         repaired: trailer.as_ref().is_some_and(|trailer| trailer.repaired),
+        last_end: Replaced {
+            end: data_end,
+            salt: header.salt,
+            index_crc: trailer.as_ref().map_or(0, |trailer| trailer.index_crc),
+        },
         predecessor_index_crc: header.predecessor_index_crc,
         header: header.bytes,
         trailer,

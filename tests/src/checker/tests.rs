@@ -7,6 +7,7 @@ use maker::{
 };
 
 mod maker;
+mod packs;
 
 const FIRST: &str = "00000001.seg";
 const SECOND: &str = "00000002.seg";
@@ -1068,4 +1069,19 @@ fn checkpoint_has_the_labels_of_the_active_segment() {
     other.take_labels(1);
     files.insert("CHECKPOINT".to_owned(), other.checkpoint(1, 2));
     damaged(&files, "index block");
+}
+
+#[test]
+fn section_with_an_element_more_in_its_padding_is_damage() {
+    // One label posting, and room for another behind it.
+    let first = one(&[labelled(1, 1, &[7])]).sealed();
+    let next = first.next(1).all(&[data(1, 2)]);
+    sound(&files(&[&first, &next]));
+    let mut changed = first.clone();
+    let row = first.bytes.len() - 128 - 512 - 2 * 32;
+    changed.bytes[row + 8] = 2;
+    changed.bytes[row + 24] = 8;
+    let end = usize::try_from(first.end).unwrap();
+    forge::index(&mut changed.bytes, end, first.seed).unwrap();
+    damaged(&files(&[&changed, &next]), "elements of type 7");
 }

@@ -183,6 +183,7 @@ fn item(kind: u8, random: &mut Random) -> Item {
     };
     Item {
         kind,
+        labels: Vec::new(),
         meta,
         payload: payload.into(),
     }

@@ -11,6 +11,10 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
+/// How many more bytes of the image a block may have than the fewest.
+const BLOCK_RAW_BYTES_REST: u64 = (BLOCK_RAW_BYTES_MAX - ALIGNMENT) as u64;
+/// The fewest bytes of a file that a block takes.
+const BLOCK_BYTES_MIN: u64 = (BLOCK_HEADER_BYTES + ALIGNMENT) as u64;
 /// The longest image: that of one segment, with more samples.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 2 * limits::SEGMENT_BYTES_MAX;
 /// The size of the footer.
@@ -87,16 +91,29 @@ impl BlockHeader {
         offset: u64,
         name: &str,
     ) -> Result<Self> {
+        let check = Fields::new(bytes).u32();
+        if check != checksum::crc_at(seed, offset, &bytes[4..]) {
+            let message = format!(
+                "{name}: file offset {offset}: expected the header of a block of this pack"
+            );
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        Self::decode_unchecked(bytes, offset, name)
+    }
+
+    /// The same where the seed isn't known, so that nothing tells whether these are the bytes of a header.
+    pub(crate) fn decode_unchecked(
+        bytes: &[u8; BLOCK_HEADER_BYTES],
+        offset: u64,
+        name: &str,
+    ) -> Result<Self> {
         let damaged = |what: &str| {
             Error::new(
                 ErrorKind::Damaged,
                 format!("{name}: file offset {offset}: {what}"),
             )
         };
-        let mut fields = Fields::new(bytes);
-        if fields.u32() != checksum::crc_at(seed, offset, &bytes[4..]) {
-            return Err(damaged("expected the header of a block of this pack"));
-        }
+        let mut fields = Fields::new(&bytes[4..]);
         let [encoding, reserved @ ..] = fields.take::<4>();
         let (stored_bytes, raw_bytes) = (fields.u32(), fields.u32());
         let image_offset = super::units_to_offset(fields.u32());
@@ -205,6 +222,8 @@ impl Footer {
             && footer.table_offset >= segment::DATA_START
             && footer.table_offset.is_multiple_of(ALIGNMENT as u64)
             && ends == Some(file_bytes)
+            && u64::from(footer.blocks)
+                <= (footer.table_offset - segment::DATA_START) / BLOCK_BYTES_MIN
             && footer.image_bytes <= IMAGE_BYTES_MAX;
         fits.then_some(footer).ok_or_else(|| {
             Error::new(
@@ -237,7 +256,10 @@ impl Footer {
                 image_offset: super::units_to_offset(fields.u32()),
             };
             let begins = place > 0 || row == least;
+            // Before anything is allocated for what it claims.
+            let is_long = row.image_offset > least.image_offset + BLOCK_RAW_BYTES_REST;
             if !begins
+                || is_long
                 || row.file_offset < least.file_offset
                 || row.image_offset < least.image_offset
             {
@@ -251,7 +273,9 @@ impl Footer {
             };
             rows.push(row);
         }
-        let ends = least.file_offset <= self.table_offset && least.image_offset <= self.image_bytes;
+        let ends = least.file_offset <= self.table_offset
+            && least.image_offset <= self.image_bytes
+            && self.image_bytes <= least.image_offset + BLOCK_RAW_BYTES_REST;
         ends.then_some(rows)
             .ok_or_else(|| damaged("the blocks go on behind their end"))
     }
@@ -362,6 +386,31 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(read(&damaged).is_err(), "{bit}");
         }
+    }
+
+    #[test]
+    fn table_that_claims_more_than_its_blocks_can_hold_is_refused() {
+        let header = header();
+        let most = BLOCK_RAW_BYTES_MAX as u64;
+        let row = |file_offset, image_offset| Row {
+            file_offset,
+            image_offset,
+        };
+        let is_read = |rows: &[Row], image_bytes| {
+            let bytes = encode_table(&header, rows, image_bytes, 8192);
+            let (table, footer) = bytes.split_last_chunk().unwrap();
+            let length = 8192 + bytes.len() as u64;
+            let footer = Footer::decode(footer, &header, length, "x");
+            footer.is_ok_and(|footer| footer.table(table, header.seed(), "x").is_ok())
+        };
+        assert!(is_read(&[row(4096, 4096)], 4096 + most));
+        assert!(!is_read(&[row(4096, 4096)], 4096 + most + 8));
+        assert!(!is_read(&[row(4096, 4096)], IMAGE_BYTES_MAX));
+        let far = row(4200, 4096 + most + 16);
+        assert!(!is_read(&[row(4096, 4096), far], 4096 + 2 * most));
+        // More blocks than fit before the table.
+        let crowded: Vec<Row> = (0..200).map(|n| row(4096 + n * 40, 4096 + n * 8)).collect();
+        assert!(!is_read(&crowded, 8192));
     }
 
     #[test]

@@ -205,15 +205,6 @@ impl Segment {
         length: u64,
         place: &dyn Fn(&str) -> String,
     ) -> Result<Self> {
-        if length > limits::SEGMENT_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{name}: {length} bytes long, but a segment has at most {}",
-                    limits::SEGMENT_BYTES_MAX
-                ),
-            ));
-        }
         let mut bytes = vec![
             0;
             usize::try_from(length)
@@ -225,6 +216,15 @@ impl Segment {
             && header.compacted.is_some()
         {
             return Self::read_pack(file, header, name);
+        }
+        if length > limits::SEGMENT_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!(
+                    "{name}: {length} bytes long, but a segment has at most {}",
+                    limits::SEGMENT_BYTES_MAX
+                ),
+            ));
         }
         let mut end = [0; segment::COPY_BYTES + TRAILER_BYTES];
         let end_offset = length

@@ -151,7 +151,9 @@ impl Reader {
             .unwrap_or(WINDOW_RECORDS)
             .saturating_sub(known)
             .min(WINDOW_RECORDS);
-        let durable = self.shared.durable();
+        let shared = self.shared.clone();
+        let durable = shared.durable();
+        self.know_redacted(&durable);
         let mut spots = Vec::with_capacity(wanted);
         let mut run: Option<Run> = None;
         while spots.len() < wanted {
@@ -184,9 +186,21 @@ impl Reader {
         let shared = self.shared.clone();
         shared.past_packs(|| {
             shared.renew()?;
-            let spot = shared.durable().spot(source, ordinal)?;
+            let durable = shared.durable();
+            self.know_redacted(&durable);
+            let spot = durable.spot(source, ordinal)?;
+            drop(durable);
             self.locate(spot, sequence)
         })
+    }
+
+    /// A pack has no payload of what was redacted before it was made. Who finds a record in one has to know that, also in
+    /// another process, where the directory is read again.
+    fn know_redacted(&mut self, durable: &Durable) {
+        let now = durable.directory.redacted();
+        if !Arc::ptr_eq(&self.redacted, now) {
+            self.redacted = now.clone();
+        }
     }
 
     /// The record at a spot; `None` when it is in a segment whose damage was told.
@@ -238,7 +252,10 @@ impl Reader {
         let shared = self.shared.clone();
         let frame = shared.past_packs(|| {
             shared.renew()?;
-            let spot = shared.durable().spot(located.source, located.ordinal)?;
+            let durable = shared.durable();
+            self.know_redacted(&durable);
+            let spot = durable.spot(located.source, located.ordinal)?;
+            drop(durable);
             let again = self.locate(spot, located.sequence)?;
             located = again.ok_or_else(|| missing(SegmentId(0)))?;
             self.frame(&located)

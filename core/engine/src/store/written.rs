@@ -62,6 +62,11 @@ impl Written {
 
     fn of_receipt(payload: &[u8]) -> Option<Self> {
         let (steps, left) = receipt::decode(payload)?;
+        // Positions begin at 1, and each op has its last record where it has its first, or behind.
+        let is_possible = |row: &StepRow| row.position > 0 && row.last_position >= row.position;
+        if !steps.iter().all(is_possible) {
+            return None;
+        }
         let step = |row: StepRow| Step {
             kind: row.kind,
             stream: row.stream,
@@ -184,4 +189,32 @@ pub(crate) fn read_batch(
         }
     }
     Ok((written, matches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipt_of_impossible_positions_is_refused() {
+        let step = |position, last_position| Step {
+            kind: Kind::DATA,
+            stream: 1,
+            records: 1,
+            result: OpResult {
+                position: Position(position),
+                last_sequence: Sequence(1),
+            },
+            last_position: Position(last_position),
+        };
+        let read = |step| {
+            let written = Written {
+                steps: vec![step],
+                ..Written::default()
+            };
+            Written::of_receipt(&written.to_receipt())
+        };
+        assert!(read(step(3, 3)).is_some() && read(step(3, 9)).is_some());
+        assert!(read(step(0, 0)).is_none() && read(step(3, 2)).is_none());
+    }
 }

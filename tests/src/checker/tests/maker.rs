@@ -147,6 +147,20 @@ pub(super) struct Segment {
     pub(super) index_crc: u32,
     /// Where the records end.
     pub(super) end: u64,
+    /// If it is the image of a pack.
+    pub(super) pack: Option<Pack>,
+}
+
+/// What makes an image of a segment.
+#[derive(Clone)]
+pub(super) struct Pack {
+    pub(super) to: u32,
+    pub(super) generation: u32,
+    pub(super) next_position: u64,
+    /// Stream and ordinal of each data record that is left out.
+    pub(super) gone: Vec<(u32, u32)>,
+    /// Of the last record that there was.
+    pub(super) last_time: u32,
 }
 
 const BASE_TIME: u64 = 1000;
@@ -206,7 +220,112 @@ impl Segment {
             last_time: 0,
             index_crc: 0,
             end: 4096,
+            pack: None,
         }
+    }
+
+    /// The image of the pack that stands for sealed segments, the first of which is the first of the log; without records.
+    pub(super) fn pack(first: &Self, last: &Self) -> Self {
+        let mut pack = Self::with(first.id, first.base_position, 1, 1, (0, 0, 0));
+        let generation = 1_u32;
+        let fields: [(usize, &[u8]); 7] = [
+            (68, &[2]),
+            (124, &generation.to_le_bytes()),
+            (128, &first.id.to_le_bytes()),
+            (132, &last.id.to_le_bytes()),
+            (168, &last.end.to_le_bytes()),
+            (176, &salt(last.id).to_le_bytes()),
+            (180, &last.index_crc.to_le_bytes()),
+        ];
+        for (at, field) in fields {
+            pack.change_header(at, field);
+        }
+        pack.next_stream = last.next_stream;
+        pack.pack = Some(Pack {
+            to: last.id,
+            generation,
+            next_position: last.base_position + u64::from(last.index),
+            gone: Vec::new(),
+            last_time: last.last_time,
+        });
+        pack
+    }
+
+    /// Adds a record that has a position, as a pack has it.
+    pub(super) fn keep(&mut self, position: u64, entry: &Entry) {
+        let index = u32::try_from(position - self.base_position).unwrap();
+        let streams = self.next_stream;
+        self.add(&Entry {
+            index: Some(index),
+            ..entry.clone()
+        });
+        self.next_stream = streams;
+    }
+
+    /// The name and the file of a pack, its image cut in blocks of so many bytes, each with the encoding if that saves room.
+    pub(super) fn packed(&self, encoding: u8, bytes: usize) -> (String, Vec<u8>) {
+        let pack = self.pack.as_ref().unwrap();
+        let name = format!("{:08}-{:08}.{}.pack", self.id, pack.to, pack.generation);
+        let mut file = self.bytes[..4096].to_vec();
+        let mut table = Vec::new();
+        let mut count = 0_u32;
+        for (raw, nth) in self.bytes[4096..].chunks(bytes).zip(0..) {
+            let (used, stored) = match encode(encoding, raw) {
+                Some(stored) if stored.len() < raw.len() => (encoding, stored),
+                _ => (0, raw.to_vec()),
+            };
+            let image_at = u32::try_from((4096 + nth * bytes) / 8).unwrap();
+            table.extend(u32::try_from(file.len() / 8).unwrap().to_le_bytes());
+            table.extend(image_at.to_le_bytes());
+            file.extend(self.block_header(file.len(), used, &stored, raw, image_at));
+            file.extend(&stored);
+            file.resize(file.len().next_multiple_of(8), 0);
+            count += 1;
+        }
+        let at = (file.len() as u64).to_le_bytes();
+        let footer = structure(
+            64,
+            b"RUNLOGPK",
+            &[
+                (12, &salt(self.id).to_le_bytes()),
+                (16, &(self.bytes.len() as u64).to_le_bytes()),
+                (24, &at),
+                (32, &count.to_le_bytes()),
+                (36, &crc(self.seed, &[&at, &table]).to_le_bytes()),
+            ],
+        );
+        file.extend(table);
+        file.extend(footer);
+        (name, file)
+    }
+
+    fn block_header(
+        &self,
+        place: usize,
+        encoding: u8,
+        stored: &[u8],
+        raw: &[u8],
+        image_at: u32,
+    ) -> Vec<u8> {
+        let mut header = vec![0, 0, 0, 0, encoding, 0, 0, 0];
+        let words = [
+            u32::try_from(stored.len()).unwrap(),
+            u32::try_from(raw.len()).unwrap(),
+            image_at,
+            crc(0, &[raw]),
+            crc(0, &[stored]),
+            0,
+        ];
+        header.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        self.change_block(&mut header, place, 4, &[encoding]);
+        header
+    }
+
+    /// Changes the header of the block at a place of the file, with a CRC that is right.
+    pub(super) fn change_block(&self, header: &mut [u8], place: usize, at: usize, new: &[u8]) {
+        put(header, at, new);
+        let crc = crc(self.seed, &[&(place as u64).to_le_bytes(), &header[4..32]]);
+        put(header, 0, &crc.to_le_bytes());
     }
 
     /// Changes both copies of the header, with CRCs that are right.
@@ -253,7 +372,9 @@ impl Segment {
         self.bytes.extend(header);
         self.bytes.extend(body);
         self.last_time = entry.time;
-        if entry.kind != 134 && entry.kind != 135 {
+        if entry.kind == 139 {
+            self.written.push((entry.clone(), index, offset));
+        } else if entry.kind != 134 && entry.kind != 135 {
             self.written.push((entry.clone(), index, offset));
             self.index = index + 1;
         }
@@ -292,14 +413,21 @@ impl Segment {
             .collect();
         self.index_crc = crc(self.seed, &[&begin, &understood, &self.header]);
         let table_crc = crc(self.seed, &[&begin, &table, &self.header]);
-        let times = match self.written.as_slice() {
+        let pack = self.pack.as_ref();
+        let records = self.written.iter().filter(|(entry, ..)| entry.kind != 139);
+        let records = u32::try_from(records.count()).unwrap();
+        let next_position = pack.map_or(self.base_position + u64::from(self.index), |pack| {
+            pack.next_position
+        });
+        let last = pack.map(|pack| (0, pack.last_time));
+        let times = last.unwrap_or(match self.written.as_slice() {
             [] => (0, 0),
             [first, .., last] => (first.0.time, last.0.time),
             [only] => (only.0.time, only.0.time),
-        };
+        });
         let words = [
             self.id,
-            self.index,
+            records,
             self.next_stream,
             flags,
             self.index_crc,
@@ -314,10 +442,7 @@ impl Segment {
                 (12, &salt(self.id).to_le_bytes()),
                 (16, &end.to_le_bytes()),
                 (24, &self.base_position.to_le_bytes()),
-                (
-                    32,
-                    &(self.base_position + u64::from(self.index)).to_le_bytes(),
-                ),
+                (32, &next_position.to_le_bytes()),
                 (40, &(BASE_TIME + u64::from(times.0)).to_le_bytes()),
                 (48, &(BASE_TIME + u64::from(times.1)).to_le_bytes()),
                 (56, &words),
@@ -338,9 +463,18 @@ impl Segment {
         let units = |offset: u64| u32::try_from(offset / 8).unwrap();
         let (mut samples, mut steps, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         let mut streams: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        let gone = self.pack.iter().flat_map(|pack| &pack.gone);
+        for (stream, ordinal) in gone {
+            streams.entry(*stream).or_default().push((*ordinal, 0));
+        }
         for (entry, index, offset) in &self.written {
-            if index % 64 == 0 {
-                samples.push([index.to_le_bytes(), units(*offset).to_le_bytes()].concat());
+            if entry.kind == 139 {
+                let hash = siphash_2_4(&HASH_KEY, entry.key.unwrap_or_default());
+                keys.push((entry.stream, hash, units(*offset)));
+                continue;
+            }
+            if index % 64 == 0 || self.pack.is_some() {
+                samples.push((*index, units(*offset)));
             }
             if entry.kind < 128 {
                 streams
@@ -358,10 +492,18 @@ impl Segment {
                 }
                 steps.push(step);
             }
-            if let Some(key) = entry.key {
+            if entry.kind == 133 {
+                put(steps.last_mut().unwrap(), 24, &entry.payload[..8]);
+            }
+            if let Some(key) = entry.key.filter(|_| self.pack.is_none()) {
                 keys.push((entry.stream, siphash_2_4(&HASH_KEY, key), units(*offset)));
             }
         }
+        samples.sort_unstable();
+        let samples = samples
+            .into_iter()
+            .map(|(index, offset)| [index.to_le_bytes(), offset.to_le_bytes()].concat())
+            .collect();
         keys.sort_unstable();
         let keys: Vec<_> = keys
             .into_iter()
@@ -375,6 +517,9 @@ impl Segment {
             })
             .collect();
         let (mut rows, mut postings) = (Vec::new(), Vec::new());
+        streams
+            .values_mut()
+            .for_each(|records| records.sort_unstable());
         for (stream, records) in &streams {
             let words = [
                 *stream,
@@ -544,6 +689,53 @@ fn filter(labels: Vec<u64>) -> Vec<Vec<u8>> {
         }
     }
     filter
+}
+
+/// A block with this encoding; `None` where this small writer can't.
+fn encode(encoding: u8, raw: &[u8]) -> Option<Vec<u8>> {
+    match encoding {
+        1 => Some(lz4_flex::block::compress(raw)),
+        // A zstd frame of one block, in which one byte is repeated.
+        2 if raw.iter().all(|byte| *byte == raw[0]) => {
+            let length = u32::try_from(raw.len()).unwrap();
+            let block = (length << 3 | 1 << 1 | 1).to_le_bytes();
+            let magic = 0xfd2f_b528_u32.to_le_bytes();
+            Some(
+                [
+                    &magic[..],
+                    &[0xa0],
+                    &length.to_le_bytes(),
+                    &block[..3],
+                    &raw[..1],
+                ]
+                .concat(),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// The payload of a receipt: steps of kind, stream, records, last sequence, first and last position; and what is left.
+pub(super) fn receipt(
+    steps: &[(u8, u32, u32, u32, u64, u64)],
+    left: &[(u32, u32, u64)],
+) -> Vec<u8> {
+    let count = |length: usize| u32::try_from(length).unwrap().to_le_bytes();
+    let mut payload = [count(steps.len()), count(left.len())].concat();
+    for (kind, stream, records, last_sequence, first, last) in steps {
+        payload.extend([*kind, 0, 0, 0]);
+        payload.extend(
+            [*stream, *records, *last_sequence]
+                .into_iter()
+                .flat_map(u32::to_le_bytes),
+        );
+        payload.extend([*first, *last].into_iter().flat_map(u64::to_le_bytes));
+    }
+    for (stream, sequence, position) in left {
+        payload.extend([*stream, *sequence].into_iter().flat_map(u32::to_le_bytes));
+        payload.extend(position.to_le_bytes());
+    }
+    payload
 }
 
 /// The file of a checkpoint that says this.

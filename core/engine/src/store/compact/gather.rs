@@ -400,6 +400,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         let trailer = Trailer::new(&self.header, &ends, records, times);
         let (bytes, _) = self.parts.encode(trailer, &self.header);
         let name = self.name;
+        if data_end + bytes.len() as u64 > IMAGE_BYTES_MAX {
+            let message = format!("{name}: it would be longer than a pack can be");
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
         self.writer
             .add(&bytes)
             .with_context(|| format!("writing {name}"))?;

@@ -15,6 +15,8 @@ use crate::{
 /// A pack is made of segments with at most so many bytes together, as they would be if nothing was compressed: what one scan
 /// decodes has to fit into memory. One segment alone may have more.
 const PACK_BYTES_MAX: u64 = 64 << 20;
+/// Of the indexes of those segments so many bytes: what was left out has its place in them all the same.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
 /// A pack before others that are made is taken up by theirs while it has at most so many times as many bytes: so that there
 /// are few, and none is written again and again for little.
 const MERGE_FACTOR: u64 = 2;
@@ -51,6 +53,8 @@ struct Facts {
     unerased: u64,
     /// How many bytes its records have, as if nothing was compressed.
     bytes: u64,
+    /// How many bytes its index has.
+    index_bytes: u64,
 }
 
 impl Facts {
@@ -169,6 +173,7 @@ impl Stand {
                 snapshots: 0,
                 unerased,
                 bytes: 0,
+                index_bytes: 0,
             });
         };
         let (mut data, mut snapshots) = (in_use.data_all, in_use.snapshots_all);
@@ -188,6 +193,7 @@ impl Stand {
             snapshots,
             unerased,
             bytes: trailer.data_end - DATA_START,
+            index_bytes: trailer.index_bytes,
         })
     }
 
@@ -231,9 +237,10 @@ impl Stand {
             .map(|segment| self.facts(segment))
             .collect::<Result<_>>()?;
         let fits = |first: usize, end: usize| {
-            let bytes: u64 = facts[first..end].iter().map(Facts::bytes_left).sum();
-            let (first, last) = (&sealed[first], &sealed[end - 1]);
-            bytes <= PACK_BYTES_MAX && are_near(first, last)
+            let (known, first, last) = (&facts[first..end], &sealed[first], &sealed[end - 1]);
+            let bytes: u64 = known.iter().map(Facts::bytes_left).sum();
+            let index_bytes: u64 = known.iter().map(|known| known.index_bytes).sum();
+            bytes <= PACK_BYTES_MAX && index_bytes <= INDEX_BYTES_MAX && are_near(first, last)
         };
         let mut ranges: Vec<Range> = Vec::new();
         for (place, known) in facts.iter().enumerate() {

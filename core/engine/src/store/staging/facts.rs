@@ -130,8 +130,9 @@ impl Facts {
             let durable = read(durable);
             let directory = &durable.directory;
             directory.number(stream).and_then(|number| {
-                let last = directory.stream(number)?.last_sequence();
-                directory.resolve(number, last)
+                // The records of a deleted one may be given up, and nothing is expected of them.
+                let stream = directory.stream(number).filter(|stream| !stream.deleted)?;
+                directory.resolve(number, stream.last_sequence())
             })
         };
         last.map_or(Ok(()), |(source, ordinal)| {

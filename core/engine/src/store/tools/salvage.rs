@@ -2,6 +2,7 @@
 //! block, and what repairs and people have put aside in `cut-….bin`.
 
 mod found;
+mod image;
 mod known;
 mod places;
 mod raw_file;
@@ -17,7 +18,9 @@ pub use found::{Salvage, Salvaged};
 /// Gives every whole record of a folder, in order of segment and offset, whether it can be opened as a store or not. It takes
 /// no lock, changes nothing, and keeps in memory only the ids of the streams.
 ///
-/// What was truncated or deleted is given, too: this is what lies there, not what it means.
+/// What was truncated or deleted is given, too, unless a compaction left it out: this is what lies there, not what it means. Of a
+/// pack every block that is whole is decoded, whatever happened to the others, to its header or to its table of blocks; while it is
+/// whole, nothing is given of the files whose place it took.
 ///
 /// # Errors
 /// [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it can't be listed. What can't be
@@ -35,6 +38,10 @@ pub fn salvage(
             Err(error) => summary.note(format!("{described}: {error}")),
         }
     }
+    let is_leftover = |remains: &Remains| found.iter().any(|other| remains.is_leftover_of(other));
+    let leftovers: Vec<bool> = found.iter().map(is_leftover).collect();
+    let mut is_leftover = leftovers.into_iter();
+    found.retain(|_| !is_leftover.next().unwrap_or(false));
     summary.files = found.len() as u64;
     let mut known = Known::default();
     if let Ok(Some(checkpoint)) = checkpoint::read(storage) {

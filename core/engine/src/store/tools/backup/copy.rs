@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Backup, BackupOptions, Error, ErrorKind, Result,
-    format::{files, segment::DATA_START},
+    format::{
+        files::{self, SegmentFile},
+        segment::DATA_START,
+    },
     storage::{Access, IoContext, Storage},
     store::{commit::shared::Shared, files::small, open::lock, segments::chain},
 };
@@ -56,9 +59,11 @@ pub(crate) fn backup(
         let there = check_there(&source, target, &had, options, &mut damage)?;
         plan.push((source, there));
     }
-    let newest = plan.last().map(|(source, _)| source.name.as_str());
+    let newest = plan.last().map(|(source, _)| source.segment.last_id());
+    // A pack that goes further would stand for what is copied now.
     let is_beyond = |name: &&String| {
-        name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest)
+        SegmentFile::of_name(name)
+            .is_some_and(|file| newest.is_none_or(|newest| file.last > newest))
     };
     if let Some(later) = had.iter().find(is_beyond) {
         return Err(Error::new(

@@ -100,7 +100,14 @@ impl Examiner<'_> {
         let mut is_readable = true;
         for place in 0..image.blocks() {
             match image.read_block(place) {
-                Ok(_) => {}
+                Ok(_) => {
+                    if !image.has_plain_padding(place)? {
+                        let (_, end) = image.extent(place);
+                        let message =
+                            "what fills the room behind a block is not zeros; no record is lost";
+                        self.walker.damaged(&segment.name, end, message.to_owned());
+                    }
+                }
                 Err(error) if is_damage(&error) => {
                     is_readable = false;
                     let message = format!("{error}; the records in this block are lost");

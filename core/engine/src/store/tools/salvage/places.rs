@@ -1,6 +1,8 @@
 //! The files of a folder that may hold records.
 
-use crate::{Error, ErrorKind, Result, SegmentId, format::files, limits, storage::Storage};
+use crate::{
+    Error, ErrorKind, Result, SegmentId, format::files::SegmentFile, limits, storage::Storage,
+};
 
 /// A file that may hold records, and which part of which segment it is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +12,8 @@ pub(super) struct Place {
     pub(super) is_cut: bool,
     pub(super) offset: u64,
     pub(super) name: String,
+    /// What its name says that it stands for, unless it was cut.
+    pub(super) named: Option<SegmentFile>,
 }
 
 pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
@@ -26,12 +30,13 @@ pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
 }
 
 fn place_of(name: String) -> Option<Place> {
-    if let Some(segment) = files::segment_of_name(&name) {
+    if let Some(named) = SegmentFile::of_name(&name) {
         return Some(Place {
-            segment,
+            segment: named.first,
             is_cut: false,
             offset: 0,
             name,
+            named: Some(named),
         });
     }
     let mut numbers = name.strip_prefix("cut-")?.strip_suffix(".bin")?.split('-');
@@ -42,5 +47,6 @@ fn place_of(name: String) -> Option<Place> {
         is_cut: true,
         offset,
         name,
+        named: None,
     })
 }

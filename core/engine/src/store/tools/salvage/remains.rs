@@ -1,11 +1,12 @@
 //! [`Remains`]: one file with records, whatever is left of it.
 
-use std::{cell::Cell, ops::ControlFlow};
+use std::{cell::Cell, ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{
     found::{NOTES_MAX, Salvage, Salvaged},
+    image::SalvagedImage,
     known::Known,
     places::Place,
     raw_file::{RawFile, Shifted},
@@ -14,12 +15,13 @@ use crate::{
     Error, ErrorKind, Position, Result, Sequence, StreamId,
     format::{
         index::{Block, TRAILER_BYTES, Trailer},
+        pack::IMAGE_BYTES_MAX,
         record,
         segment::{DATA_START, Header},
     },
     limits,
     log::segment::Frame,
-    storage::{Access, Storage},
+    storage::{Access, File, Storage},
     store::tools::examine::{
         seed,
         survey::{Piece, Source, Survey, last_nonzero},
@@ -39,6 +41,8 @@ pub(super) struct Remains {
     /// From here on all bytes are zero.
     quiet_from: u64,
     block: Option<Block>,
+    /// Whether it is a pack, every byte of which is there.
+    is_whole_pack: bool,
 }
 
 impl Remains {
@@ -50,15 +54,20 @@ impl Remains {
     ) -> Result<Self> {
         let failed = |error| Error::from_io(error, format!("opening {}", place.name));
         let file = storage.open(&place.name, Access::Read).map_err(failed)?;
+        let image = SalvagedImage::of(&file, &place, summary)?.map(Arc::new);
+        let is_whole_image = image.as_ref().is_some_and(|image| image.is_whole());
+        let (file, limit): (Arc<dyn File>, u64) = match image {
+            Some(image) => (image, IMAGE_BYTES_MAX),
+            None => (file, limits::SEGMENT_BYTES_MAX),
+        };
         let length = file.len().map_err(failed)?;
-        if length > limits::SEGMENT_BYTES_MAX {
-            let limit = limits::SEGMENT_BYTES_MAX;
+        if length > limit {
             summary.note(format!(
                 "{}: {length} bytes long; only the first {limit} can be of a segment",
                 place.name
             ));
         }
-        let end = length.min(limits::SEGMENT_BYTES_MAX);
+        let end = length.min(limit);
         let file = RawFile {
             file,
             name: place.name.clone(),
@@ -84,6 +93,7 @@ impl Remains {
                 end,
                 quiet_from,
                 block: None,
+                is_whole_pack: false,
                 place,
             });
         }
@@ -112,11 +122,21 @@ impl Remains {
             end,
             quiet_from: end,
             block: None,
+            is_whole_pack: false,
             place,
         };
         remains.block = header.and_then(|header| remains.read_block(&header, &tail));
+        remains.is_whole_pack = is_whole_image && remains.block.is_some();
         remains.quiet_from = last_nonzero(&remains.file, remains.from, remains.end)?;
         Ok(remains)
+    }
+
+    /// Whether all of it was put into a pack that is whole, and it was to be removed.
+    pub(super) fn is_leftover_of(&self, other: &Self) -> bool {
+        match (self.place.named, other.place.named) {
+            (Some(own), Some(pack)) => other.is_whole_pack && pack.replaces(&own),
+            _ => false,
+        }
     }
 
     /// The index block, if it checks. Behind it nothing is looked for.

@@ -1,0 +1,207 @@
+//! What compaction and labels are measured with.
+//!
+//! `compaction conversations FILE BYTES` writes so many bytes of conversations like those in a file of JSON lines: each line again and
+//! again, with other numbers each time, and one word in ten another. `compaction find FOLDER` makes a store of a million
+//! records with labels and says how long it takes to find by one, before and after a compaction.
+
+use std::{
+    io::{self, BufWriter, Write},
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use runlog_benches::measure::median;
+use runlog_engine::{
+    Batch, CompactOptions, Durability, Expected, FindOptions, Label, NewRecord, Op, OpenOptions,
+    Store, StreamId,
+};
+
+const RECORDS: u64 = 1_000_000;
+const TOGETHER: u64 = 1000;
+const STREAMS: u64 = 1000;
+/// So many records have one label.
+const SHARED: u64 = 10;
+const LOOKS: u64 = 20_000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["conversations", file, bytes] => conversations(Path::new(file), bytes),
+        ["find", folder] => find(Path::new(folder)),
+        _ => Err(io::Error::other(
+            "usage: compaction conversations FILE BYTES | compaction find FOLDER",
+        )),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compaction: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The next of a sequence of numbers that look random and are the same each time.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn below(state: &mut u64, end: usize) -> usize {
+    usize::try_from(next(state) % end.max(1) as u64).unwrap_or(0)
+}
+
+fn conversations(file: &Path, bytes: &str) -> io::Result<()> {
+    let wanted: usize = bytes.parse().map_err(io::Error::other)?;
+    let text = std::fs::read_to_string(file)?;
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    let is_letter = |letter: char| letter.is_ascii_lowercase();
+    let mut words: Vec<&str> = text.split(|letter| !is_letter(letter)).collect();
+    words.retain(|word| word.len() > 3);
+    if lines.is_empty() || words.is_empty() {
+        return Err(io::Error::other("there is nothing in the file"));
+    }
+    let (mut state, mut written) = (0x9e37_79b9_7f4a_7c15, 0);
+    let mut out = BufWriter::new(io::stdout().lock());
+    for line in lines.iter().cycle() {
+        if written >= wanted {
+            break;
+        }
+        let varied = vary(line, &words, &mut state);
+        out.write_all(varied.as_bytes())?;
+        out.write_all(b"\n")?;
+        written += varied.len() + 1;
+    }
+    out.flush()
+}
+
+/// The values of a line of JSON with other numbers, and some other words: what is between a colon and a name stays JSON, as only letters within
+/// texts of several words and digits behind the first of a number change.
+fn vary(line: &str, words: &[&str], state: &mut u64) -> String {
+    let mut varied = String::with_capacity(line.len());
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let of = |is: fn(&u8) -> bool| bytes[at..].iter().take_while(|byte| is(byte)).count();
+        let (letters, digits) = (of(u8::is_ascii_lowercase), of(u8::is_ascii_digit));
+        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
+        if letters > 3
+            && before == b' '
+            && bytes.get(at + letters) == Some(&b' ')
+            && below(state, 10) == 0
+        {
+            varied.push_str(words[below(state, words.len())]);
+        } else if digits > 2 && before != b'\\' && before != b'u' {
+            varied.push(char::from(bytes[at]));
+            for _ in 1..digits {
+                varied.push(char::from(b'0' + below(state, 10).to_le_bytes()[0]));
+            }
+        } else {
+            let plain = letters.max(digits).max(1);
+            let mut end = at + plain;
+            while !line.is_char_boundary(end) {
+                end += 1;
+            }
+            varied.push_str(&line[at..end]);
+            at = end;
+            continue;
+        }
+        at += letters.max(digits);
+    }
+    varied
+}
+
+fn stream(number: u64) -> StreamId {
+    StreamId::from_bytes(u128::from(number + 1).to_be_bytes())
+}
+
+/// The label that ten records far from each other have.
+fn label(number: u64) -> Label {
+    Label((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn find(folder: &Path) -> io::Result<()> {
+    let options = OpenOptions {
+        durability: Durability::Os,
+        ..OpenOptions::default()
+    };
+    let store = Store::open(folder, options).map_err(io::Error::other)?;
+    let payload = "words of a message that somebody wrote, as JSON would have them ".repeat(4);
+    for first in (0..RECORDS).step_by(TOGETHER.try_into().unwrap_or(1)) {
+        let labels: Vec<[Label; 1]> = (first..first + TOGETHER)
+            .map(|number| [label(number % (RECORDS / SHARED))])
+            .collect();
+        let records: Vec<NewRecord<'_>> = labels
+            .iter()
+            .map(|labels| NewRecord {
+                labels,
+                ..NewRecord::data(payload.as_bytes())
+            })
+            .collect();
+        let op = Op::Append {
+            stream: stream(first / TOGETHER % STREAMS),
+            expected: Expected::Any,
+            records,
+        };
+        store
+            .commit(&Batch::new(vec![op]))
+            .map_err(io::Error::other)?;
+    }
+    println!("as written: {}", look(&store)?);
+    store
+        .compact(CompactOptions::default())
+        .map_err(io::Error::other)?;
+    println!("compacted: {}", look(&store)?);
+    store.close().map_err(io::Error::other)
+}
+
+/// How long it takes to find the first record of a label, all ten, the newest, and none.
+fn look(store: &Store) -> io::Result<String> {
+    let all = FindOptions::default();
+    let first = FindOptions {
+        limit: 1,
+        ..all.clone()
+    };
+    let newest = FindOptions {
+        direction: runlog_engine::Direction::Backward,
+        ..first.clone()
+    };
+    let mut told: Vec<String> = Vec::new();
+    for (what, options, base, expected) in [
+        ("the first", first, 0, 1),
+        ("the newest", newest, 0, 1),
+        ("all 10", all.clone(), 0, SHARED),
+        ("none", all, RECORDS, 0),
+    ] {
+        let mut state = 88_172_645_463_325_252;
+        let mut slices = Vec::new();
+        for _ in 0..5 {
+            let clock = Instant::now();
+            for _ in 0..LOOKS / 5 {
+                let wanted = label(base + next(&mut state) % (RECORDS / SHARED));
+                let records = store
+                    .find(wanted, options.clone())
+                    .map_err(io::Error::other)?;
+                let count = records.filter(Result::is_ok).count() as u64;
+                if count != expected {
+                    return Err(io::Error::other(format!("found {count}, not {expected}")));
+                }
+            }
+            slices.push(micros(clock.elapsed()) / (LOOKS / 5) as f64);
+        }
+        told.push(format!("{what} {:.1} µs", median(&slices)));
+    }
+    Ok(told.join(", "))
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

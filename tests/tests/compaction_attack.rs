@@ -1,0 +1,967 @@
+//! Compaction under attack: whatever is asked before it, during it and after it is answered alike; and a pack that is
+//! damaged, cut, swapped or made up is told of, and never believed.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use runlog_engine::{
+    Batch, Codec, CompactOptions, CompactScope, Compaction, ErrorKind, Expected, Kind, Label,
+    NewRecord, Op, OpenOptions, Position, ReadOptions, Record, Result, Sequence, Store, StreamId,
+    salvage,
+    storage::{FsStorage, MemoryStorage, Storage},
+    verify,
+};
+use runlog_tests::{
+    answers::{answers, difference, line},
+    budget,
+    checker::Files,
+    command,
+    faulty::FaultyStorage,
+    processes::{payload, stream},
+    random::Random,
+};
+
+const LABELS: u64 = 5;
+const CODECS: [Codec; 3] = [Codec::Plain, Codec::Lz4, Codec::Zstd];
+const SCOPES: [CompactScope; 4] = [
+    CompactScope::Dead,
+    CompactScope::Sparse,
+    CompactScope::Sealed,
+    CompactScope::All,
+];
+
+fn options() -> OpenOptions {
+    OpenOptions {
+        durability: runlog_engine::Durability::Os,
+        segment_bytes_max: 64 << 10,
+        auto_compact: false,
+        ..OpenOptions::default()
+    }
+}
+
+fn compact(store: &Store, scope: CompactScope, codec: Codec) -> Result<Compaction> {
+    store.compact(CompactOptions {
+        scope,
+        codec,
+        ..CompactOptions::default()
+    })
+}
+
+fn all(store: &Store) -> Compaction {
+    compact(store, CompactScope::All, Codec::Zstd).unwrap()
+}
+
+/// A batch with a key, to be sent again.
+struct Keyed {
+    key: Vec<u8>,
+    /// Streams, and what each is given.
+    appends: Vec<(StreamId, Vec<u8>)>,
+    truncate: Option<(StreamId, Sequence)>,
+}
+
+impl Keyed {
+    fn commit(&self, store: &Store) -> Result<runlog_engine::Appended> {
+        let append = |(stream, payload): &'_ (StreamId, Vec<u8>)| (*stream, payload.clone());
+        let appends: Vec<_> = self.appends.iter().map(append).collect();
+        let mut ops: Vec<Op<'_>> = appends
+            .iter()
+            .map(|(stream, payload)| Op::Append {
+                stream: *stream,
+                expected: Expected::Any,
+                records: vec![NewRecord::data(payload), NewRecord::data(b"and another")],
+            })
+            .collect();
+        if let Some((stream, after)) = self.truncate {
+            ops.push(Op::Truncate {
+                stream,
+                expected: Expected::Any,
+                after,
+            });
+        }
+        store.commit(&Batch::new(ops).with_key(&self.key))
+    }
+}
+
+/// Does one thing of those that there are. What the store refuses is no step.
+fn step(store: &Store, random: &mut Random, next: &mut u64, keyed: &mut Vec<Keyed>) {
+    let streams = store.streams().unwrap();
+    let any = |random: &mut Random| streams.get(random.place(streams.len().max(1))).cloned();
+    *next += 1;
+    let fresh = stream(*next);
+    let Some(info) = any(random).filter(|_| !random.one_in(12)) else {
+        store
+            .append(fresh, Expected::Any, &[NewRecord::data(b"the first")])
+            .unwrap();
+        return;
+    };
+    let at = Sequence(random.below(info.last_sequence.0 + 1));
+    match random.below(16) {
+        0 => drop(store.truncate(info.id, at).unwrap()),
+        1 | 2 => drop(store.fork(info.id, at, fresh).unwrap()),
+        3 => drop(store.snapshot(info.id, at, &payload(*next, 1)).unwrap()),
+        4 if random.one_in(3) => drop(store.delete(info.id).unwrap()),
+        5 => {
+            let position = Position(1 + random.below(store.last_position().unwrap().0));
+            // Some records can't be redacted, or were given up.
+            let _ = store.redact(position, "private");
+        }
+        6 | 7 => {
+            let mut appends = vec![(info.id, payload(*next, 2))];
+            if let Some(other) = any(random).filter(|other| other.id != info.id) {
+                appends.push((other.id, payload(*next, 3)));
+            }
+            let truncate = random.one_in(3).then_some((info.id, at));
+            let batch = Keyed {
+                key: next.to_le_bytes().to_vec(),
+                appends,
+                truncate,
+            };
+            batch.commit(store).unwrap();
+            keyed.push(batch);
+        }
+        _ => {
+            let count = 1 + random.place(6);
+            let payloads: Vec<_> = (0..count).map(|n| payload(*next, n as u64)).collect();
+            let mut labels: Vec<_> = (0..LABELS).map(Label).collect();
+            labels.retain(|_| random.one_in(3));
+            let records: Vec<_> = payloads
+                .iter()
+                .map(|payload| NewRecord {
+                    kind: Kind(random.place(4).to_le_bytes()[0]),
+                    meta: &payload[..payload.len().min(9)],
+                    labels: &labels,
+                    ..NewRecord::data(payload)
+                })
+                .collect();
+            store.append(info.id, Expected::Any, &records).unwrap();
+        }
+    }
+}
+
+fn repeated(store: &Store, keyed: &[Keyed]) -> Vec<String> {
+    let told = |batch: &Keyed| match batch.commit(store) {
+        Ok(found) => {
+            assert!(found.repeated, "a key was forgotten");
+            format!("{found:?}")
+        }
+        Err(error) => format!("{:?}", error.kind()),
+    };
+    // Of a deleted stream the key counts no more, and the batch would be written again, or refused.
+    let is_there = |batch: &&Keyed| store.stream(batch.appends[0].0).unwrap().is_some();
+    keyed.iter().filter(is_there).map(told).collect()
+}
+
+fn assert_same(before: &[String], after: &[String], when: &str) {
+    if let Some(difference) = difference(before, after) {
+        panic!("{when}: {difference}");
+    }
+}
+
+#[test]
+fn random_histories_answer_alike_after_every_compaction_and_opening() {
+    let budget = budget::of("compaction histories");
+    let mut random = Random::new(budget.seed());
+    let mut rounds = 0;
+    while rounds < 3 || budget.goes_on() {
+        rounds += 1;
+        let storage = Arc::new(MemoryStorage::new());
+        let (mut next, mut keyed) = (0, Vec::new());
+        let mut store = Store::open_on(storage.clone(), options()).unwrap();
+        for round in 0..6 {
+            for _ in 0..120 {
+                step(&store, &mut random, &mut next, &mut keyed);
+            }
+            let when = format!("round {rounds}.{round}");
+            let (before, keys) = (answers(&store, LABELS).unwrap(), repeated(&store, &keyed));
+            let scope = SCOPES[random.place(4)];
+            compact(&store, scope, CODECS[random.place(3)]).unwrap();
+            assert_same(&before, &answers(&store, LABELS).unwrap(), &when);
+            assert_eq!(keys, repeated(&store, &keyed), "{when}");
+            let found = store.verify().unwrap();
+            assert!(found.is_sound(), "{when}: {:?}", found.problems);
+            if random.one_in(2) {
+                store.close().unwrap();
+            }
+            if random.one_in(2) {
+                let _ = storage.remove("CHECKPOINT");
+            }
+            drop(store);
+            let reader = Store::open_on(storage.clone(), options().read_only()).unwrap();
+            assert_same(
+                &before,
+                &answers(&reader, LABELS).unwrap(),
+                &format!("{when}, read only"),
+            );
+            drop(reader);
+            store = Store::open_on(storage.clone(), options()).unwrap();
+            assert_same(
+                &before,
+                &answers(&store, LABELS).unwrap(),
+                &format!("{when}, opened"),
+            );
+            assert_eq!(keys, repeated(&store, &keyed), "{when}, opened");
+        }
+        budget.add("histories", 1);
+        // A backup has the same, and what is salvaged has every live record.
+        let before = answers(&store, LABELS).unwrap();
+        let target = Arc::new(MemoryStorage::new());
+        store.backup(&*target).unwrap();
+        assert!(verify(&*target).unwrap().is_sound());
+        let copy = Store::open_on(target.clone(), options()).unwrap();
+        assert_same(&before, &answers(&copy, LABELS).unwrap(), "the backup");
+        let live = live(&store);
+        let mut salvaged = BTreeMap::new();
+        salvage(&*storage, &mut |found| {
+            salvaged.extend(found.position.map(|at| (at.0, found.payload.to_vec())));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        for (position, record) in live {
+            assert_eq!(
+                salvaged.get(&position),
+                Some(&record.payload.to_vec()),
+                "{position}"
+            );
+        }
+    }
+}
+
+/// Every record that some stream has, by position.
+fn live(store: &Store) -> BTreeMap<u64, Record> {
+    let mut live = BTreeMap::new();
+    for info in store.streams().unwrap() {
+        for record in store.read(info.id, ReadOptions::default()).unwrap() {
+            let record = record.unwrap();
+            live.insert(record.position.0, record);
+        }
+    }
+    live
+}
+
+#[test]
+fn reading_that_began_before_a_redaction_never_gives_an_empty_payload_for_what_was_written() {
+    for count in [300, 3000] {
+        let store = Store::open_on(Arc::new(MemoryStorage::new()), options()).unwrap();
+        for number in 0..count {
+            let text = format!("record {number} {}", "x".repeat(40));
+            store
+                .append(
+                    stream(0),
+                    Expected::Any,
+                    &[NewRecord::data(text.as_bytes())],
+                )
+                .unwrap();
+        }
+        let last = store.last_position().unwrap();
+        let mut one = store.read(stream(0), ReadOptions::default()).unwrap();
+        let mut other = store.read(stream(0), ReadOptions::default()).unwrap();
+        let mut log = store.scan(Position::FIRST).unwrap();
+        one.next().unwrap().unwrap();
+        log.next().unwrap().unwrap();
+        store.redact(last, "private").unwrap();
+        assert_eq!(all(&store).payloads_erased, 1);
+        let is_honest = |redacted: bool, payload: &[u8]| redacted == payload.is_empty();
+        for record in one.by_ref() {
+            let record = record.unwrap();
+            assert!(is_honest(record.redacted, &record.payload), "{record:?}");
+        }
+        other.for_each_ref(|record| {
+            let record = record.unwrap();
+            assert!(is_honest(record.redacted, record.payload), "{record:?}");
+            std::ops::ControlFlow::Continue(())
+        });
+        for record in log.by_ref() {
+            let record = record.unwrap();
+            let is_data = record.kind.is_data();
+            assert!(
+                !is_data || is_honest(record.redacted, &record.payload),
+                "{record:?}"
+            );
+        }
+    }
+}
+
+/// A small store whose log is one pack and an active segment.
+fn packed(codec: Codec) -> (Files, Vec<String>) {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for number in 0..24_u64 {
+        let text = format!("{{\"role\":\"user\",\"number\":{number}}}");
+        let labels = [Label(number % LABELS)];
+        let record = NewRecord {
+            labels: &labels,
+            ..NewRecord::data(text.as_bytes())
+        };
+        let batch = vec![Op::Append {
+            stream: stream(number % 3),
+            expected: Expected::Any,
+            records: vec![record],
+        }];
+        let key = number.to_le_bytes();
+        store.commit(&Batch::new(batch).with_key(&key)).unwrap();
+    }
+    store.snapshot(stream(0), Sequence(4), b"state").unwrap();
+    store.fork(stream(0), Sequence(3), stream(7)).unwrap();
+    store.truncate(stream(1), Sequence(5)).unwrap();
+    store.delete(stream(2)).unwrap();
+    compact(&store, CompactScope::All, codec).unwrap();
+    store
+        .append(
+            stream(0),
+            Expected::Any,
+            &[NewRecord::data(b"behind the pack")],
+        )
+        .unwrap();
+    let told = answers(&store, LABELS).unwrap();
+    store.close().unwrap();
+    (storage.files(), told)
+}
+
+/// Asks a damaged store all there is to ask. Whatever it gives was written; and what it doesn't give, it says. `true` when
+/// nothing was missing.
+fn interrogate(files: &Files, expected: &BTreeMap<u64, String>, when: &str) -> bool {
+    let storage = Arc::new(FaultyStorage::from_files(files));
+    let is_sound = verify(&*storage).is_ok_and(|found| found.is_sound());
+    let store = match Store::open_on(storage.clone(), options().read_only()) {
+        Ok(store) => store,
+        Err(_) => {
+            assert!(!is_sound, "{when}: it is sound, but can't be opened");
+            return false;
+        }
+    };
+    let mut is_whole = true;
+    let mut see = |record: Result<Record>| match record {
+        Ok(record) => {
+            let was = expected.get(&record.position.0);
+            assert_eq!(was, Some(&line(&record)), "{when}");
+        }
+        Err(_) => is_whole = false,
+    };
+    let mut found = 0;
+    for info in store.streams().unwrap_or_default() {
+        if let Ok(records) = store.read(info.id, ReadOptions::default()) {
+            let records: Vec<_> = records.collect();
+            let has_error = records.iter().any(Result::is_err);
+            assert!(
+                has_error || records.len() as u64 == info.last_sequence.0,
+                "{when}: records are missing, and nothing is said of them"
+            );
+            found += records.len();
+            records.into_iter().for_each(|record| match record {
+                // A fork shows the record of its parent as its own.
+                Ok(record) if record.stream != info.id => {}
+                record => see(record),
+            });
+        }
+        let _ = store.latest_snapshot(info.id, info.last_sequence);
+    }
+    let _ = found;
+    if let Ok(records) = store.scan(Position::FIRST) {
+        records.for_each(&mut see);
+    }
+    for label in 0..LABELS {
+        let found = store.find(Label(label), Default::default()).unwrap();
+        found.for_each(&mut see);
+    }
+    for position in 1..=store.last_position().unwrap_or(Position(0)).0 {
+        match store.record(Position(position)) {
+            Ok(Some(record)) => see(Ok(record)),
+            Ok(None) => {}
+            Err(error) => see(Err(error)),
+        }
+    }
+    assert!(
+        !is_sound || is_whole,
+        "{when}: it is sound, but can't be read"
+    );
+    let _ = salvage(&*storage, &mut |found| {
+        let at = found.position.map_or(0, |position| position.0);
+        // Beside data it gives engine records, of which the scan leaves some out.
+        let is_known = at == 0 || expected.contains_key(&at) || !found.kind.is_data();
+        assert!(is_known, "{when}: {at} was never written");
+        std::ops::ControlFlow::Continue(())
+    });
+    is_whole && is_sound
+}
+
+/// By position, the line of each record that the scan gives.
+fn lines(files: &Files) -> BTreeMap<u64, String> {
+    let storage = Arc::new(FaultyStorage::from_files(files));
+    let store = Store::open_on(storage, options().read_only()).unwrap();
+    let records = store.scan(Position::FIRST).unwrap().map(Result::unwrap);
+    records
+        .map(|record| (record.position.0, line(&record)))
+        .collect()
+}
+
+fn name_of_pack(files: &Files) -> String {
+    files
+        .keys()
+        .find(|name| name.ends_with(".pack"))
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn every_changed_byte_of_a_pack_is_noticed_or_means_nothing() {
+    let budget = budget::of("compaction bytes");
+    let mut random = Random::new(budget.seed());
+    for codec in CODECS {
+        let (files, _) = packed(codec);
+        let expected = lines(&files);
+        assert!(interrogate(&files, &expected, "untouched"));
+        let name = name_of_pack(&files);
+        let length = files[&name].len();
+        let unread = |at: usize| (512..2048).contains(&at) || (2560..4096).contains(&at);
+        for at in (0..length).filter(|at| !unread(*at)) {
+            if !budget::is_torture() && !random.one_in(10) {
+                continue;
+            }
+            if budget.is_used_up() {
+                break;
+            }
+            let mut damaged = files.clone();
+            damaged.get_mut(&name).unwrap()[at] ^= 1 << random.place(8);
+            let when = format!("{codec:?}, byte {at} of {length}");
+            assert!(
+                !interrogate(&damaged, &expected, &when),
+                "{when}: nobody noticed"
+            );
+            budget.add("bytes", 1);
+        }
+    }
+}
+
+#[test]
+fn store_with_a_damaged_pack_is_repaired_as_far_as_it_can_be_and_never_made_worse() {
+    let mut random = Random::new(budget::of("compaction repairs").seed());
+    let (files, _) = packed(Codec::Lz4);
+    let expected = lines(&files);
+    let name = name_of_pack(&files);
+    let length = files[&name].len();
+    let mut mended = 0;
+    for _ in 0..if budget::is_torture() { 2000 } else { 60 } {
+        let at = random.place(length);
+        let mut damaged = files.clone();
+        damaged.get_mut(&name).unwrap()[at] ^= 1 << random.place(8);
+        let storage = FaultyStorage::from_files(&damaged);
+        let as_dyn: Arc<dyn Storage> = Arc::new(storage.clone());
+        let before = verify(&*as_dyn).map_or(u64::MAX, |found| found.lost);
+        let repaired = runlog_engine::repair(&as_dyn, "a test", &runlog_engine::SystemHost);
+        let when = format!("byte {at}");
+        if let Ok(found) = repaired
+            && let Ok(verified) = verify(&*as_dyn)
+        {
+            assert!(verified.lost <= before, "{when}: {found:?}");
+            mended += 1;
+            assert_eq!(
+                verified.problems.is_empty(),
+                found.left.is_empty(),
+                "{when}: {found:?} {verified:?}"
+            );
+        }
+        interrogate(&storage.files(), &expected, &when);
+    }
+    assert!(mended > 0, "no repair ever ended");
+}
+
+#[test]
+fn pack_that_was_cut_anywhere_is_noticed() {
+    let mut random = Random::new(budget::of("compaction cuts").seed());
+    for codec in CODECS {
+        let (files, _) = packed(codec);
+        let expected = lines(&files);
+        let name = name_of_pack(&files);
+        for length in 0..files[&name].len() {
+            if !budget::is_torture() && !random.one_in(24) {
+                continue;
+            }
+            let mut damaged = files.clone();
+            damaged.get_mut(&name).unwrap().truncate(length);
+            let when = format!("{codec:?}, {length} bytes");
+            assert!(
+                !interrogate(&damaged, &expected, &when),
+                "{when}: nobody noticed"
+            );
+            let mut longer = files.clone();
+            longer
+                .get_mut(&name)
+                .unwrap()
+                .resize(files[&name].len() + 8 + length, 0);
+            assert!(
+                !interrogate(&longer, &expected, &when),
+                "{when} more: nobody noticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn salvage_gives_what_the_whole_blocks_of_a_damaged_pack_hold() {
+    for codec in CODECS {
+        let storage = FaultyStorage::new();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        let text = |number: u64| {
+            format!("{number} {:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(60)
+        };
+        for number in 0..1500 {
+            let text = text(number);
+            store
+                .append(
+                    stream(number % 3),
+                    Expected::Any,
+                    &[NewRecord::data(text.as_bytes())],
+                )
+                .unwrap();
+        }
+        compact(&store, CompactScope::All, codec).unwrap();
+        let live = live(&store);
+        store.close().unwrap();
+        let files = storage.files();
+        let name = name_of_pack(&files);
+        let length = files[&name].len();
+        let given = |files: &Files| {
+            let mut given = BTreeMap::new();
+            let storage = FaultyStorage::from_files(files);
+            let summary = salvage(&storage, &mut |found| {
+                let at = found.position.map_or(0, |position| position.0);
+                if let Some(record) = live.get(&at) {
+                    assert_eq!(found.payload, record.payload, "{codec:?}");
+                    given.insert(at, ());
+                }
+                std::ops::ControlFlow::Continue(())
+            });
+            (given.len(), summary.unwrap())
+        };
+        let (count, summary) = given(&files);
+        assert_eq!(
+            (count, summary.unreadable_bytes),
+            (live.len(), 0),
+            "{codec:?}"
+        );
+        assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+        // One block, the footer, the table and both headers, each alone.
+        for (from, to) in [
+            (length / 2, length / 2 + 8),
+            (length - 40, length - 30),
+            (length - 100, length),
+            (0, 4096),
+        ] {
+            let mut damaged = files.clone();
+            damaged.get_mut(&name).unwrap()[from..to].fill(0xa5);
+            let (count, summary) = given(&damaged);
+            let most = if from == length / 2 {
+                live.len() / 2
+            } else {
+                live.len()
+            };
+            assert!(
+                count >= most,
+                "{codec:?}: {count} of {} with {from}",
+                live.len()
+            );
+            assert!(
+                !summary.notes.is_empty(),
+                "{codec:?}: nothing is said of {from}"
+            );
+        }
+        // Cut in the middle, and with what it replaced still there.
+        let mut cut = files.clone();
+        cut.get_mut(&name).unwrap().truncate(length / 2);
+        assert!(given(&cut).0 > live.len() / 5, "{codec:?}");
+    }
+}
+
+#[test]
+fn pack_of_another_place_or_store_or_under_another_name_is_refused() {
+    let (files, _) = packed(Codec::Zstd);
+    let (others, _) = packed(Codec::Zstd);
+    let expected = lines(&files);
+    let name = name_of_pack(&files);
+    let pack = files[&name].clone();
+    let mut swapped = files.clone();
+    swapped.insert(name.clone(), others[&name_of_pack(&others)].clone());
+    assert!(!interrogate(&swapped, &expected, "another store's"));
+    for other in [
+        "00000001-00000002.1.pack",
+        "00000001-00000001.2.pack",
+        "00000002-00000002.1.pack",
+        "00000001.seg",
+    ] {
+        let mut renamed = files.clone();
+        renamed.remove(&name);
+        renamed.insert(other.to_owned(), pack.clone());
+        assert!(!interrogate(&renamed, &expected, other), "{other}");
+        let mut both = files.clone();
+        if !both.contains_key(other) {
+            both.insert(other.to_owned(), pack.clone());
+            interrogate(&both, &expected, &format!("{other} beside it"));
+        }
+    }
+    // A pack that goes further than the log does, and one of nothing.
+    for bytes in [Vec::new(), vec![0; 4096], pack[..600].to_vec()] {
+        let mut made_up = files.clone();
+        made_up.insert("00000001-00000001.9.pack".to_owned(), bytes);
+        assert!(!interrogate(&made_up, &expected, "made up"));
+    }
+}
+
+#[test]
+fn dry_run_changes_no_byte_and_a_second_compaction_has_nothing_to_do() {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let (mut random, mut next, mut keyed) = (Random::new(3), 0, Vec::new());
+    for _ in 0..400 {
+        step(&store, &mut random, &mut next, &mut keyed);
+    }
+    let before = storage.files();
+    for scope in SCOPES {
+        let options = CompactOptions {
+            scope,
+            dry_run: true,
+            ..CompactOptions::default()
+        };
+        store.compact(options).unwrap();
+        assert!(storage.files() == before, "{scope:?}");
+    }
+    all(&store);
+    let after = storage.files();
+    assert_eq!(all(&store), Compaction::default());
+    assert!(storage.files().keys().eq(after.keys()));
+    store.close().unwrap();
+}
+
+#[test]
+fn device_that_is_full_at_any_point_of_a_compaction_costs_nothing() {
+    let mut refused = 0;
+    for room in (100..260_000).step_by(if budget::is_torture() { 500 } else { 20_000 }) {
+        let storage = FaultyStorage::new();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());
+        for _ in 0..300 {
+            step(&store, &mut random, &mut next, &mut keyed);
+        }
+        let before = answers(&store, LABELS).unwrap();
+        let used: usize = storage.files().values().map(Vec::len).sum();
+        storage.limit_room(used as u64 / 4 + room);
+        if let Err(error) = compact(&store, CompactScope::Sealed, Codec::Plain) {
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+            refused += 1;
+        }
+        storage.limit_room(None);
+        assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+        all(&store);
+        assert_same(
+            &before,
+            &answers(&store, LABELS).unwrap(),
+            "with room again",
+        );
+        assert!(store.verify().unwrap().is_sound());
+    }
+    assert!(refused > 0, "the device was never full");
+}
+
+#[test]
+fn one_large_record_and_streams_of_one_record_are_packed() {
+    let large = if budget::is_torture() {
+        60 << 20
+    } else {
+        5 << 20
+    };
+    let many = if budget::is_torture() { 100_000 } else { 5_000 };
+    let options = OpenOptions {
+        segment_bytes_max: 128 << 20,
+        ..options()
+    };
+    let storage = Arc::new(MemoryStorage::new());
+    let store = Store::open_on(storage.clone(), options.clone()).unwrap();
+    let mut random = Random::new(9);
+    let mut bytes = vec![0; large];
+    random.fill(&mut bytes);
+    store
+        .append(stream(0), Expected::Any, &[NewRecord::data(&bytes)])
+        .unwrap();
+    for number in 1..=many {
+        store
+            .append(
+                stream(number),
+                Expected::Any,
+                &[NewRecord::data(&number.to_le_bytes())],
+            )
+            .unwrap();
+    }
+    all(&store);
+    assert!(store.verify().unwrap().is_sound());
+    store.close().unwrap();
+    let store = Store::open_on(storage, options).unwrap();
+    let read = |number| -> Vec<Record> {
+        let records = store.read(stream(number), ReadOptions::default()).unwrap();
+        records.map(Result::unwrap).collect()
+    };
+    assert!(read(0)[0].payload == bytes);
+    for number in 1..=many {
+        let records = read(number);
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].payload, &number.to_le_bytes()[..]);
+    }
+    assert_eq!(store.streams().unwrap().len() as u64, many + 1);
+}
+
+#[test]
+fn compactions_beside_appends_readings_and_each_other_and_a_close_lose_nothing() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path(), options()).unwrap();
+    let is_over = AtomicBool::new(false);
+    let time = Duration::from_millis(if budget::is_torture() { 20_000 } else { 1500 });
+    let appended = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            // As another process would.
+            let reader = Store::open(folder.path(), options().read_only()).unwrap();
+            let mut log = reader.subscribe(Position::FIRST);
+            let (mut seen, mut reads) = (0, 0);
+            while !is_over.load(Ordering::Relaxed) {
+                while let Some(record) = log.next_timeout(Duration::from_millis(1)).unwrap() {
+                    assert!(record.position.0 > seen, "{record:?} after {seen}");
+                    seen = record.position.0;
+                }
+                for number in 0..4 {
+                    let Ok(records) = reader.read(stream(number), ReadOptions::default()) else {
+                        continue;
+                    };
+                    for (record, sequence) in records.zip(1..) {
+                        let record = record.unwrap();
+                        assert_eq!(record.sequence.0, sequence);
+                        assert!(record.payload == payload(number, sequence));
+                        reads += 1;
+                    }
+                }
+            }
+            reads
+        });
+        let compactors: Vec<_> = (0..2)
+            .map(|nth| {
+                let (store, is_over) = (&store, &is_over);
+                scope.spawn(move || {
+                    let mut packed = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let codec = CODECS[(nth + packed) % 3];
+                        packed += 1;
+                        match compact(store, SCOPES[(nth + packed) % 4], codec) {
+                            Ok(_) => {}
+                            Err(error) => {
+                                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+                                break;
+                            }
+                        }
+                    }
+                    packed
+                })
+            })
+            .collect();
+        let since = Instant::now();
+        let mut appended = 0_u64;
+        while since.elapsed() < time {
+            appended += 1;
+            for number in 0..4 {
+                let payload = payload(number, appended);
+                store
+                    .append(stream(number), Expected::Any, &[NewRecord::data(&payload)])
+                    .unwrap();
+            }
+            if appended.is_multiple_of(50) {
+                let fork = stream(100 + appended);
+                store.fork(stream(0), Sequence(appended / 2), fork).unwrap();
+                store.truncate(fork, Sequence(1)).unwrap();
+                store.delete(fork).unwrap();
+            }
+        }
+        // In the middle of one.
+        store.close().unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(
+            compactors
+                .into_iter()
+                .map(|it| it.join().unwrap())
+                .sum::<usize>()
+                > 2
+        );
+        assert!(reader.join().unwrap() > 0);
+        appended
+    });
+    drop(store);
+    let store = Store::open(folder.path(), options()).unwrap();
+    for number in 0..4 {
+        let records = store.read(stream(number), ReadOptions::default()).unwrap();
+        let records: Vec<_> = records.map(Result::unwrap).collect();
+        assert_eq!(records.len() as u64, appended);
+        for record in records {
+            assert!(record.payload == payload(number, record.sequence.0));
+        }
+    }
+    assert!(store.verify().unwrap().is_sound());
+    store.close().unwrap();
+}
+
+fn start_compaction(folder: &Path, scope: &str, codec: &str) -> std::process::Child {
+    Command::new(command::runlog())
+        .args(["compact", "--scope", scope, "--codec", codec, "--store"])
+        .arg(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn command_killed_in_the_middle_of_a_compaction_loses_nothing() {
+    let budget = budget::of("compaction kills");
+    let mut random = Random::new(budget.seed());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (mut next, mut keyed) = (0, Vec::new());
+    // What the command writes when it first meets a store.
+    drop(Store::open(folder.path(), options()).unwrap());
+    assert!(
+        start_compaction(folder.path(), "all", "zstd")
+            .wait()
+            .unwrap()
+            .success()
+    );
+    let since = Instant::now();
+    start_compaction(folder.path(), "all", "zstd")
+        .wait()
+        .unwrap();
+    let mut longest = since.elapsed();
+    let (mut rounds, mut killed) = (0, 0);
+    while rounds < 12 || (budget.goes_on() && rounds < 10_000) {
+        rounds += 1;
+        let store = Store::open(folder.path(), options()).unwrap();
+        if store.streams().unwrap().len() > 60 {
+            for info in store.streams().unwrap().iter().skip(10) {
+                store.delete(info.id).unwrap();
+            }
+            keyed.clear();
+        }
+        for _ in 0..60 {
+            step(&store, &mut random, &mut next, &mut keyed);
+        }
+        let before = answers(&store, LABELS).unwrap();
+        store.close().unwrap();
+        let (scope, codec) = (
+            ["all", "sealed"][random.place(2)],
+            ["zstd", "lz4", "plain"][random.place(3)],
+        );
+        let mut child = start_compaction(folder.path(), scope, codec);
+        let nanos = u64::try_from(longest.as_nanos()).unwrap();
+        thread::sleep(Duration::from_nanos(random.below(nanos * 5 / 4)));
+        child.kill().unwrap();
+        if !child.wait().unwrap().success() {
+            killed += 1;
+        }
+        let when = format!("round {rounds}");
+        let reader = Store::open(folder.path(), options().read_only()).unwrap();
+        assert_same(&before, &answers(&reader, LABELS).unwrap(), &when);
+        drop(reader);
+        if random.one_in(3) {
+            let found = verify(&FsStorage::new(folder.path())).unwrap();
+            assert!(found.is_sound(), "{when}: {:?}", found.problems);
+        }
+        if random.one_in(4) {
+            let since = Instant::now();
+            assert!(
+                start_compaction(folder.path(), "all", "zstd")
+                    .wait()
+                    .unwrap()
+                    .success()
+            );
+            longest = since.elapsed();
+        }
+        let store = Store::open(folder.path(), options()).unwrap();
+        assert_same(&before, &answers(&store, LABELS).unwrap(), &when);
+        let folder_has_rest = std::fs::read_dir(folder.path())
+            .unwrap()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().ends_with(".pack.tmp"));
+        assert!(!folder_has_rest, "{when}: an unfinished pack was left");
+        store.close().unwrap();
+    }
+    budget.add("kills", killed);
+    budget.add("rounds", rounds);
+}
+
+#[test]
+fn reader_in_another_place_that_began_before_an_erasure_is_honest() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path(), options()).unwrap();
+    for number in 0..3000_u64 {
+        let text = format!("record {number} {}", "x".repeat(60));
+        store
+            .append(
+                stream(0),
+                Expected::Any,
+                &[NewRecord::data(text.as_bytes())],
+            )
+            .unwrap();
+    }
+    let last = store.last_position().unwrap();
+    let reader = Store::open(folder.path(), options().read_only()).unwrap();
+    let mut records = reader.read(stream(0), ReadOptions::default()).unwrap();
+    records.next().unwrap().unwrap();
+    store.redact(last, "private").unwrap();
+    assert_eq!(all(&store).payloads_erased, 1);
+    // Now it knows of the pack, and the reading goes on in that.
+    assert!(reader.record(last).is_ok());
+    reader.last_position().unwrap();
+    let mut count = 1;
+    for record in records {
+        let record = record.unwrap();
+        assert_eq!(record.redacted, record.payload.is_empty(), "{record:?}");
+        count += 1;
+    }
+    assert_eq!(count, 3000);
+}
+
+#[test]
+fn backup_over_one_that_goes_further_in_a_pack_is_refused() {
+    let source = Arc::new(MemoryStorage::new());
+    let store = Store::open_on(source.clone(), options()).unwrap();
+    let fill = |store: &Store, count| {
+        for number in 0..count {
+            store
+                .append(
+                    stream(0),
+                    Expected::Any,
+                    &[NewRecord::data(&payload(0, number))],
+                )
+                .unwrap();
+        }
+    };
+    fill(&store, 20);
+    // The store as it was, put back later.
+    let old = Arc::new(MemoryStorage::new());
+    store.backup(&*old).unwrap();
+    fill(&store, 300);
+    all(&store);
+    let target = Arc::new(MemoryStorage::new());
+    store.backup(&*target).unwrap();
+    let newest = target
+        .list()
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.ends_with(".seg"))
+        .max();
+    target.remove(&newest.unwrap()).unwrap();
+    let old = Store::open_on(old, options()).unwrap();
+    let refused = old.backup(&*target).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+}
