@@ -52,7 +52,7 @@ fn append(number: u8, sizes: &[usize]) -> Step {
         let byte = number.wrapping_mul(31) + kind;
         // Some of the streams that the long scripts have.
         let labels = match (number, kind) {
-            (6 | 9, 1) => vec![Label(7), Label::of("stream", [number])],
+            (6 | 9, 1) | (_, 2) => vec![Label(7), Label::of("stream", [number])],
             _ => Vec::new(),
         };
         Item {

@@ -17,7 +17,8 @@
 //!    then nothing but the small files would give the positions.
 //! 4. Index blocks are written, each behind its records, from those alone and from the checkpoint. Until its last byte is
 //!    durable, the segment has none, as before.
-//! 5. The end marker is replaced by one that says the new end, or removed; until then it says that there was more, and the
+//! 5. Index blocks that an earlier repair made are written once more: one that it could not flush looks as if it was there.
+//!    Then the end marker is replaced by one that says the new end, or removed; until then it says that there was more, and the
 //!    store is refused. Then the checkpoint is removed, which was needed to name what is lost until here. The watermark is
 //!    overwritten with zeros in place: readers keep its file open, and a removed one would go on telling them the old end.
 //! 6. `RUNLOG` comes last: without it the store can't be opened.

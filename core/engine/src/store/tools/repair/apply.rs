@@ -91,6 +91,11 @@ impl Plan {
     }
 
     fn small_files(self, storage: &dyn Storage, done: &mut Repair) -> Result<()> {
+        if self.removes_checkpoint || !matches!(self.end, SmallFile::Stays) {
+            for segment in &self.unproven {
+                prove_index(storage, segment)?;
+            }
+        }
         match self.end {
             SmallFile::Stays => {}
             SmallFile::Removed => {
@@ -125,6 +130,21 @@ impl Plan {
 
 fn failed(storage: &dyn Storage, error: std::io::Error, name: &str) -> Error {
     Error::from_io(error, format!("{}: repairing {name}", storage.describe()))
+}
+
+/// Writes an index block once more that a repair made. If that failed or was killed, the block may never have got to the device:
+/// until the power is lost it is read back as if it was there, and a flush that failed once isn't done again for what it
+/// concerned. What the block was made from may only go once it is durable.
+fn prove_index(storage: &dyn Storage, segment: &Segment) -> Result<()> {
+    let Some(trailer) = segment.trailer() else {
+        return Ok(());
+    };
+    let from = trailer.data_end;
+    let bytes = segment.bytes_at(from, segment.file_bytes()?.saturating_sub(from))?;
+    storage
+        .open(&segment.name, Access::Write)
+        .and_then(|file| file.write_at(from, &bytes).and_then(|()| file.sync()))
+        .map_err(|error| failed(storage, error, &segment.name))
 }
 
 fn sync_dir(storage: &dyn Storage) -> Result<()> {

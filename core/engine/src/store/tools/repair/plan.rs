@@ -37,6 +37,8 @@ pub(super) struct Plan {
     pub(super) next: Option<Header>,
     pub(super) seals: Vec<Seal>,
     pub(super) shortened: Vec<(Arc<Segment>, u64)>,
+    /// Segments whose index blocks an earlier repair made, and may not have made durable.
+    pub(super) unproven: Vec<Arc<Segment>>,
     pub(super) end: SmallFile<End>,
     pub(super) removes_checkpoint: bool,
     pub(super) clears_watermark: bool,
@@ -121,6 +123,9 @@ impl Plan {
             let Some(segment) = part.segment.clone() else {
                 continue;
             };
+            if !part.needs_index && segment.trailer().is_some_and(|trailer| trailer.repaired) {
+                plan.unproven.push(segment.clone());
+            }
             if let Some(length) = part.shorten_to.filter(|_| !part.needs_index) {
                 plan.shortened.push((segment.clone(), length));
             }
