@@ -292,6 +292,13 @@ impl Block {
         self.bytes.len() + self.header_copy.len() + size_of::<Self>()
     }
 
+    /// Whether the label filter passes just the labels that are there: one that lacks a label hides its records.
+    pub(crate) fn has_right_filter(&self) -> bool {
+        self.labels
+            .as_ref()
+            .is_none_or(LabelIndex::has_right_filter)
+    }
+
     /// The labels, if the block was read with them and has any.
     pub(crate) fn labels(&self) -> Option<&LabelIndex> {
         self.labels.as_ref()

@@ -139,6 +139,12 @@ impl LabelIndex {
         self.rows.len() + self.postings.len() + self.filter.len() + size_of::<Self>()
     }
 
+    /// Whether the filter is the one of the rows.
+    pub(super) fn has_right_filter(&self) -> bool {
+        let rows: Vec<_> = self.label_rows().collect();
+        rows.is_empty() || filter(&rows).concat() == self.filter
+    }
+
     /// Whether a record may have the label: if not, none has.
     fn may_have(&self, label: Label) -> bool {
         if self.filter.is_empty() {

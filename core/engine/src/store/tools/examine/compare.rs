@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{draft::Draft, guide, pack::packed, stand::Seen};
 use crate::{
-    SegmentId,
+    Label, SegmentId,
     format::{
         index::{Block, KeyRow, Parts, SampleRow, StreamRow, Trailer},
         units_to_offset,
@@ -51,8 +51,13 @@ pub(super) fn below(draft: &Draft, block: &Block, offset: u64) -> Option<String>
 }
 
 /// How an index block differs from what the records give, a line for each kind of difference. Where records are lost, it may
-/// have samples and keys that can't be checked.
-pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<String> {
+/// have samples and keys that can't be checked, and labels unless a repair made it, which leaves those of lost records out.
+pub(super) fn blocks(
+    theirs: &Parts,
+    ours: &Parts,
+    has_holes: bool,
+    is_repaired: bool,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     let without_places = |row: &StreamRow| StreamRow {
         postings_start: 0,
@@ -68,18 +73,25 @@ pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<Strin
     differ(&mut wrong, "stream row", &rows(theirs), &rows(ours));
     differ(&mut wrong, "posting", &theirs.postings, &ours.postings);
     differ(&mut wrong, "step", &theirs.controls, &ours.controls);
-    differ(
-        &mut wrong,
-        "label row",
-        &theirs.label_rows,
-        &ours.label_rows,
-    );
-    differ(
-        &mut wrong,
-        "label posting",
-        &theirs.label_postings,
-        &ours.label_postings,
-    );
+    if has_holes && !is_repaired {
+        let named: HashSet<_> = labelled(theirs).collect();
+        if labelled(ours).any(|pair| !named.contains(&pair)) {
+            wrong.push("a label is missing".to_owned());
+        }
+    } else {
+        differ(
+            &mut wrong,
+            "label row",
+            &theirs.label_rows,
+            &ours.label_rows,
+        );
+        differ(
+            &mut wrong,
+            "label posting",
+            &theirs.label_postings,
+            &ours.label_postings,
+        );
+    }
     if has_holes {
         let place = |sample: &SampleRow| (sample.index, sample.offset);
         let samples: HashSet<_> = theirs.samples.iter().map(place).collect();
@@ -101,6 +113,17 @@ pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<Strin
         differ(&mut wrong, "key", &theirs.keys, &ours.keys);
     }
     wrong
+}
+
+/// Each label, with which of the postings has it.
+fn labelled(parts: &Parts) -> impl Iterator<Item = (Label, u32)> + '_ {
+    let ends = parts.label_rows.iter().map(|row| row.end as usize);
+    let starts = std::iter::once(0).chain(ends.clone());
+    let rows = parts.label_rows.iter().zip(starts.zip(ends));
+    rows.flat_map(|(row, (start, end))| {
+        let postings = parts.label_postings.get(start..end).unwrap_or_default();
+        postings.iter().map(|place| (row.label, *place))
+    })
 }
 
 fn differ<T: PartialEq + std::fmt::Debug>(
@@ -224,7 +247,8 @@ pub(super) fn checkpoint(
         return Some("its index of the last segment does not check".to_owned());
     };
     let id_of = |number| ours.directory.streams().id_bytes(number);
-    blocks(&block.parts(), &draft.parts(id_of), seen.is_behind_loss)
+    let has_holes = seen.is_behind_loss;
+    blocks(&block.parts(), &draft.parts(id_of), has_holes, false)
         .into_iter()
         .next()
 }

@@ -237,7 +237,15 @@ impl Examiner<'_> {
         let draft = self.walker.drafts.entry(segment.id()).or_default();
         let mut wrong: Vec<String> = walked.contradiction.clone().into_iter().collect();
         if wrong.is_empty() {
-            wrong = compare::blocks(&block.parts(), &draft.parts(id_of), walked.has_holes);
+            wrong = compare::blocks(
+                &block.parts(),
+                &draft.parts(id_of),
+                walked.has_holes,
+                trailer.repaired,
+            );
+            if !block.has_right_filter() {
+                wrong.push("its label filter is not that of its labels".to_owned());
+            }
             let ends = Ends {
                 data_end: trailer.data_end,
                 next_position: trailer
