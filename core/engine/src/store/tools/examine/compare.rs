@@ -116,7 +116,7 @@ pub(super) fn blocks(
 }
 
 /// Each label, with which of the postings has it.
-fn labelled(parts: &Parts) -> impl Iterator<Item = (Label, u32)> + '_ {
+pub(super) fn labelled(parts: &Parts) -> impl Iterator<Item = (Label, u32)> + '_ {
     let ends = parts.label_rows.iter().map(|row| row.end as usize);
     let starts = std::iter::once(0).chain(ends.clone());
     let rows = parts.label_rows.iter().zip(starts.zip(ends));

@@ -6,15 +6,17 @@
 use std::collections::HashMap;
 
 use super::{
+    compare::labelled,
     examiner::{Examiner, Part},
     slots::wrong_copies,
 };
 use crate::{
-    Kind, Result, SegmentId,
+    Kind, Label, Result, SegmentId,
     format::{
         index::{Block, DROPPED, KeyRow, SampleRow},
         record::{self, Header},
         segment::DATA_START,
+        units_to_offset,
     },
     log::{
         scan::{Scan, is_damage},
@@ -34,6 +36,8 @@ struct Found {
     /// Of those that have a position.
     samples: Vec<SampleRow>,
     keys: Vec<KeyRow>,
+    /// Each label, with the index and the offset of its record.
+    labels: Vec<(Label, u32, u64)>,
     /// What engine records say of ids and others: offset, id, other, target.
     said: HashMap<u64, ([u8; 16], u32, u64)>,
     data: usize,
@@ -173,6 +177,7 @@ impl Examiner<'_> {
         }
         found.samples.sort_unstable();
         found.keys.sort_unstable();
+        found.labels.sort_unstable();
         Ok(found)
     }
 
@@ -200,7 +205,12 @@ impl Examiner<'_> {
                 }),
                 None => wrong.push((offset, "a receipt without a key".to_owned())),
             },
-            kind if kind.is_data() => found.data += 1,
+            kind if kind.is_data() => {
+                found.data += 1;
+                let labels = frame.labels();
+                let labels = labels.map(|label| (label, header.index, offset));
+                found.labels.extend(labels);
+            }
             kind if header.has_position() => {
                 found.controls += 1;
                 let position = segment.header.base_position + u64::from(header.index);
@@ -258,8 +268,27 @@ impl Found {
                 "its keys are others than its receipts'".to_owned(),
             ));
         }
+        self.check_labels(block, wrong);
         self.check_rows(block, wrong);
         self.check_controls(block, wrong);
+    }
+
+    fn check_labels(&self, block: &Block, wrong: &mut Vec<(u64, String)>) {
+        let parts = block.parts();
+        let named = labelled(&parts).map(|(label, place)| {
+            let units = parts.postings.get(place as usize).copied();
+            (label, units.map(units_to_offset))
+        });
+        let found = self.labels.iter();
+        let found = found.map(|(label, _, offset)| (*label, Some(*offset)));
+        if !named.eq(found) {
+            let message = "its labels are others than its records'".to_owned();
+            wrong.push((block.trailer().data_end, message));
+        }
+        if !block.has_right_filter() {
+            let message = "its label filter is not that of its labels".to_owned();
+            wrong.push((block.trailer().data_end, message));
+        }
     }
 
     fn check_rows(&self, block: &Block, wrong: &mut Vec<(u64, String)>) {
