@@ -23,6 +23,17 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Each label, with which of the postings has it.
+    pub(crate) fn label_places(&self) -> impl Iterator<Item = (Label, u32)> + '_ {
+        let ends = self.label_rows.iter().map(|row| row.end as usize);
+        let starts = std::iter::once(0).chain(ends.clone());
+        let rows = self.label_rows.iter().zip(starts.zip(ends));
+        rows.flat_map(|(row, (start, end))| {
+            let postings = self.label_postings.get(start..end).unwrap_or_default();
+            postings.iter().map(|place| (row.label, *place))
+        })
+    }
+
     /// The block of the segment with this header, and its trailer, of which the sizes and the CRCs are filled in. And the CRC
     /// that the header of the next segment repeats.
     pub(crate) fn encode(&self, mut trailer: Trailer, header: &segment::Header) -> (Vec<u8>, u32) {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{draft::Draft, guide, pack::packed, stand::Seen};
 use crate::{
-    Label, SegmentId,
+    SegmentId,
     format::{
         index::{Block, KeyRow, Parts, SampleRow, StreamRow, Trailer},
         units_to_offset,
@@ -74,8 +74,8 @@ pub(super) fn blocks(
     differ(&mut wrong, "posting", &theirs.postings, &ours.postings);
     differ(&mut wrong, "step", &theirs.controls, &ours.controls);
     if has_holes && !is_repaired {
-        let named: HashSet<_> = labelled(theirs).collect();
-        if labelled(ours).any(|pair| !named.contains(&pair)) {
+        let named: HashSet<_> = theirs.label_places().collect();
+        if ours.label_places().any(|pair| !named.contains(&pair)) {
             wrong.push("a label is missing".to_owned());
         }
     } else {
@@ -113,17 +113,6 @@ pub(super) fn blocks(
         differ(&mut wrong, "key", &theirs.keys, &ours.keys);
     }
     wrong
-}
-
-/// Each label, with which of the postings has it.
-pub(super) fn labelled(parts: &Parts) -> impl Iterator<Item = (Label, u32)> + '_ {
-    let ends = parts.label_rows.iter().map(|row| row.end as usize);
-    let starts = std::iter::once(0).chain(ends.clone());
-    let rows = parts.label_rows.iter().zip(starts.zip(ends));
-    rows.flat_map(|(row, (start, end))| {
-        let postings = parts.label_postings.get(start..end).unwrap_or_default();
-        postings.iter().map(|place| (row.label, *place))
-    })
 }
 
 fn differ<T: PartialEq + std::fmt::Debug>(

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 
 use super::{
-    compare::labelled,
     examiner::{Examiner, Part},
     slots::wrong_copies,
 };
@@ -275,7 +274,7 @@ impl Found {
 
     fn check_labels(&self, block: &Block, wrong: &mut Vec<(u64, String)>) {
         let parts = block.parts();
-        let named = labelled(&parts).map(|(label, place)| {
+        let named = parts.label_places().map(|(label, place)| {
             let units = parts.postings.get(place as usize).copied();
             (label, units.map(units_to_offset))
         });
