@@ -190,7 +190,7 @@ fn last_room(kind: &FileSystem) -> Result<(), NotRun> {
     let ballast = device.mount.folder().join("ballast");
     fs::write(&ballast, vec![1; 5 << 20]).expect("there is room");
     // Until it is written back, a file system holds more for it than it takes, and what was freed isn't free yet.
-    let synced = std::process::Command::new("sync").status();
+    let synced = Command::new("sync").status();
     assert!(synced.expect("there is sync").success());
     let store = Store::open(device.store(), options()).expect("nothing has to be written");
     for _ in 0..100 {
