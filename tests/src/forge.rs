@@ -126,3 +126,12 @@ pub fn checkpoint(file: &mut [u8]) {
     let crc = crc_from(0, &[before, rest]);
     put(file, 24, &crc.to_le_bytes());
 }
+
+/// The header of a block of a pack that begins there.
+pub fn block(file: &mut [u8], start: usize, seed: u32) {
+    let Some(header) = file.get(start + 4..start + 32) else {
+        return;
+    };
+    let crc = crc_from(seed, &[&(start as u64).to_le_bytes(), header]);
+    put(file, start, &crc.to_le_bytes());
+}

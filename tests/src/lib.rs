@@ -1,6 +1,7 @@
 //! Tests of the whole system, and what they stand on.
 
 pub mod agents;
+pub mod alike;
 pub mod answers;
 pub mod budget;
 pub mod checker;

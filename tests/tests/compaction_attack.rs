@@ -23,11 +23,12 @@ use runlog_engine::{
     verify,
 };
 use runlog_tests::{
+    alike,
     answers::{answers, difference, line},
     budget,
-    checker::Files,
+    checker::{self, Files},
     command,
-    faulty::FaultyStorage,
+    faulty::{Failure, Fault, FaultyStorage, Lasting},
     processes::{payload, stream},
     random::Random,
 };
@@ -178,6 +179,10 @@ fn random_histories_answer_alike_after_every_compaction_and_opening() {
         let storage = Arc::new(MemoryStorage::new());
         let (mut next, mut keyed) = (0, Vec::new());
         let mut store = Store::open_on(storage.clone(), options()).unwrap();
+        // Much that is alike, for packs with a dictionary, which later ones take up.
+        if rounds % 3 == 1 {
+            alike::fill(&store, 10_000, alike::ENOUGH, LABELS);
+        }
         for round in 0..6 {
             for _ in 0..120 {
                 step(&store, &mut random, &mut next, &mut keyed);
@@ -326,6 +331,27 @@ fn packed(codec: Codec) -> (Files, Vec<String>) {
     let told = answers(&store, LABELS).unwrap();
     store.close().unwrap();
     (storage.files(), told)
+}
+
+/// A store of conversations that are alike, so that its pack has a dictionary, and an active segment.
+fn packed_with_dictionary() -> (Files, Vec<String>) {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    alike::fill(&store, 0, alike::ENOUGH, LABELS);
+    store.fork(stream(0), Sequence(3), stream(70)).unwrap();
+    store.delete(stream(2)).unwrap();
+    let before = answers(&store, LABELS).unwrap();
+    let done = all(&store);
+    assert_eq!(done.files_after, 1);
+    assert_same(
+        &before,
+        &answers(&store, LABELS).unwrap(),
+        "with a dictionary",
+    );
+    store.close().unwrap();
+    let files = storage.files();
+    assert!(alike::has_dictionary(&files[&name_of_pack(&files)]));
+    (files, before)
 }
 
 /// Asks a damaged store all there is to ask. Whatever it gives was written; and what it doesn't give, it says. `true` when
@@ -581,6 +607,281 @@ fn salvage_gives_what_the_whole_blocks_of_a_damaged_pack_hold() {
         cut.get_mut(&name).unwrap().truncate(length / 2);
         assert!(given(&cut).0 > live.len() / 5, "{codec:?}");
     }
+}
+
+#[test]
+fn changed_byte_of_one_dictionary_is_noticed_and_mended_and_costs_no_record() {
+    let budget = budget::of("compaction dictionaries");
+    let mut random = Random::new(budget.seed());
+    let (files, before) = packed_with_dictionary();
+    checker::check_files(&files, None).unwrap();
+    let name = name_of_pack(&files);
+    let [first, second] = alike::dictionaries(&files[&name]);
+    assert_eq!(first.len(), second.len());
+    for case in 0..if budget::is_torture() { 4000 } else { 12 } {
+        let copy = if case % 2 == 0 { &first } else { &second };
+        // The headers of both, and any place behind.
+        let at = copy.start + random.place(if case < 8 { 32 } else { copy.len() });
+        let mut damaged = files.clone();
+        damaged.get_mut(&name).unwrap()[at] ^= 1 << random.place(8);
+        let when = format!("byte {at} of the dictionaries at {first:?} and {second:?}");
+        assert!(checker::check_files(&damaged, None).is_err(), "{when}");
+        let storage = FaultyStorage::from_files(&damaged);
+        let as_dyn: Arc<dyn Storage> = Arc::new(storage.clone());
+        let found = verify(&*as_dyn).unwrap();
+        assert!(!found.is_sound(), "{when}");
+        assert!(
+            !found.problems.iter().any(|problem| problem.is_loss),
+            "{when}: {found:?}"
+        );
+        let store = Store::open_on(as_dyn.clone(), options().read_only()).unwrap();
+        assert_same(&before, &answers(&store, LABELS).unwrap(), &when);
+        drop(store);
+        let mended = runlog_engine::repair(&as_dyn, "a test", &runlog_engine::SystemHost).unwrap();
+        // Only what fills the room behind it is left, which costs nothing.
+        if mended.left.is_empty() {
+            assert_eq!(storage.files()[&name], files[&name], "{when}");
+        } else {
+            assert!(at + 8 > copy.end, "{when}: {:?}", mended.left);
+        }
+        budget.add("bytes", 1);
+    }
+}
+
+#[test]
+fn pack_whose_dictionaries_are_both_damaged_gives_what_does_not_need_them_and_says_the_rest() {
+    let (files, _) = packed_with_dictionary();
+    let expected = lines(&files);
+    let name = name_of_pack(&files);
+    let [first, second] = alike::dictionaries(&files[&name]);
+    let rest = |copy: &std::ops::Range<usize>| copy.start + 32..copy.end;
+    let spoiled = |with: &dyn Fn(&mut [u8])| {
+        let mut damaged = files.clone();
+        let pack = damaged.get_mut(&name).unwrap();
+        with(&mut pack[rest(&first)]);
+        with(&mut pack[rest(&second)]);
+        damaged
+    };
+    let mut random = Random::new(3);
+    let mut noise = vec![0; first.len() - 32];
+    random.fill(&mut noise);
+    for (what, damaged) in [
+        ("zeros", spoiled(&|bytes| bytes.fill(0))),
+        ("noise", spoiled(&|bytes| bytes.copy_from_slice(&noise))),
+        ("a bit", spoiled(&|bytes| bytes[9] ^= 1)),
+    ] {
+        assert!(!interrogate(&damaged, &expected, what), "{what}");
+        assert!(checker::check_files(&damaged, None).is_err(), "{what}");
+        let storage = FaultyStorage::from_files(&damaged);
+        let found = verify(&storage).unwrap();
+        assert!(
+            found.problems.iter().any(|problem| problem.is_loss),
+            "{what}: {found:?}"
+        );
+        let mut given = 0;
+        let summary = salvage(&storage, &mut |_| {
+            given += 1;
+            std::ops::ControlFlow::Continue(())
+        });
+        let notes = summary.unwrap().notes.join("\n");
+        assert!(
+            notes.contains("no copy of the dictionary"),
+            "{what}: {notes}"
+        );
+        assert!(given < expected.len(), "{what}: {given}");
+        // Repairing doesn't make it worse, and what it leaves is told.
+        let as_dyn: Arc<dyn Storage> = Arc::new(storage.clone());
+        if let Ok(mended) = runlog_engine::repair(&as_dyn, "a test", &runlog_engine::SystemHost) {
+            assert!(!mended.left.is_empty(), "{what}");
+        }
+        // What needs it is refused in a compaction, and the pack stays.
+        let store = Store::open_on(as_dyn, options()).unwrap();
+        store
+            .append(stream(500), Expected::Any, &[NewRecord::data(b"goes on")])
+            .unwrap();
+        store.truncate(stream(0), Sequence(0)).unwrap();
+        let _ = compact(&store, CompactScope::All, Codec::Zstd);
+        assert!(storage.files().contains_key(&name), "{what}");
+    }
+}
+
+#[test]
+fn salvage_decodes_with_either_dictionary_without_header_and_table() {
+    let (files, _) = packed_with_dictionary();
+    let expected = lines(&files);
+    let name = name_of_pack(&files);
+    let pack = &files[&name];
+    let [first, second] = alike::dictionaries(pack);
+    let length = pack.len();
+    for (what, gone) in [
+        ("the headers", [0..4096, 0..0]),
+        ("the first dictionary", [first.clone(), 0..0]),
+        (
+            "the second dictionary and the table",
+            [second.start..length, 0..0],
+        ),
+        ("headers and first dictionary", [0..first.end, 0..0]),
+        ("headers and table", [0..4096, second.end..length]),
+    ] {
+        let mut damaged = files.clone();
+        for range in gone {
+            damaged.get_mut(&name).unwrap()[range].fill(0xa5);
+        }
+        let storage = FaultyStorage::from_files(&damaged);
+        let mut given = BTreeMap::new();
+        let summary = salvage(&storage, &mut |found| {
+            if let Some(at) = found.position.filter(|at| expected.contains_key(&at.0)) {
+                given.insert(at.0, ());
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        // Nothing is lost with one dictionary alone.
+        let is_told = !summary.unwrap().notes.is_empty();
+        assert_eq!(is_told, what != "the first dictionary", "{what}");
+        assert_eq!(given.len(), expected.len(), "{what}");
+    }
+}
+
+#[test]
+fn power_lost_at_any_point_of_writing_a_pack_with_a_dictionary_loses_nothing() {
+    let budget = budget::of("compaction power");
+    let mut random = Random::new(budget.seed());
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    alike::fill(&store, 0, alike::ENOUGH, LABELS);
+    let before = answers(&store, LABELS).unwrap();
+    store.close().unwrap();
+    let files = storage.files();
+    let (mut lost, mut done) = (0, 0);
+    for case in 0..if budget::is_torture() { 500 } else { 8 } {
+        let storage = FaultyStorage::from_files(&files);
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        storage.arm(Fault {
+            after: if case == 0 {
+                u64::MAX
+            } else {
+                random.below(240)
+            },
+            failure: Failure::PowerLoss,
+            lasting: Lasting::ForGood,
+        });
+        let compacted = compact(&store, CompactScope::Sealed, Codec::Zstd);
+        storage.arm(None);
+        if compacted.is_ok() {
+            done += 1;
+        } else {
+            lost += 1;
+        }
+        let left = storage.crashed(case);
+        drop(store);
+        let when = format!("case {case}: {compacted:?}");
+        let store = Store::open_on(Arc::new(left.clone()), options()).unwrap();
+        assert_same(&before, &answers(&store, LABELS).unwrap(), &when);
+        assert!(store.verify().unwrap().is_sound(), "{when}");
+        let packs = left.files();
+        let packs: Vec<_> = packs
+            .iter()
+            .filter(|(name, _)| name.ends_with(".pack"))
+            .collect();
+        assert!(
+            packs.iter().all(|(_, pack)| alike::has_dictionary(pack)),
+            "{when}"
+        );
+        assert!(compacted.is_err() || !packs.is_empty(), "{when}");
+        store.close().unwrap();
+    }
+    assert!(lost > 0 && done > 0, "{lost} lost, {done} done");
+}
+
+#[test]
+fn compaction_leaves_a_damaged_segment_as_it_is_and_does_all_others() {
+    for what in ["a record", "an index"] {
+        let storage = FaultyStorage::new();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        for number in 0..700_u64 {
+            let text = alike::message(number);
+            let record = NewRecord::data(text.as_bytes());
+            store
+                .append(stream(number % 7), Expected::Any, &[record])
+                .unwrap();
+        }
+        store.close().unwrap();
+        let mut files = storage.files();
+        let segments: Vec<String> = files
+            .keys()
+            .filter(|name| name.ends_with(".seg"))
+            .cloned()
+            .collect();
+        assert!(segments.len() > 4, "{segments:?}");
+        let third = files.get_mut(&segments[2]).unwrap();
+        let at = match what {
+            "a record" => 20_000,
+            _ => third.len() - 128 - 512 - 64,
+        };
+        third[at] ^= 4;
+        let left = third.clone();
+        let _ = files.remove("CHECKPOINT");
+        let expected = |storage: &FaultyStorage| {
+            let store = Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap();
+            let records = store.scan(Position::FIRST).unwrap();
+            let told =
+                records.map(|record| record.map_or("damaged".to_owned(), |record| line(&record)));
+            let mut told: Vec<String> = told.collect();
+            told.dedup();
+            told
+        };
+        let storage = FaultyStorage::from_files(&files);
+        let Ok(store) = Store::open_on(Arc::new(storage.clone()), options()) else {
+            // Without a checkpoint the index is needed to open.
+            assert_eq!(what, "an index");
+            continue;
+        };
+        let before = expected(&storage);
+        let mut last = 0;
+        let done = store
+            .compact_with(CompactOptions::default(), &mut |at| {
+                assert!(
+                    last <= at.bytes_done && at.bytes_done <= at.bytes_total,
+                    "{at:?}"
+                );
+                last = at.bytes_done;
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(
+            (done.segments_damaged, done.segments_left),
+            (1, 1),
+            "{what}"
+        );
+        assert_eq!(done.files_after, 2, "{what}: {done:?}");
+        assert_eq!(expected(&storage), before, "{what}");
+        assert_eq!(storage.files()[&segments[2]], left, "{what}");
+        // Again there is nothing more to do, and it says the same.
+        let again = all(&store);
+        assert_eq!(
+            (again.files_before, again.segments_damaged),
+            (0, 1),
+            "{what}: {again:?}"
+        );
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn build_that_does_not_know_dictionaries_would_refuse_a_pack_with_one_by_its_bit() {
+    let (mut files, _) = packed_with_dictionary();
+    let name = name_of_pack(&files);
+    let pack = files.get_mut(&name).unwrap();
+    // The next bit, which nobody knows yet.
+    for start in [0, 2048] {
+        pack[start + 88] |= 1 << 5;
+        let crc = crc32fast::hash(&pack[start..start + 508]);
+        pack[start + 508..start + 512].copy_from_slice(&crc.to_le_bytes());
+    }
+    let storage = Arc::new(FaultyStorage::from_files(&files));
+    let error = Store::open_on(storage, options()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+    assert!(error.to_string().contains("feature bit 5"), "{error}");
 }
 
 #[test]

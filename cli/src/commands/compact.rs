@@ -19,7 +19,7 @@ else is gathered by stream and compressed, and reads as before. Nothing else cha
 Other processes may go on reading. Stopped half-way, it has done a part, and the next one does the rest.
 
 With --json: {\"store\", \"dry_run\", \"files_before\", \"files_after\", \"bytes_before\", \"bytes_after\", \
-\"records_dropped\", \"payloads_erased\", \"segments_left\", \"is_cancelled\"}.";
+\"records_dropped\", \"payloads_erased\", \"segments_left\", \"segments_damaged\", \"is_cancelled\"}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -116,6 +116,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 fn tell(report: &Report, out: &mut Out) -> Result<()> {
     let done = &report.done;
+    if done.segments_damaged > 0 {
+        let left = text::count(done.segments_damaged, "damaged segment", "damaged segments");
+        out.line(format!(
+            "left {left} as before; `runlog verify` says what is damaged"
+        ))?;
+    }
     if done.files_before == 0 {
         return out.line("nothing to compact");
     }

@@ -65,8 +65,10 @@ pub struct Compaction {
     pub records_dropped: u64,
     /// How many redacted payloads were erased from the disk.
     pub payloads_erased: u64,
-    /// How many segments were left as they are, because a repair made them or a newer build wrote to them.
+    /// How many segments were left as they are, because a repair made them, a newer build wrote to them, or they are damaged.
     pub segments_left: u64,
+    /// How many of those are damaged in what would have stayed; a verification says where. All others were compacted.
+    pub segments_damaged: u64,
     /// Whether it ended because it was told to, with some of its work left.
     pub is_cancelled: bool,
 }

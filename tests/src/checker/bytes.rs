@@ -116,13 +116,13 @@ impl<'a> Cursor<'a> {
         self.expect(expected, what).map_err(Problem::of_newer_build)
     }
 
-    /// Three sets of feature bits. A reader minds the incompatible ones only.
-    pub(super) fn features(&mut self) -> Result<(), Problem> {
+    /// Three sets of feature bits. A reader minds the incompatible ones only, and gets those of them that may be there.
+    pub(super) fn features(&mut self, known: u64) -> Result<u64, Problem> {
         let problem = self.problem("incompatible features");
         let incompatible = self.u64()?;
         self.take(16)?;
-        if incompatible == 0 {
-            return Ok(());
+        if incompatible & !known == 0 {
+            return Ok(incompatible);
         }
         Err(Problem {
             message: format!("incompatible features {incompatible:#x}"),

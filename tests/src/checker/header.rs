@@ -12,6 +12,8 @@ pub(super) const RECORDS_BEGIN: u64 = 4096;
 pub(super) const HEADER_BYTES: usize = 512;
 const COPIES: [usize; 2] = [0, 2048];
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
+/// The incompatible feature of a pack that has a dictionary.
+const DICTIONARY: u64 = 1 << 4;
 
 /// What `RUNLOG` says, and every segment's header too.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +40,7 @@ impl Identity {
         cursor.u32()?;
         let store = cursor.array()?;
         cursor.time()?;
-        cursor.features()?;
+        cursor.features(0)?;
         let hash_key = cursor.array()?;
         cursor.zeros(44)?;
         cursor.end()?;
@@ -67,6 +69,8 @@ pub(super) struct Header {
     pub(super) predecessor_index_crc: u32,
     /// What a pack replaces.
     pub(super) replaced: Option<Replaced>,
+    /// If it is a pack with a dictionary.
+    pub(super) has_dictionary: bool,
     pub(super) seed: u32,
     /// The bytes that it was read from.
     pub(super) bytes: [u8; HEADER_BYTES],
@@ -143,7 +147,7 @@ impl Header {
         cursor.known(&[1], "checksum")?;
         cursor.zeros(2)?;
         let uuid: [u8; 16] = cursor.array()?;
-        cursor.features()?;
+        let features = cursor.features(if part.is_pack() { DICTIONARY } else { 0 })?;
         let epoch = cursor.u32()?;
         cursor.u32()?;
         let predecessor_index_crc = cursor.u32()?;
@@ -201,6 +205,7 @@ impl Header {
             epoch,
             predecessor_index_crc,
             replaced,
+            has_dictionary: features & DICTIONARY != 0,
             seed,
             bytes,
         })

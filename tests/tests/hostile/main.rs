@@ -14,11 +14,13 @@ use runlog_engine::{
     Expected, NewRecord, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage,
 };
 use runlog_tests::{
-    budget, checker,
+    alike, budget, checker,
     damage::{Left, victim},
     faulty::FaultyStorage,
+    forge,
     host::TestHost,
     hostile::Template,
+    random::Random,
     script,
 };
 
@@ -201,4 +203,89 @@ fn hostile_files_of_a_closed_store_never_panic_hang_or_fill_memory() {
 #[test]
 fn hostile_files_after_a_crash_never_panic_hang_or_fill_memory() {
     try_seeds(Left::Crashed, 3000);
+}
+
+/// A block of a pack, whose checksums are right, in the room from `start` to `end`; what doesn't fit is cut off.
+fn put_dictionary(
+    pack: &mut [u8],
+    (start, end): (usize, usize),
+    encoding: u8,
+    content: &[u8],
+    raw_bytes: u32,
+) {
+    let seed = forge::seed(pack);
+    let content = &content[..content.len().min(end - start - 32)];
+    let stored_bytes = u32::try_from(content.len()).unwrap();
+    let crc = crc32fast::hash(content).to_le_bytes();
+    pack[start..end].fill(0);
+    pack[start + 4..start + 6].copy_from_slice(&[encoding, 1]);
+    pack[start + 8..start + 12].copy_from_slice(&stored_bytes.to_le_bytes());
+    pack[start + 12..start + 16].copy_from_slice(&raw_bytes.to_le_bytes());
+    pack[start + 20..start + 24].copy_from_slice(&crc);
+    pack[start + 24..start + 28].copy_from_slice(&crc);
+    pack[start + 32..start + 32 + content.len()].copy_from_slice(content);
+    forge::block(pack, start, seed);
+}
+
+#[test]
+fn hostile_dictionaries_never_panic_or_fill_memory_and_are_told() {
+    const MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
+    let (files, name) = alike::packed(options(), 5);
+    let places = alike::dictionaries(&files[&name]);
+    let room = places[0].len() - 32;
+    let mut noise = vec![0; room];
+    Random::new(11).fill(&mut noise);
+    // A frame that says that 2^60 bytes are in it.
+    let huge = [
+        &[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..],
+        &(1_u64 << 60).to_le_bytes(),
+        &noise,
+    ]
+    .concat();
+    let beginning = |rest: &[u8]| [&MAGIC[..], &[1, 0, 0, 0], rest].concat();
+    for (what, encoding, content, raw_bytes) in [
+        ("zeros", 0, vec![0; room], room),
+        ("noise", 0, noise.clone(), room),
+        ("zeros behind the magic", 0, beginning(&vec![0; room]), room),
+        (
+            "ones behind the magic",
+            0,
+            beginning(&vec![0xff; room]),
+            room,
+        ),
+        ("noise behind the magic", 0, beginning(&noise), room),
+        ("the magic alone", 0, MAGIC.repeat(2), 8),
+        ("a frame of 2^60 bytes", 2, huge.clone(), 1 << 20),
+        (
+            "a frame of 2^60 bytes, as many claimed as can be",
+            2,
+            huge,
+            u32::MAX as usize,
+        ),
+        ("as much as there may be", 2, noise.clone(), 1 << 20),
+        ("a dictionary that needs itself", 3, noise, room),
+    ] {
+        let mut files = files.clone();
+        let pack = files.get_mut(&name).unwrap();
+        for place in &places {
+            let extent = (place.start, place.end);
+            put_dictionary(
+                pack,
+                extent,
+                encoding,
+                &content,
+                u32::try_from(raw_bytes).unwrap(),
+            );
+        }
+        let _ = memory::take_largest();
+        use_all(&files);
+        let largest = memory::take_largest();
+        assert!(
+            largest <= LARGEST_BYTES,
+            "{what}: {largest} bytes were asked for at once"
+        );
+        assert!(checker::check_files(&files, None).is_err(), "{what}");
+        let found = runlog_engine::verify(&FaultyStorage::from_files(&files)).unwrap();
+        assert!(!found.is_sound(), "{what}");
+    }
 }

@@ -108,10 +108,21 @@ layout! {
 impl Features {
     /// Labels: a read-only compatible feature, for who doesn't know them would seal segments without an index of them.
     pub(crate) const LABELS: u64 = 1;
+    /// A dictionary, in the header of a pack: an incompatible feature.
+    pub(crate) const DICTIONARY: u64 = 1 << 4;
 
-    /// An error that names the first incompatible bit. This build knows none.
+    /// An error that names the first incompatible bit. This build knows none but in the header of a pack.
     pub(crate) fn check_readable(&self, name: &str) -> Result<()> {
-        match self.incompatible {
+        Self::check_incompatible(self.incompatible, name)
+    }
+
+    /// The same of what the header of a pack says.
+    pub(crate) fn check_readable_in_pack(&self, name: &str) -> Result<()> {
+        Self::check_incompatible(self.incompatible & !Self::DICTIONARY, name)
+    }
+
+    fn check_incompatible(unknown: u64, name: &str) -> Result<()> {
+        match unknown {
             0 => Ok(()),
             bits => Err(newer(
                 name,
@@ -120,9 +131,8 @@ impl Features {
         }
     }
 
-    /// An error that names the first bit for which this build must not write.
+    /// An error that names the first bit for which this build must not write, of what it can read.
     pub(crate) fn check_writable(&self, name: &str) -> Result<()> {
-        self.check_readable(name)?;
         match self.read_only_compatible & !Self::LABELS {
             0 => Ok(()),
             bits => Err(Error::new(

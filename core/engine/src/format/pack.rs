@@ -1,4 +1,4 @@
-//! The file of a pack: the image of a segment, cut in blocks that are encoded one by one.
+//! The file of a pack: the image of a segment, cut in blocks that are encoded one by one, perhaps with a dictionary.
 //!
 //! What is in the image is laid out like any sealed segment. Here is only how its bytes lie in the file.
 
@@ -11,10 +11,18 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
-/// How many more bytes of the image a block may have than the fewest.
-const BLOCK_RAW_BYTES_REST: u64 = (BLOCK_RAW_BYTES_MAX - ALIGNMENT) as u64;
+/// A block is stored in no less than this part of its bytes: what is decoded, and allocated for it, is bounded by the length of the
+/// file. LZ4 comes no further.
+pub(crate) const RATIO_MAX: u32 = 256;
+/// The most bytes of a dictionary.
+pub(crate) const DICTIONARY_BYTES_MAX: usize = 1 << 20;
+/// The fewest: its magic and its id.
+const DICTIONARY_BYTES_MIN: u32 = 8;
 /// The fewest bytes of a file that a block takes.
 const BLOCK_BYTES_MIN: u64 = (BLOCK_HEADER_BYTES + ALIGNMENT) as u64;
+/// How many bytes of a file a dictionary can take.
+const DICTIONARY_BYTES: std::ops::RangeInclusive<u64> =
+    BLOCK_BYTES_MIN..=(BLOCK_HEADER_BYTES + DICTIONARY_BYTES_MAX) as u64;
 /// The longest image: that of one segment, with more samples.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 2 * limits::SEGMENT_BYTES_MAX;
 /// The size of the footer.
@@ -30,6 +38,8 @@ pub(crate) enum Encoding {
     Raw,
     Lz4,
     Zstd,
+    /// Zstandard, with the dictionary of the pack.
+    ZstdDictionary,
 }
 
 impl Encoding {
@@ -38,6 +48,7 @@ impl Encoding {
             Self::Raw => 0,
             Self::Lz4 => 1,
             Self::Zstd => 2,
+            Self::ZstdDictionary => 3,
         }
     }
 
@@ -46,8 +57,35 @@ impl Encoding {
             0 => Self::Raw,
             1 => Self::Lz4,
             2 => Self::Zstd,
+            3 => Self::ZstdDictionary,
             _ => return None,
         })
+    }
+}
+
+/// What the bytes of a block are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// Bytes of the image.
+    Image,
+    /// The dictionary, which is no part of it.
+    Dictionary,
+}
+
+impl Content {
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Image => 0,
+            Self::Dictionary => 1,
+        }
+    }
+
+    fn of_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Image),
+            1 => Some(Self::Dictionary),
+            _ => None,
+        }
     }
 }
 
@@ -55,11 +93,12 @@ impl Encoding {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockHeader {
     pub(crate) encoding: Encoding,
+    pub(crate) content: Content,
     /// How many bytes follow, without their padding.
     pub(crate) stored_bytes: u32,
     /// How many bytes of the image they are.
     pub(crate) raw_bytes: u32,
-    /// Where in the image.
+    /// Where in the image; 0 of the dictionary.
     pub(crate) image_offset: u64,
     pub(crate) raw_crc: u32,
     pub(crate) stored_crc: u32,
@@ -72,7 +111,7 @@ impl BlockHeader {
         let rest = &mut &mut bytes[4..];
         put!(
             rest,
-            [self.encoding.to_byte(), 0, 0, 0],
+            [self.encoding.to_byte(), self.content.to_byte(), 0, 0],
             self.stored_bytes,
             self.raw_bytes,
             super::offset_to_units(self.image_offset),
@@ -114,19 +153,35 @@ impl BlockHeader {
             )
         };
         let mut fields = Fields::new(&bytes[4..]);
-        let [encoding, reserved @ ..] = fields.take::<4>();
+        let [encoding, content, reserved @ ..] = fields.take::<4>();
         let (stored_bytes, raw_bytes) = (fields.u32(), fields.u32());
         let image_offset = super::units_to_offset(fields.u32());
         let (raw_crc, stored_crc, last) = (fields.u32(), fields.u32(), fields.u32());
-        let encoding = Encoding::of_byte(encoding)
-            .filter(|_| reserved == [0; 3] && last == 0)
-            .ok_or_else(|| newer(name, &format!("a block with encoding {encoding}")))?;
-        let is_plausible = raw_bytes as usize <= BLOCK_RAW_BYTES_MAX
-            && raw_bytes != 0
+        let (encoding, content) = Encoding::of_byte(encoding)
+            .zip(Content::of_byte(content))
+            .filter(|_| reserved == [0; 2] && last == 0)
+            .ok_or_else(|| {
+                let what = format!("a block with encoding {encoding} and content {content}");
+                newer(name, &what)
+            })?;
+        let is_of_content = match content {
+            Content::Image => {
+                raw_bytes as usize <= BLOCK_RAW_BYTES_MAX
+                    && raw_bytes != 0
+                    && raw_bytes.is_multiple_of(8)
+                    && image_offset >= segment::DATA_START
+            }
+            Content::Dictionary => {
+                raw_bytes as usize <= DICTIONARY_BYTES_MAX
+                    && raw_bytes >= DICTIONARY_BYTES_MIN
+                    && image_offset == 0
+                    && encoding != Encoding::ZstdDictionary
+            }
+        };
+        let is_plausible = is_of_content
             && stored_bytes <= raw_bytes
-            && (encoding != Encoding::Raw || stored_bytes == raw_bytes)
-            && raw_bytes.is_multiple_of(8)
-            && image_offset >= segment::DATA_START;
+            && raw_bytes.div_ceil(RATIO_MAX) <= stored_bytes
+            && (encoding != Encoding::Raw || stored_bytes == raw_bytes);
         if !is_plausible {
             return Err(damaged(
                 "the lengths in the header of a block are impossible",
@@ -134,6 +189,7 @@ impl BlockHeader {
         }
         Ok(Self {
             encoding,
+            content,
             stored_bytes,
             raw_bytes,
             image_offset,
@@ -233,8 +289,15 @@ impl Footer {
         })
     }
 
-    /// The table, whose bytes are these.
-    pub(crate) fn table(&self, bytes: &[u8], seed: u32, name: &str) -> Result<Vec<Row>> {
+    /// The table of a pack with this header, whose bytes are these. The first block begins behind the dictionary, and as many bytes as that has
+    /// lie between the last one and the table.
+    pub(crate) fn table(
+        &self,
+        bytes: &[u8],
+        header: &segment::Header,
+        name: &str,
+    ) -> Result<Vec<Row>> {
+        let seed = header.seed();
         let damaged = |what: &str| {
             Error::new(
                 ErrorKind::Damaged,
@@ -245,39 +308,37 @@ impl Footer {
             return Err(damaged("the CRC of the table of blocks is wrong"));
         }
         let mut fields = Fields::new(bytes);
-        let mut rows = Vec::with_capacity(self.blocks as usize);
-        let mut least = Row {
-            file_offset: segment::DATA_START,
-            image_offset: segment::DATA_START,
-        };
-        for place in 0..self.blocks {
-            let row = Row {
+        let mut rows: Vec<Row> = Vec::with_capacity(self.blocks as usize);
+        for _ in 0..self.blocks {
+            rows.push(Row {
                 file_offset: super::units_to_offset(fields.u32()),
                 image_offset: super::units_to_offset(fields.u32()),
-            };
-            let begins = place > 0 || row == least;
-            // Before anything is allocated for what it claims.
-            let is_long = row.image_offset > least.image_offset + BLOCK_RAW_BYTES_REST;
-            if !begins
-                || is_long
-                || row.file_offset < least.file_offset
-                || row.image_offset < least.image_offset
-            {
-                return Err(damaged(
-                    "the rows of the table of blocks contradict each other",
-                ));
-            }
-            least = Row {
-                file_offset: row.file_offset + BLOCK_HEADER_BYTES as u64 + ALIGNMENT as u64,
-                image_offset: row.image_offset + ALIGNMENT as u64,
-            };
-            rows.push(row);
+            });
         }
-        let ends = least.file_offset <= self.table_offset
-            && least.image_offset <= self.image_bytes
-            && self.image_bytes <= least.image_offset + BLOCK_RAW_BYTES_REST;
-        ends.then_some(rows)
-            .ok_or_else(|| damaged("the blocks go on behind their end"))
+        let Some(first) = rows.first() else {
+            return Err(damaged("there are no blocks"));
+        };
+        let dictionary = first.file_offset.saturating_sub(segment::DATA_START);
+        let has_right_start = match header.has_dictionary() {
+            true => DICTIONARY_BYTES.contains(&dictionary),
+            false => first.file_offset == segment::DATA_START,
+        };
+        let end = Row {
+            file_offset: self.table_offset.saturating_sub(dictionary),
+            image_offset: self.image_bytes,
+        };
+        let ends = rows.iter().skip(1).chain([&end]);
+        // Before anything is allocated for what they claim.
+        let are_possible = rows.iter().zip(ends).all(|(row, end)| {
+            let gap = |from: u64, to: u64| to.checked_sub(from);
+            let stored = gap(row.file_offset + BLOCK_HEADER_BYTES as u64, end.file_offset);
+            let raw = gap(row.image_offset, end.image_offset);
+            matches!((stored, raw), (Some(stored), Some(raw))
+                if stored > 0 && raw > 0 && raw <= BLOCK_RAW_BYTES_MAX as u64 && raw <= stored * u64::from(RATIO_MAX))
+        });
+        (has_right_start && first.image_offset == segment::DATA_START && are_possible)
+            .then_some(rows)
+            .ok_or_else(|| damaged("the rows of the table of blocks contradict each other"))
     }
 }
 
@@ -308,6 +369,7 @@ mod tests {
     fn block() -> BlockHeader {
         BlockHeader {
             encoding: Encoding::Zstd,
+            content: Content::Image,
             stored_bytes: 100,
             raw_bytes: 4000,
             image_offset: 8192,
@@ -378,13 +440,97 @@ mod tests {
         let read = |bytes: &[u8]| {
             let (table, footer) = bytes.split_last_chunk().unwrap();
             let footer = Footer::decode(footer, &header, length, "x")?;
-            Ok::<_, Error>((footer.image_bytes, footer.table(table, header.seed(), "x")?))
+            Ok::<_, Error>((footer.image_bytes, footer.table(table, &header, "x")?))
         };
         assert_eq!(read(&bytes).unwrap(), (20_000, rows.to_vec()));
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(read(&damaged).is_err(), "{bit}");
+        }
+    }
+
+    fn is_table(
+        header: &segment::Header,
+        rows: &[Row],
+        image_bytes: u64,
+        table_offset: u64,
+    ) -> bool {
+        let bytes = encode_table(header, rows, image_bytes, table_offset);
+        let (table, footer) = bytes.split_last_chunk().unwrap();
+        let length = table_offset + bytes.len() as u64;
+        let footer = Footer::decode(footer, header, length, "x");
+        footer.is_ok_and(|footer| footer.table(table, header, "x").is_ok())
+    }
+
+    #[test]
+    fn dictionary_has_its_room_before_the_blocks_and_behind_them() {
+        let plain = header();
+        let replaced = segment::Replaced {
+            generation: 1,
+            from: plain.segment,
+            to: plain.segment,
+        };
+        let compacted = segment::Compacted {
+            replaced,
+            end: segment::ReplacedEnd::default(),
+        };
+        let with = segment::Header {
+            compacted: Some(compacted),
+            ..plain
+        }
+        .with_dictionary();
+        let first = |file_offset| {
+            let image_offset = 4096;
+            [Row {
+                file_offset,
+                image_offset,
+            }]
+        };
+        assert!(is_table(&with, &first(4196 + 4), 8192, 4600));
+        assert!(!is_table(&plain, &first(4196 + 4), 8192, 4600));
+        assert!(!is_table(&with, &first(4096), 8192, 4600));
+        // Without room for the second copy, or for the block between both.
+        assert!(!is_table(&with, &first(4200), 8192, 4300));
+        assert!(!is_table(&with, &first(4200), 8192, 4336));
+        let most = 4096 + (BLOCK_HEADER_BYTES + DICTIONARY_BYTES_MAX) as u64;
+        assert!(is_table(&with, &first(most), 8192, 2 * most));
+        assert!(!is_table(&with, &first(most + 8), 8192, 2 * most + 16));
+        assert!(!is_table(&with, &[], 8192, 4600));
+    }
+
+    #[test]
+    fn block_that_is_decoded_to_more_than_its_bytes_warrant_is_refused() {
+        let of = |stored_bytes, raw_bytes| BlockHeader {
+            stored_bytes,
+            raw_bytes,
+            ..block()
+        };
+        let is_read = |header: BlockHeader| {
+            let bytes = header.encode(7, 4096);
+            BlockHeader::decode(&bytes, 7, 4096, "x").is_ok()
+        };
+        assert!(is_read(of(4096, 1 << 20)) && !is_read(of(4095, 1 << 20)));
+        let of_dictionary = |stored_bytes, raw_bytes| BlockHeader {
+            content: Content::Dictionary,
+            image_offset: 0,
+            ..of(stored_bytes, raw_bytes)
+        };
+        assert!(is_read(of_dictionary(100, 4001)));
+        let most = u32::try_from(DICTIONARY_BYTES_MAX).unwrap();
+        for header in [
+            of_dictionary(4096, most + 1),
+            of_dictionary(7, 7),
+            BlockHeader {
+                image_offset: 4096,
+                ..of_dictionary(100, 4000)
+            },
+            BlockHeader {
+                encoding: Encoding::ZstdDictionary,
+                ..of_dictionary(100, 4000)
+            },
+        ] {
+            assert!(!is_read(header), "{header:?}");
         }
     }
 
@@ -396,20 +542,14 @@ mod tests {
             file_offset,
             image_offset,
         };
-        let is_read = |rows: &[Row], image_bytes| {
-            let bytes = encode_table(&header, rows, image_bytes, 8192);
-            let (table, footer) = bytes.split_last_chunk().unwrap();
-            let length = 8192 + bytes.len() as u64;
-            let footer = Footer::decode(footer, &header, length, "x");
-            footer.is_ok_and(|footer| footer.table(table, header.seed(), "x").is_ok())
-        };
+        let is_read = |rows: &[Row], image_bytes| is_table(&header, rows, image_bytes, 12_288);
         assert!(is_read(&[row(4096, 4096)], 4096 + most));
         assert!(!is_read(&[row(4096, 4096)], 4096 + most + 8));
         assert!(!is_read(&[row(4096, 4096)], IMAGE_BYTES_MAX));
         let far = row(4200, 4096 + most + 16);
         assert!(!is_read(&[row(4096, 4096), far], 4096 + 2 * most));
         // More blocks than fit before the table.
-        let crowded: Vec<Row> = (0..200).map(|n| row(4096 + n * 40, 4096 + n * 8)).collect();
+        let crowded: Vec<Row> = (0..300).map(|n| row(4096 + n * 40, 4096 + n * 8)).collect();
         assert!(!is_read(&crowded, 8192));
     }
 

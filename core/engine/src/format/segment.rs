@@ -103,6 +103,17 @@ impl Header {
             .map_or(0, |compacted| compacted.replaced.generation)
     }
 
+    /// Whether it is that of a pack with a dictionary.
+    pub(crate) fn has_dictionary(&self) -> bool {
+        self.compacted.is_some() && self.features.incompatible & Features::DICTIONARY != 0
+    }
+
+    /// The same header, of a pack with a dictionary.
+    pub(crate) fn with_dictionary(mut self) -> Self {
+        self.features.incompatible |= Features::DICTIONARY;
+        self
+    }
+
     /// What every CRC of the segment continues, so that nothing of another segment, store or copy passes for its own.
     pub(crate) fn seed(&self) -> u32 {
         checksum::crc_of_parts(&[&self.store, &self.uuid, &self.salt.to_le_bytes()])
@@ -212,7 +223,10 @@ impl Header {
                 "something in the reserved bytes of a segment header",
             ));
         }
-        features.check_readable(name)?;
+        match role {
+            ROLE_COMPACTED => features.check_readable_in_pack(name)?,
+            _ => features.check_readable(name)?,
+        }
         if !(1..=limits::BASE_POSITION_MAX).contains(&base_position)
             || next_stream == 0
             || predecessor_end > limits::SEGMENT_BYTES_MAX

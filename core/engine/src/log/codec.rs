@@ -3,36 +3,95 @@
 //! LZ4 and the decoding of Zstandard are Rust alone, so that a store opens everywhere it is carried to. Zstandard is encoded,
 //! and decoded faster, by the library itself where that can be built.
 
-use crate::format::pack::Encoding;
+use std::io;
+
+use super::dictionary::Dictionary;
+#[cfg(target_family = "wasm")]
+use super::dictionary::portable;
+use crate::format::pack::{Encoding, RATIO_MAX};
 
 /// The level that Zstandard encodes with: the next ones take twice as long for a tenth less.
 #[cfg(not(target_family = "wasm"))]
-const ZSTD_LEVEL: i32 = 3;
+pub(super) const ZSTD_LEVEL: i32 = 3;
 
 /// Whether this build can encode so.
 pub(crate) const fn can_encode(encoding: Encoding) -> bool {
     !matches!(encoding, Encoding::Zstd) || cfg!(not(target_family = "wasm"))
 }
 
-/// The bytes encoded, with the encoding that was used: as they are where that takes no more room.
-pub(crate) fn encode(encoding: Encoding, raw: &[u8]) -> (Encoding, Vec<u8>) {
-    let encoded = match encoding {
-        Encoding::Raw => None,
-        Encoding::Lz4 => Some(lz4_flex::block::compress(raw)),
-        #[cfg(not(target_family = "wasm"))]
-        Encoding::Zstd => zstd::bulk::compress(raw, ZSTD_LEVEL).ok(),
+/// Encodes blocks, all of a pack alike.
+pub(crate) struct Encoder {
+    encoding: Encoding,
+    #[cfg(not(target_family = "wasm"))]
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    /// The same with the dictionary.
+    #[cfg(not(target_family = "wasm"))]
+    zstd_with_dictionary: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Encoder {
+    /// An encoder, with a dictionary if there is one.
+    pub(crate) fn new(encoding: Encoding, dictionary: Option<&[u8]>) -> io::Result<Self> {
         #[cfg(target_family = "wasm")]
-        Encoding::Zstd => None,
-    };
-    match encoded.filter(|encoded| encoded.len() < raw.len()) {
-        Some(encoded) => (encoding, encoded),
-        None => (Encoding::Raw, raw.to_vec()),
+        let _ = dictionary;
+        #[cfg(not(target_family = "wasm"))]
+        let is_zstd = encoding == Encoding::Zstd;
+        Ok(Self {
+            encoding,
+            #[cfg(not(target_family = "wasm"))]
+            zstd: is_zstd
+                .then(|| zstd::bulk::Compressor::new(ZSTD_LEVEL))
+                .transpose()?,
+            #[cfg(not(target_family = "wasm"))]
+            zstd_with_dictionary: dictionary
+                .filter(|_| is_zstd)
+                .map(|bytes| zstd::bulk::Compressor::with_dictionary(ZSTD_LEVEL, bytes))
+                .transpose()?,
+        })
+    }
+
+    /// The bytes encoded, with the encoding that was used: as they are where that takes no more room.
+    pub(crate) fn encode(&mut self, raw: &[u8], with_dictionary: bool) -> (Encoding, Vec<u8>) {
+        let fewest = raw.len() / RATIO_MAX as usize;
+        let is_allowed = |stored: &Vec<u8>| stored.len() < raw.len() && stored.len() > fewest;
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let with = self.zstd_with_dictionary.as_mut();
+            let encoded = match (with.filter(|_| with_dictionary), self.zstd.as_mut()) {
+                (Some(with), _) => Some((Encoding::ZstdDictionary, with.compress(raw))),
+                (None, Some(without)) => Some((Encoding::Zstd, without.compress(raw))),
+                (None, None) => None,
+            };
+            if let Some((encoding, Ok(stored))) = encoded {
+                if is_allowed(&stored) {
+                    return (encoding, stored);
+                }
+                // Only what is all alike is smaller than may be. LZ4 makes as little of it as may be.
+                if stored.len() >= raw.len() {
+                    return (Encoding::Raw, raw.to_vec());
+                }
+            }
+        }
+        #[cfg(target_family = "wasm")]
+        let _ = with_dictionary;
+        let lz4 = (self.encoding != Encoding::Raw)
+            .then(|| lz4_flex::block::compress(raw))
+            .filter(is_allowed);
+        match lz4 {
+            Some(stored) => (Encoding::Lz4, stored),
+            None => (Encoding::Raw, raw.to_vec()),
+        }
     }
 }
 
-/// The raw bytes, exactly `raw_bytes` of them; `None` when the bytes don't decode to as many. No more than these are
-/// allocated, whatever the bytes claim.
-pub(crate) fn decode(encoding: Encoding, stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
+/// The raw bytes, exactly `raw_bytes` of them; `None` when the bytes don't decode to as many, or need a dictionary that isn't given. No more
+/// than these are allocated, whatever the bytes claim.
+pub(crate) fn decode(
+    encoding: Encoding,
+    stored: &[u8],
+    raw_bytes: usize,
+    dictionary: Option<&Dictionary>,
+) -> Option<Vec<u8>> {
     let decoded = match encoding {
         Encoding::Raw => stored.to_vec(),
         Encoding::Lz4 => {
@@ -44,69 +103,105 @@ pub(crate) fn decode(encoding: Encoding, stored: &[u8], raw_bytes: usize) -> Opt
         #[cfg(not(target_family = "wasm"))]
         Encoding::Zstd => zstd::bulk::decompress(stored, raw_bytes).ok()?,
         #[cfg(target_family = "wasm")]
-        Encoding::Zstd => decode_zstd_portably(stored, raw_bytes)?,
+        Encoding::Zstd => portable::decode(stored, raw_bytes)?,
+        Encoding::ZstdDictionary => dictionary?.decode_block(stored, raw_bytes)?,
     };
     (decoded.len() == raw_bytes).then_some(decoded)
-}
-
-#[cfg(any(test, target_family = "wasm"))]
-fn decode_zstd_portably(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
-    let mut raw = vec![0; raw_bytes];
-    let length = ruzstd::decoding::FrameDecoder::new()
-        .decode_all(stored, &mut raw)
-        .ok()?;
-    raw.truncate(length);
-    Some(raw)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::dictionary::{portable, tests::conversations};
 
-    const ALL: [Encoding; 3] = [Encoding::Raw, Encoding::Lz4, Encoding::Zstd];
+    const ALL: [Encoding; 4] = [
+        Encoding::Raw,
+        Encoding::Lz4,
+        Encoding::Zstd,
+        Encoding::ZstdDictionary,
+    ];
 
     fn samples() -> Vec<Vec<u8>> {
         let random: Vec<u8> = (0..10_000_u32)
             .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
             .collect();
         vec![
+            conversations(1).concat().repeat(3),
             b"{\"role\":\"user\"}".repeat(500),
             vec![0; 100_000],
+            vec![0; 1 << 20],
             random,
             vec![7],
         ]
     }
 
-    #[test]
-    fn every_encoding_decodes_to_the_same_bytes() {
-        for encoding in ALL {
-            for raw in samples() {
-                let (used, stored) = encode(encoding, &raw);
-                assert!(stored.len() <= raw.len());
-                assert_eq!(decode(used, &stored, raw.len()).as_deref(), Some(&raw[..]));
+    fn dictionary() -> Vec<u8> {
+        let bodies = conversations(40);
+        zstd::dict::from_samples(&bodies, 4096).unwrap()
+    }
+
+    /// What an encoder of this encoding makes of the bytes, and both decoders of what it used.
+    fn encoded(encoding: Encoding, raw: &[u8]) -> (Encoding, Vec<u8>) {
+        let with = encoding == Encoding::ZstdDictionary;
+        let plain = if with { Encoding::Zstd } else { encoding };
+        let dictionary = dictionary();
+        let dictionary = with.then_some(&dictionary[..]);
+        let mut encoder = Encoder::new(plain, dictionary).unwrap();
+        encoder.encode(raw, with)
+    }
+
+    fn decode_portably(encoding: Encoding, stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
+        match encoding {
+            Encoding::Zstd => portable::decode(stored, raw_bytes),
+            Encoding::ZstdDictionary => {
+                portable::Decoder::new(&dictionary())?.decode(stored, raw_bytes)
             }
+            _ => decode(encoding, stored, raw_bytes, None),
         }
     }
 
     #[test]
-    fn zstandard_decodes_alike_with_and_without_the_library() {
-        for raw in samples() {
-            let (used, stored) = encode(Encoding::Zstd, &raw);
-            if used == Encoding::Zstd {
-                assert_eq!(decode_zstd_portably(&stored, raw.len()), Some(raw));
+    fn every_encoding_decodes_to_the_same_bytes_with_and_without_the_library() {
+        let dictionary = Dictionary::decode(&dictionary()).unwrap();
+        for encoding in ALL {
+            for raw in samples() {
+                let (used, stored) = encoded(encoding, &raw);
+                assert!(stored.len() <= raw.len());
+                assert!(raw.len() <= stored.len() * RATIO_MAX as usize, "{used:?}");
+                let decoded = decode(used, &stored, raw.len(), Some(&dictionary));
+                assert_eq!(decoded.as_deref(), Some(&raw[..]));
+                assert_eq!(decode_portably(used, &stored, raw.len()), Some(raw));
             }
+            let (used, _) = encoded(encoding, &samples()[0]);
+            assert_eq!(used, encoding);
         }
+    }
+
+    #[test]
+    fn what_needs_a_dictionary_is_refused_without_it_and_with_another() {
+        let raw = conversations(1).concat();
+        let (_, stored) = encoded(Encoding::ZstdDictionary, &raw);
+        let decode = |dictionary| decode(Encoding::ZstdDictionary, &stored, raw.len(), dictionary);
+        assert_eq!(decode(None), None);
+        let others: Vec<Vec<u8>> = (0..400)
+            .map(|n: u32| n.to_string().repeat(60).into())
+            .collect();
+        let other = zstd::dict::from_samples(&others, 4096).unwrap();
+        let other = Dictionary::decode(&other).unwrap();
+        assert_ne!(decode(Some(&other)), Some(raw.clone()));
     }
 
     #[test]
     fn bytes_that_claim_another_length_are_refused() {
+        let dictionary = Dictionary::decode(&dictionary()).unwrap();
         for encoding in ALL {
             let raw = &samples()[0];
-            let (used, stored) = encode(encoding, raw);
+            let (used, stored) = encoded(encoding, raw);
             for length in [0, 1, raw.len() - 1, raw.len() + 1] {
-                assert_eq!(decode(used, &stored, length), None, "{encoding:?} {length}");
-                if used == Encoding::Zstd {
-                    let portably = decode_zstd_portably(&stored, length);
+                let decoded = decode(used, &stored, length, Some(&dictionary));
+                assert_eq!(decoded, None, "{encoding:?} {length}");
+                if used != Encoding::Raw {
+                    let portably = decode_portably(used, &stored, length);
                     assert!(portably.is_none_or(|raw| raw.len() != length));
                 }
             }
@@ -115,16 +210,21 @@ mod tests {
 
     #[test]
     fn no_changed_byte_makes_decoding_panic() {
+        let dictionary = dictionary();
+        let whole = Dictionary::decode(&dictionary).unwrap();
+        let portably = portable::Decoder::new(&dictionary).unwrap();
         for encoding in ALL {
             let raw = &samples()[0];
-            let (used, stored) = encode(encoding, raw);
+            let (used, stored) = encoded(encoding, raw);
             for at in 0..stored.len() {
                 for value in [0, 1, 0x7f, 0xff] {
                     let mut changed = stored.clone();
                     changed[at] = value;
-                    let _ = decode(used, &changed, raw.len());
-                    if used == Encoding::Zstd {
-                        let _ = decode_zstd_portably(&changed, raw.len());
+                    let _ = decode(used, &changed, raw.len(), Some(&whole));
+                    match used {
+                        Encoding::Zstd => drop(portable::decode(&changed, raw.len())),
+                        Encoding::ZstdDictionary => drop(portably.decode(&changed, raw.len())),
+                        _ => {}
                     }
                 }
             }

@@ -3,6 +3,8 @@
 pub(crate) mod arena;
 pub(crate) mod blocks;
 pub(crate) mod codec;
+pub(crate) mod dictionary;
 pub(crate) mod pack;
+pub(crate) mod pack_writer;
 pub(crate) mod scan;
 pub(crate) mod segment;

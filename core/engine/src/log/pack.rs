@@ -1,10 +1,10 @@
-//! Packs: [`Image`] gives the image of a segment out of the blocks of a pack's file, and [`PackWriter`] writes such a file.
+//! [`Image`]: the image of a segment, out of the blocks of a pack's file.
 
 use std::{io, sync::Arc};
 
 use bytes::Bytes;
 
-use super::codec;
+use super::{codec, dictionary::Dictionary};
 use crate::{
     Error, ErrorKind, Result,
     bounded::{Bounded, Slot},
@@ -12,8 +12,8 @@ use crate::{
     format::{
         ALIGNMENT, aligned,
         pack::{
-            BLOCK_HEADER_BYTES, BlockHeader, Encoding, FOOTER_BYTES, Footer, ROW_BYTES, Row,
-            encode_table,
+            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer, ROW_BYTES,
+            Row,
         },
         segment::{DATA_START, Header},
     },
@@ -30,6 +30,20 @@ const DECODED_BYTES_MAX: usize = if cfg!(target_family = "wasm") {
 
 static DECODED: Bounded<Bytes> = Bounded::new(DECODED_BYTES_MAX);
 
+/// Dictionaries are kept in memory, ready to decode with, so many bytes of them in the whole process.
+const DICTIONARY_BYTES_KEPT: usize = if cfg!(target_family = "wasm") {
+    4 << 20
+} else {
+    32 << 20
+};
+/// What one takes beside its bytes.
+const DICTIONARY_TABLES_BYTES: usize = 32 << 10;
+
+static DICTIONARIES: Bounded<Dictionary> = Bounded::new(DICTIONARY_BYTES_KEPT);
+
+/// How many copies of its dictionary a pack has. Without one all of its records would be lost.
+pub(crate) const DICTIONARY_COPIES: usize = 2;
+
 /// The image of a segment: a file that can only be read, decoded from the blocks of a pack where that is needed.
 pub(crate) struct Image {
     file: Arc<dyn File>,
@@ -40,6 +54,8 @@ pub(crate) struct Image {
     blocks_end: u64,
     rows: Vec<Row>,
     decoded: Vec<Arc<Slot<Bytes>>>,
+    /// How many bytes of the file one copy of the dictionary takes, and the dictionary; `None` for a pack without.
+    dictionary: Option<(u64, Arc<Slot<Dictionary>>)>,
 }
 
 impl Image {
@@ -62,13 +78,18 @@ impl Image {
         let mut table = vec![0; footer.blocks as usize * ROW_BYTES];
         file.read_at(footer.table_offset, &mut table)
             .map_err(reading)?;
-        let rows = footer.table(&table, header.seed(), name)?;
+        let rows = footer.table(&table, header, name)?;
+        let first = rows.first().map_or(DATA_START, |row| row.file_offset);
+        let dictionary_bytes = first - DATA_START;
         Ok(Self {
             file,
             name: name.to_owned(),
             seed: header.seed(),
             bytes: footer.image_bytes,
-            blocks_end: footer.table_offset,
+            blocks_end: footer.table_offset - dictionary_bytes,
+            dictionary: header
+                .has_dictionary()
+                .then(|| (dictionary_bytes, Arc::default())),
             decoded: rows.iter().map(|_| Arc::default()).collect(),
             rows,
         })
@@ -98,55 +119,152 @@ impl Image {
     /// The bytes of a block, read from the file and checked.
     pub(crate) fn read_block(&self, place: usize) -> Result<Bytes> {
         let (start, end) = self.extent(place);
-        let damaged = |what: &str| {
-            let message = format!("{}: file offset {start}: {what}", self.name);
-            Error::new(ErrorKind::Damaged, message)
+        let header = self.block_header(start, end)?;
+        let is_where_the_table_says = header.content == Content::Image
+            && header.image_offset == self.rows[place].image_offset
+            && header.image_offset + u64::from(header.raw_bytes) == self.image_end(place);
+        if !is_where_the_table_says {
+            return Err(self.damaged(start, "the table of blocks says something else of this one"));
+        }
+        let dictionary = match header.encoding {
+            Encoding::ZstdDictionary => Some(self.dictionary(start)?),
+            _ => None,
         };
-        let reading = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged("the file ends within this block"),
+        self.decoded_block(start, &header, dictionary.as_deref())
+    }
+
+    fn damaged(&self, at: u64, what: &str) -> Error {
+        let message = format!("{}: file offset {at}: {what}", self.name);
+        Error::new(ErrorKind::Damaged, message)
+    }
+
+    fn reading(&self, start: u64) -> impl Fn(io::Error) -> Error {
+        move |error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.damaged(start, "the file ends within this block"),
             _ => {
                 let doing = format!("{}: reading a block at file offset {start}", self.name);
                 Error::from_io(error, doing)
             }
-        };
-        let mut header = [0; BLOCK_HEADER_BYTES];
-        self.file.read_at(start, &mut header).map_err(reading)?;
-        let header = BlockHeader::decode(&header, self.seed, start, &self.name)?;
-        let stored_bytes = header.stored_bytes as usize;
-        let is_where_the_table_says = header.image_offset == self.rows[place].image_offset
-            && header.image_offset + u64::from(header.raw_bytes) == self.image_end(place)
-            && start + (BLOCK_HEADER_BYTES + aligned(stored_bytes)) as u64 == end;
-        if !is_where_the_table_says {
-            return Err(damaged(
-                "the table of blocks says something else of this one",
-            ));
         }
-        let mut stored = vec![0; stored_bytes];
+    }
+
+    /// The header of a block that has to end there.
+    fn block_header(&self, start: u64, end: u64) -> Result<BlockHeader> {
+        let mut header = [0; BLOCK_HEADER_BYTES];
+        self.file
+            .read_at(start, &mut header)
+            .map_err(self.reading(start))?;
+        let header = BlockHeader::decode(&header, self.seed, start, &self.name)?;
+        if start + (BLOCK_HEADER_BYTES + aligned(header.stored_bytes as usize)) as u64 != end {
+            return Err(self.damaged(start, "the table of blocks says something else of this one"));
+        }
+        Ok(header)
+    }
+
+    /// What was encoded in a block.
+    fn decoded_block(
+        &self,
+        start: u64,
+        header: &BlockHeader,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<Bytes> {
+        let mut stored = vec![0; header.stored_bytes as usize];
         self.file
             .read_at(start + BLOCK_HEADER_BYTES as u64, &mut stored)
-            .map_err(reading)?;
+            .map_err(self.reading(start))?;
         if checksum::crc(&stored) != header.stored_crc {
-            return Err(damaged("the CRC of this block is wrong"));
+            return Err(self.damaged(start, "the CRC of this block is wrong"));
         }
-        let raw = codec::decode(header.encoding, &stored, header.raw_bytes as usize)
+        let raw_bytes = header.raw_bytes as usize;
+        let raw = codec::decode(header.encoding, &stored, raw_bytes, dictionary)
             .filter(|raw| checksum::crc(raw) == header.raw_crc)
-            .ok_or_else(|| damaged("this block doesn't decode to what was encoded"))?;
+            .ok_or_else(|| self.damaged(start, "this block doesn't decode to what was encoded"))?;
         Ok(raw.into())
     }
 
-    /// Whether what fills the room behind a block is zeros, as it was written. Nothing else is there.
-    pub(crate) fn has_plain_padding(&self, place: usize) -> Result<bool> {
-        let (start, end) = self.extent(place);
-        let doing = || format!("{}: reading a block at file offset {start}", self.name);
-        let mut header = [0; BLOCK_HEADER_BYTES];
-        let reading = |error: io::Error| Error::from_io(error, doing());
-        self.file.read_at(start, &mut header).map_err(reading)?;
-        let stored = BlockHeader::decode(&header, self.seed, start, &self.name)?.stored_bytes;
-        let from = start + BLOCK_HEADER_BYTES as u64 + u64::from(stored);
+    /// Where a copy of the dictionary begins and ends in the file: before the first block, and behind the last one.
+    pub(crate) fn dictionary_extent(&self, copy: usize) -> Option<(u64, u64)> {
+        let (bytes, _) = self.dictionary.as_ref()?;
+        let start = if copy == 0 {
+            DATA_START
+        } else {
+            self.blocks_end
+        };
+        Some((start, start + bytes))
+    }
+
+    /// One copy of the dictionary, read and checked; `None` for a pack without.
+    pub(crate) fn read_dictionary(&self, copy: usize) -> Option<Result<Bytes>> {
+        let (start, end) = self.dictionary_extent(copy)?;
+        let read = self.block_header(start, end).and_then(|header| {
+            if header.content != Content::Dictionary {
+                return Err(self.damaged(start, "expected the dictionary of this pack"));
+            }
+            self.decoded_block(start, &header, None)
+        });
+        Some(read)
+    }
+
+    /// A copy of the dictionary as it ought to lie in the file, from another one; with where it begins.
+    pub(crate) fn made_dictionary(&self, copy: usize) -> Result<(u64, Vec<u8>)> {
+        let none = || self.damaged(0, "no copy of its dictionary is whole");
+        let (to, _) = self.dictionary_extent(copy).ok_or_else(none)?;
+        let is_whole = |other: &usize| {
+            let read = self.read_dictionary(*other);
+            *other != copy && read.is_some_and(|read| read.is_ok())
+        };
+        let whole = (0..DICTIONARY_COPIES).find(is_whole).ok_or_else(none)?;
+        let (from, end) = self.dictionary_extent(whole).ok_or_else(none)?;
+        let header = self.block_header(from, end)?;
+        let mut stored = vec![0; header.stored_bytes as usize];
+        self.file
+            .read_at(from + BLOCK_HEADER_BYTES as u64, &mut stored)
+            .map_err(self.reading(from))?;
+        let mut bytes = header.encode(self.seed, to).to_vec();
+        bytes.append(&mut stored);
+        bytes.resize(aligned(bytes.len()), 0);
+        Ok((to, bytes))
+    }
+
+    /// The dictionary of this pack, for the block at an offset of the file, from the first copy that checks.
+    fn dictionary(&self, block: u64) -> Result<Arc<Dictionary>> {
+        let Some((_, slot)) = &self.dictionary else {
+            let what = "this block needs a dictionary, and this pack has none";
+            return Err(self.damaged(block, what));
+        };
+        DICTIONARIES.get(slot, || {
+            let mut first_error = None;
+            for copy in 0..DICTIONARY_COPIES {
+                let made = self.read_dictionary(copy).map(|read| {
+                    let bytes = read?;
+                    let weight = bytes.len() + DICTIONARY_TABLES_BYTES;
+                    let made = Dictionary::decode(&bytes).map(|made| (made, weight));
+                    made.ok_or_else(|| self.damaged(block, "the dictionary of this pack is none"))
+                });
+                match made {
+                    Some(Ok(made)) => return Ok(made),
+                    Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
+                    Some(Err(error)) => _ = first_error.get_or_insert(error),
+                    None => {}
+                }
+            }
+            let why = first_error.map_or_else(String::new, |error| format!(" ({error})"));
+            let what =
+                format!("every copy of the dictionary that this block needs is damaged{why}");
+            Err(self.damaged(block, &what))
+        })
+    }
+
+    /// Whether what fills the room behind a block of this extent is zeros, as it was written. Nothing else is there.
+    pub(crate) fn has_plain_padding(&self, (start, end): (u64, u64)) -> Result<bool> {
+        let header = self.block_header(start, end)?;
+        let from = start + BLOCK_HEADER_BYTES as u64 + u64::from(header.stored_bytes);
         let length = usize::try_from(end.saturating_sub(from)).unwrap_or(0);
         let mut padding = [0; ALIGNMENT];
         let padding = &mut padding[..length.min(ALIGNMENT)];
-        self.file.read_at(from, padding).map_err(reading)?;
+        self.file
+            .read_at(from, padding)
+            .map_err(self.reading(start))?;
         Ok(padding.iter().all(|byte| *byte == 0))
     }
 
@@ -248,112 +366,12 @@ fn into_io(error: Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Blocks are closed at the end of a record or of a stream, whichever comes first of these sizes. Half as large, conversations take
-/// a fifth more room with Zstandard; twice as large, a twentieth less, and who reads one record decodes twice as much.
-const BLOCK_BYTES: usize = 256 << 10;
-/// From this size on a block ends where a stream does, so that who reads the next one needn't decode this one too.
-const BLOCK_BYTES_OF_STREAM: usize = 192 << 10;
-
-/// Writes the file of a pack from its image, in order and in bounded memory.
-pub(crate) struct PackWriter {
-    file: Arc<dyn File>,
-    header: Header,
-    seed: u32,
-    encoding: Encoding,
-    raw: Vec<u8>,
-    /// Where `raw` begins in the image.
-    raw_start: u64,
-    rows: Vec<Row>,
-    file_end: u64,
-}
-
-impl PackWriter {
-    /// Begins with the headers in an empty file.
-    pub(crate) fn new(file: Arc<dyn File>, header: Header, encoding: Encoding) -> io::Result<Self> {
-        file.write_at(0, &header.encode_both())?;
-        Ok(Self {
-            file,
-            seed: header.seed(),
-            header,
-            encoding,
-            raw: Vec::with_capacity(BLOCK_BYTES),
-            raw_start: DATA_START,
-            rows: Vec::new(),
-            file_end: DATA_START,
-        })
-    }
-
-    /// Where the next bytes come to lie in the image.
-    pub(crate) fn image_end(&self) -> u64 {
-        self.raw_start + self.raw.len() as u64
-    }
-
-    /// Appends what is read together: a record, or a part of an index block. Its length is a multiple of the alignment.
-    pub(crate) fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        if !self.raw.is_empty() && self.raw.len() + bytes.len() > BLOCK_BYTES {
-            self.end_block()?;
-        }
-        // What is longer than a block is cut.
-        while bytes.len() > BLOCK_BYTES {
-            let (piece, rest) = bytes.split_at(BLOCK_BYTES);
-            self.raw.extend_from_slice(piece);
-            self.end_block()?;
-            bytes = rest;
-        }
-        self.raw.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    /// What follows is another stream's, or of another kind.
-    pub(crate) fn end_part(&mut self) -> io::Result<()> {
-        if self.raw.len() >= BLOCK_BYTES_OF_STREAM {
-            self.end_block()?;
-        }
-        Ok(())
-    }
-
-    fn end_block(&mut self) -> io::Result<()> {
-        if self.raw.is_empty() {
-            return Ok(());
-        }
-        let (encoding, stored) = codec::encode(self.encoding, &self.raw);
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a block is bounded");
-        let header = BlockHeader {
-            encoding,
-            stored_bytes: length(&stored),
-            raw_bytes: length(&self.raw),
-            image_offset: self.raw_start,
-            raw_crc: checksum::crc(&self.raw),
-            stored_crc: checksum::crc(&stored),
-        };
-        let mut bytes = header.encode(self.seed, self.file_end).to_vec();
-        bytes.extend_from_slice(&stored);
-        bytes.resize(aligned(bytes.len()), 0);
-        self.file.write_at(self.file_end, &bytes)?;
-        self.rows.push(Row {
-            file_offset: self.file_end,
-            image_offset: self.raw_start,
-        });
-        self.file_end += bytes.len() as u64;
-        self.raw_start += self.raw.len() as u64;
-        self.raw.clear();
-        Ok(())
-    }
-
-    /// Ends the file, durably.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.end_block()?;
-        let table = encode_table(&self.header, &self.rows, self.raw_start, self.file_end);
-        self.file.write_at(self.file_end, &table)?;
-        self.file.sync()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        format::segment::tests::header,
+        format::segment::{Compacted, Replaced, ReplacedEnd, tests::header},
+        log::{dictionary::tests::conversations, pack_writer::PackWriter},
         storage::{Access, MemoryStorage, Storage},
     };
 
@@ -362,7 +380,13 @@ mod tests {
         let storage = MemoryStorage::new();
         let file = storage.create("x.pack").unwrap();
         let header = header();
-        let mut writer = PackWriter::new(file, header, encoding).unwrap();
+        let is_plain = encoding != Encoding::ZstdDictionary;
+        let dictionary = zstd::dict::from_samples(&conversations(300), 4096).unwrap();
+        let (header, encoding, dictionary) = match encoding {
+            Encoding::ZstdDictionary => (compacted(), Encoding::Zstd, Some(&dictionary[..])),
+            plain => (header, plain, None),
+        };
+        let mut writer = PackWriter::new(file, header, encoding, dictionary).unwrap();
         let mut image = header.encode_both();
         for number in 0..400_usize {
             let length = [8, 800, 3000, 40_000][number % 4] + (number % 7) * 8;
@@ -377,10 +401,28 @@ mod tests {
             }
         }
         let large = vec![3; 3 << 20];
+        if !is_plain {
+            writer.end_dictionary().unwrap();
+        }
         writer.add(&large).unwrap();
         image.extend_from_slice(&large);
         writer.finish().unwrap();
         (storage, header, image)
+    }
+
+    /// The header of a pack with a dictionary.
+    fn compacted() -> Header {
+        let replaced = Replaced {
+            generation: 1,
+            from: header().segment,
+            to: header().segment,
+        };
+        let end = ReplacedEnd::default();
+        Header {
+            compacted: Some(Compacted { replaced, end }),
+            ..header()
+        }
+        .with_dictionary()
     }
 
     fn open(storage: &MemoryStorage, header: &Header) -> Result<Image> {
@@ -389,7 +431,12 @@ mod tests {
 
     #[test]
     fn image_reads_back_at_every_offset_and_length() {
-        for encoding in [Encoding::Raw, Encoding::Lz4, Encoding::Zstd] {
+        for encoding in [
+            Encoding::Raw,
+            Encoding::Lz4,
+            Encoding::Zstd,
+            Encoding::ZstdDictionary,
+        ] {
             let (storage, header, expected) = pack(encoding);
             let image = open(&storage, &header).unwrap();
             assert_eq!(image.len().unwrap(), expected.len() as u64);
@@ -443,5 +490,48 @@ mod tests {
         image.read_at(offset - 8, &mut bytes).unwrap();
         let before = usize::try_from(offset).unwrap();
         assert_eq!(bytes, expected[before - 8..before]);
+    }
+    #[test]
+    fn one_damaged_copy_of_the_dictionary_costs_nothing_and_both_cost_what_needs_it() {
+        let (storage, header, expected) = pack(Encoding::ZstdDictionary);
+        let file = storage.open("x.pack", Access::Write).unwrap();
+        let places = open(&storage, &header).unwrap();
+        let uses = |place: usize| {
+            let (start, end) = places.extent(place);
+            places.block_header(start, end).unwrap().encoding == Encoding::ZstdDictionary
+        };
+        let with = (0..places.blocks()).filter(|place| uses(*place)).count();
+        assert!(with > 3 && with < places.blocks());
+        let spoil = |copy: usize| {
+            let (start, end) = places.dictionary_extent(copy).unwrap();
+            let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+            file.read_at(start, &mut bytes).unwrap();
+            file.write_at(start + 40, &[0xa5; 8]).unwrap();
+            let error = places.read_dictionary(copy).unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Damaged);
+            (start, bytes)
+        };
+        let read = || {
+            // What was decoded before is kept, so that it is opened again.
+            let image = open(&storage, &header).unwrap();
+            let read = (0..image.blocks()).filter(|place| image.read_block(*place).is_ok());
+            let mut all = vec![0; expected.len()];
+            (
+                read.count(),
+                image.read_at(0, &mut all).is_ok() && all == expected,
+            )
+        };
+        for copy in 0..DICTIONARY_COPIES {
+            let (start, bytes) = spoil(copy);
+            assert_eq!(read(), (places.blocks(), true), "{copy}");
+            assert_eq!(
+                places.made_dictionary(copy).unwrap(),
+                (start, bytes.clone())
+            );
+            file.write_at(start, &bytes).unwrap();
+        }
+        (0..DICTIONARY_COPIES).for_each(|copy| drop(spoil(copy)));
+        assert_eq!(read(), (places.blocks() - with, false));
+        assert!(places.made_dictionary(0).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     plan::Stand,
-    throttle::{Outcome, Throttle},
+    throttle::{Outcome, Stopped, Throttle, damaged_at},
 };
 use crate::{
     Error, ErrorKind, Kind, Result,
@@ -19,7 +19,7 @@ use crate::{
         segment::{Compacted, Header, Replaced, ReplacedEnd},
     },
     log::{
-        pack::PackWriter,
+        pack_writer::PackWriter,
         segment::{Frame, Segment},
     },
     storage::IoContext,
@@ -89,10 +89,26 @@ pub(crate) struct Gatherer<'a, 'b> {
 
 /// The rows of one stream in the sources, in order.
 #[derive(Default)]
-struct Rows {
+pub(super) struct Rows {
     id: [u8; 16],
     /// The place of the source, and the row there.
-    rows: Vec<(usize, StreamRow)>,
+    pub(super) rows: Vec<(usize, StreamRow)>,
+}
+
+/// The rows of every stream in these sources, by rising number: so the data of a pack is gathered.
+pub(super) fn rows_by_stream(sources: &[Arc<Segment>]) -> Outcome<BTreeMap<u32, Rows>> {
+    let mut streams: BTreeMap<u32, Rows> = BTreeMap::new();
+    for (place, source) in sources.iter().enumerate() {
+        let Some(block) = damaged_at(place, source.block())? else {
+            continue;
+        };
+        for row in block.stream_rows() {
+            let rows = streams.entry(row.stream).or_default();
+            rows.id = row.id;
+            rows.rows.push((place, row));
+        }
+    }
+    Ok(streams)
 }
 
 impl<'a, 'b> Gatherer<'a, 'b> {
@@ -133,8 +149,11 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         self.streams()?;
         self.keys()?;
         self.end_part()?;
-        self.index()?;
         let name = self.name;
+        self.writer
+            .end_dictionary()
+            .with_context(|| format!("writing {name}"))?;
+        self.index()?;
         self.writer
             .finish()
             .with_context(|| format!("writing {name}"))?;
@@ -149,8 +168,8 @@ impl<'a, 'b> Gatherer<'a, 'b> {
     }
 
     fn controls(&mut self) -> Outcome<()> {
-        for source in self.sources {
-            let Some(block) = source.block()? else {
+        for (place, source) in self.sources.iter().enumerate() {
+            let Some(block) = damaged_at(place, source.block())? else {
                 continue;
             };
             let end = block.trailer().data_end;
@@ -162,14 +181,12 @@ impl<'a, 'b> Gatherer<'a, 'b> {
                     self.gathered.dropped += 1;
                     continue;
                 }
-                let frame = source.frame(control.offset, end)?;
+                let frame = damaged_at(place, source.frame(control.offset, end))?;
                 let header = &frame.header;
                 if (header.kind, header.stream) != (control.kind, control.stream) {
-                    return Err(source
-                        .damaged(control.offset, "its index names another record here")
-                        .into());
+                    return Err(Stopped::Damaged(place));
                 }
-                let offset = self.record(source, &frame)?;
+                let offset = self.record(place, &frame)?;
                 self.parts.controls.push(ControlRow { offset, ..control });
             }
         }
@@ -177,18 +194,7 @@ impl<'a, 'b> Gatherer<'a, 'b> {
     }
 
     fn streams(&mut self) -> Outcome<()> {
-        let mut streams: BTreeMap<u32, Rows> = BTreeMap::new();
-        for (place, source) in self.sources.iter().enumerate() {
-            let Some(block) = source.block()? else {
-                continue;
-            };
-            for row in block.stream_rows() {
-                let rows = streams.entry(row.stream).or_default();
-                rows.id = row.id;
-                rows.rows.push((place, row));
-            }
-        }
-        for (number, rows) in streams {
+        for (number, rows) in rows_by_stream(self.sources)? {
             self.stream(number, &rows)?;
             self.end_part()?;
         }
@@ -204,14 +210,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         for (place, row) in &rows.rows {
             let source = &self.sources[*place];
             if row.first_ordinal != next_ordinal {
-                let what = format!(
-                    "it begins with record {} of stream number {number}, expected {next_ordinal}",
-                    row.first_ordinal
-                );
-                return Err(source.damaged(0, what).into());
+                return Err(Stopped::Damaged(*place));
             }
             next_ordinal = next_ordinal.saturating_add(row.count);
-            let Some(block) = source.block()? else {
+            let Some(block) = damaged_at(*place, source.block())? else {
                 continue;
             };
             let end = block.trailer().data_end;
@@ -222,12 +224,11 @@ impl<'a, 'b> Gatherer<'a, 'b> {
                     self.parts.postings.push(offset_to_units(DROPPED));
                     continue;
                 }
-                let frame = source.frame(posting, end)?;
+                let frame = damaged_at(*place, source.frame(posting, end))?;
                 if frame.header.stream != number || !frame.header.kind.is_data() {
-                    let what = format!("expected a record of stream number {number}");
-                    return Err(source.damaged(posting, what).into());
+                    return Err(Stopped::Damaged(*place));
                 }
-                let offset = self.record(source, &frame)?;
+                let offset = self.record(*place, &frame)?;
                 self.labels(source, &frame, ordinal, offset);
                 self.parts.postings.push(offset_to_units(offset));
             }
@@ -244,8 +245,8 @@ impl<'a, 'b> Gatherer<'a, 'b> {
 
     /// Receipts of the keyed batches of streams that are there: the key of a deleted one counts no more.
     fn keys(&mut self) -> Outcome<()> {
-        for source in self.sources {
-            let Some(block) = source.block()? else {
+        for (place, source) in self.sources.iter().enumerate() {
+            let Some(block) = damaged_at(place, source.block())? else {
                 continue;
             };
             let end = block.trailer().data_end;
@@ -254,7 +255,7 @@ impl<'a, 'b> Gatherer<'a, 'b> {
                 if stream.is_none_or(|stream| stream.deleted) {
                     continue;
                 }
-                let (key, payload) = receipt(source, end, &row)?;
+                let (key, payload) = damaged_at(place, receipt(source, end, &row))?;
                 let body = Body {
                     labels: &[],
                     key: &key,
@@ -299,12 +300,13 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         }));
     }
 
-    /// Writes a record that has a position, and gives its place in the image.
-    fn record(&mut self, source: &Segment, frame: &Frame) -> Outcome<u64> {
+    /// Writes a record of the source at a place, which has a position, and gives its place in the image.
+    fn record(&mut self, place: usize, frame: &Frame) -> Outcome<u64> {
+        let source = &self.sources[place];
         let position = position_of(source, frame);
         let base = &self.header;
         let time_ms = source.header.time_ms(frame.header.time_delta_ms);
-        let far = || source.damaged(frame.offset, "its time or its position is out of range");
+        let far = || Stopped::Damaged(place);
         let near = |value: u64, base: u64| {
             value
                 .checked_sub(base)

@@ -12,6 +12,7 @@ mod gather;
 pub(crate) mod live;
 mod plan;
 mod run;
+mod sample;
 mod throttle;
 
 #[cfg(test)]

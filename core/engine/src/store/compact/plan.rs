@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::live::{InUse, Live};
 use crate::{
     CompactScope, Kind, Result,
-    format::segment::DATA_START,
+    format::{index::Block, segment::DATA_START},
     index::{redacted::Redacted, streams::Streams},
-    log::segment::Segment,
+    log::{scan::is_damage, segment::Segment},
     store::{place::Place, published::durable::Durable},
     sync::Arc,
 };
@@ -113,8 +113,12 @@ impl Stand {
             if place.segment.trailer().is_none() {
                 continue;
             }
-            let Some(frame) = place.frame()? else {
-                continue;
+            let frame = match place.frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => continue,
+                // Its segment is left as it is.
+                Err(error) if is_damage(&error) => continue,
+                Err(error) => return Err(error),
             };
             let key = frame.key().map_or(0, |key| match key.len() {
                 0 => 0,
@@ -134,13 +138,28 @@ impl Stand {
         segments.iter().filter_map(of).sum()
     }
 
+    /// How many data records of these segments are in use.
+    pub(crate) fn live_data(&self, segments: &[Arc<Segment>]) -> u64 {
+        let of = |segment: &Arc<Segment>| self.in_use.get(&segment.id().0);
+        segments
+            .iter()
+            .filter_map(of)
+            .map(|in_use| in_use.data)
+            .sum()
+    }
+
+    /// How many bytes about stay of a segment, if nothing is compressed.
+    pub(crate) fn bytes_left_of(&self, segment: &Segment) -> Result<u64> {
+        Ok(self.facts(segment)?.bytes_left())
+    }
+
     /// How many bytes about stay of a range, if nothing is compressed.
     pub(crate) fn bytes_left(&self, range: &Range) -> Result<u64> {
         let segments = &self.segments[range.first..range.end];
-        let left = segments
+        segments
             .iter()
-            .map(|segment| Ok(self.facts(segment)?.bytes_left()));
-        left.sum()
+            .map(|segment| self.bytes_left_of(segment))
+            .sum()
     }
 
     /// How many records of a range nothing refers to.
@@ -179,7 +198,7 @@ impl Stand {
         let (mut data, mut snapshots) = (in_use.data_all, in_use.snapshots_all);
         if segment.is_pack()
             && (data > in_use.data || snapshots > in_use.snapshots)
-            && let Some(block) = segment.block()?
+            && let Some(block) = readable_block(segment)?
         {
             data = u64::from(trailer.records.saturating_sub(block.controls_count()));
             let kinds = block.controls().map(|row| row.kind);
@@ -199,21 +218,34 @@ impl Stand {
 
     /// Whether every record of a segment has a row in its index. A newer build's may have none.
     fn is_named(segment: &Segment, facts: &Facts) -> Result<bool> {
-        let (Some(trailer), Some(block)) = (segment.trailer(), segment.block()?) else {
+        let (Some(trailer), Some(block)) = (segment.trailer(), readable_block(segment)?) else {
             return Ok(false);
         };
         let named = facts.in_use.data_all + u64::from(block.controls_count());
         Ok(segment.is_pack() || named == u64::from(trailer.records))
     }
 
-    /// How many sealed segments are left as they are, because they can't be rewritten.
-    pub(crate) fn left(&self) -> Result<u64> {
-        let mut left = 0;
+    /// How many sealed segments are left as they are, because they can't be rewritten; and how many of those because
+    /// their indexes are damaged.
+    pub(crate) fn left(&self) -> Result<(u64, u64)> {
+        let (mut left, mut damaged) = (0, 0);
         for segment in self.sealed() {
             let facts = self.facts(segment)?;
-            left += u64::from(!facts.may_be || !Self::is_named(segment, &facts)?);
+            let is_left = !facts.may_be || !Self::is_named(segment, &facts)?;
+            left += u64::from(is_left);
+            damaged += u64::from(is_left && readable_block(segment)?.is_none());
         }
-        Ok(left)
+        Ok((left, damaged))
+    }
+
+    /// Whether anything of a range is to be rewritten for itself.
+    pub(crate) fn is_wanted(&self, range: &Range, scope: CompactScope) -> Result<bool> {
+        for segment in &self.segments[range.first..range.end] {
+            if self.facts(segment)?.is_wanted(scope) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn sealed(&self) -> &[Arc<Segment>] {
@@ -278,6 +310,14 @@ impl Stand {
             taken = range.end;
         }
         Ok(ranges)
+    }
+}
+
+/// The index block of a sealed segment; `None` for one that is damaged.
+fn readable_block(segment: &Segment) -> Result<Option<Arc<Block>>> {
+    match segment.block() {
+        Err(error) if is_damage(&error) => Ok(None),
+        block => block,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Doing a compaction: pack by pack.
 
-use std::ops::ControlFlow;
+use std::{collections::VecDeque, ops::ControlFlow};
 
 use super::{
     gather::{Gathered, Gatherer, pack_header},
     plan::{Range, Stand},
+    sample::sample,
     throttle::{Outcome, Stopped, Throttle},
 };
 use crate::{
@@ -15,7 +16,10 @@ use crate::{
         pack::Encoding,
         segment::{DATA_START, Header},
     },
-    log::{codec, pack::PackWriter, scan::Scan, segment::Segment},
+    log::{
+        codec, dictionary, pack::DICTIONARY_COPIES, pack_writer::PackWriter, scan::Scan,
+        segment::Segment,
+    },
     storage::{Access, IoContext},
     store::commit::shared::{Packing, Shared},
     sync::{self, Arc, MutexGuard},
@@ -44,13 +48,10 @@ impl Shared {
             stand.find_unerased(&self.durable)?;
         }
         let ranges = stand.ranges(options.scope)?;
-        let mut done = Compaction {
-            segments_left: match options.scope {
-                CompactScope::Dead => 0,
-                _ => stand.left()?,
-            },
-            ..Compaction::default()
-        };
+        let mut done = Compaction::default();
+        if options.scope != CompactScope::Dead {
+            (done.segments_left, done.segments_damaged) = stand.left()?;
+        }
         let mut bytes_total = 0;
         for range in &ranges {
             for segment in &stand.segments[range.first..range.end] {
@@ -84,15 +85,34 @@ impl Shared {
             bytes_total,
             &mut tell,
         );
-        for range in &ranges {
+        let mut ranges: VecDeque<Range> = ranges.into();
+        while let Some(range) = ranges.pop_front() {
+            let bytes_done = throttle.bytes_done();
             match self.pack(
                 &stand,
-                range,
+                &range,
                 encoding(options.codec),
                 &mut throttle,
                 &mut packing,
             ) {
                 Ok(packed) => add(&mut done, packed),
+                // That segment stays as it is; those before and behind it are each for themselves.
+                Err(Stopped::Damaged(place)) => {
+                    done.segments_left += 1;
+                    done.segments_damaged += 1;
+                    let damaged = range.first + place;
+                    let trailer = stand.segments[damaged].trailer();
+                    let bytes_left = trailer.map_or(0, |trailer| trailer.data_end);
+                    throttle.begin_again(bytes_done, bytes_left);
+                    let (first, end) = (damaged + 1, range.end);
+                    let behind = Range { first, end };
+                    let (first, end) = (range.first, damaged);
+                    for part in [behind, Range { first, end }] {
+                        if stand.is_wanted(&part, options.scope)? {
+                            ranges.push_front(part);
+                        }
+                    }
+                }
                 Err(Stopped::Cancelled) => {
                     done.is_cancelled = true;
                     break;
@@ -227,7 +247,18 @@ impl Shared {
             .storage
             .create(unfinished)
             .with_context(|| format!("making {unfinished}"))?;
-        let writer = PackWriter::new(file, header, encoding)
+        let dictionary = match encoding {
+            Encoding::Zstd => {
+                let samples = sample(stand, sources, throttle)?;
+                dictionary::train(&samples, DICTIONARY_COPIES as u64)
+            }
+            _ => None,
+        };
+        let header = match dictionary {
+            Some(_) => header.with_dictionary(),
+            None => header,
+        };
+        let writer = PackWriter::new(file, header, encoding, dictionary.as_deref())
             .with_context(|| format!("writing {unfinished}"))?;
         Gatherer::new(stand, sources, writer, header, unfinished, throttle).write()
     }

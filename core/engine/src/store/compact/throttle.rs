@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use crate::{CompactProgress, Host, OnCompactProgress};
+use crate::{CompactProgress, ErrorKind, Host, OnCompactProgress};
 
 /// After so many bytes the caller is told, and the time is looked at.
 const STEP_BYTES: u64 = 1 << 20;
@@ -12,6 +12,8 @@ const STEP_BYTES: u64 = 1 << 20;
 pub(crate) enum Stopped {
     /// It was told to.
     Cancelled,
+    /// Something that it reads is damaged: the source at this place, of those that become the pack.
+    Damaged(usize),
     /// It failed.
     Failed(crate::Error),
 }
@@ -23,6 +25,14 @@ impl From<crate::Error> for Stopped {
     fn from(error: crate::Error) -> Self {
         Self::Failed(error)
     }
+}
+
+/// What was read of the source at a place, whose damage is told apart.
+pub(crate) fn damaged_at<T>(place: usize, read: crate::Result<T>) -> Outcome<T> {
+    read.map_err(|error| match error.kind() {
+        ErrorKind::Damaged => Stopped::Damaged(place),
+        _ => Stopped::Failed(error),
+    })
 }
 
 /// Told of every byte that is read and written.
@@ -71,6 +81,18 @@ impl<'a> Throttle<'a> {
         self.since = 0;
         self.step_began_ms = self.host.now_ms();
         self.tell()
+    }
+
+    /// How much was rewritten up to now.
+    pub(crate) fn bytes_done(&self) -> u64 {
+        self.progress.bytes_done
+    }
+
+    /// What was rewritten since then was in vain, and is rewritten again but for so many bytes, which are left.
+    pub(crate) fn begin_again(&mut self, bytes_done: u64, bytes_left: u64) {
+        let in_vain = self.progress.bytes_done - bytes_done;
+        let total = self.progress.bytes_total.saturating_add(in_vain);
+        self.progress.bytes_total = total.saturating_sub(bytes_left);
     }
 
     /// Tells the caller how far it is.

@@ -26,6 +26,8 @@ pub(crate) struct Part {
     pub(crate) has_losses: bool,
     /// Where copies of its header are to be written again.
     pub(crate) wrong_copies: Vec<usize>,
+    /// The copies of a pack's dictionary that are damaged while another is whole.
+    pub(crate) wrong_dictionaries: Vec<usize>,
     /// The file is longer than a segment can be; it is to be so long.
     pub(crate) shorten_to: Option<u64>,
 }

@@ -124,6 +124,7 @@ impl Examiner<'_> {
             needs_index: true,
             has_losses: true,
             wrong_copies: Vec::new(),
+            wrong_dictionaries: Vec::new(),
             shorten_to: None,
         });
     }

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
+
 use super::{
     examiner::{Examiner, Part},
     slots::wrong_copies,
@@ -18,6 +20,8 @@ use crate::{
         units_to_offset,
     },
     log::{
+        dictionary::Dictionary,
+        pack::{DICTIONARY_COPIES, Image},
         scan::{Scan, is_damage},
         segment::{Frame, Segment},
     },
@@ -52,7 +56,7 @@ impl Examiner<'_> {
                 .damaged(&segment.name, *offset as u64, what.clone());
         }
         self.check_header(segment);
-        let is_readable = self.blocks(segment)?;
+        let (is_readable, wrong_dictionaries) = self.blocks(segment)?;
         match segment.whole_block() {
             Err(error) if is_damage(&error) => {
                 self.walker.damaged(&segment.name, 0, error.to_string());
@@ -90,27 +94,22 @@ impl Examiner<'_> {
             needs_index: false,
             has_losses: false,
             wrong_copies: wrong.into_iter().map(|(offset, _)| offset).collect(),
+            wrong_dictionaries,
             shorten_to: None,
         });
         Ok(())
     }
 
-    /// Reads every block; whether all of them can be.
-    fn blocks(&mut self, segment: &Segment) -> Result<bool> {
+    /// Reads every block; whether all of them can be, and which copies of the dictionary could be written again.
+    fn blocks(&mut self, segment: &Segment) -> Result<(bool, Vec<usize>)> {
         let Some(image) = segment.image() else {
-            return Ok(true);
+            return Ok((true, Vec::new()));
         };
         let mut is_readable = true;
+        let wrong_dictionaries = self.dictionaries(segment, image)?;
         for place in 0..image.blocks() {
             match image.read_block(place) {
-                Ok(_) => {
-                    if !image.has_plain_padding(place)? {
-                        let (_, end) = image.extent(place);
-                        let message =
-                            "what fills the room behind a block is not zeros; no record is lost";
-                        self.walker.damaged(&segment.name, end, message.to_owned());
-                    }
-                }
+                Ok(_) => self.padding(segment, image, image.extent(place))?,
                 Err(error) if is_damage(&error) => {
                     is_readable = false;
                     let message = format!("{error}; the records in this block are lost");
@@ -119,7 +118,53 @@ impl Examiner<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(is_readable)
+        Ok((is_readable, wrong_dictionaries))
+    }
+
+    fn padding(&mut self, segment: &Segment, image: &Image, extent: (u64, u64)) -> Result<()> {
+        if !image.has_plain_padding(extent)? {
+            let message = "what fills the room behind a block is not zeros; no record is lost";
+            let message = message.to_owned();
+            self.walker.damaged(&segment.name, extent.1, message);
+        }
+        Ok(())
+    }
+
+    /// Reads every copy of the dictionary; gives those that are damaged. While one is whole, nothing is lost with the others; the blocks tell what
+    /// is lost without any.
+    fn dictionaries(&mut self, segment: &Segment, image: &Image) -> Result<Vec<usize>> {
+        let mut wrong = Vec::new();
+        let mut whole: Option<Bytes> = None;
+        for copy in 0..DICTIONARY_COPIES {
+            let Some((extent, read)) = image
+                .dictionary_extent(copy)
+                .zip(image.read_dictionary(copy))
+            else {
+                continue;
+            };
+            let what = match read {
+                Ok(bytes) if whole.as_ref().is_some_and(|whole| *whole != bytes) => {
+                    "it isn't the dictionary that the first copy is".to_owned()
+                }
+                Ok(bytes) if Dictionary::decode(&bytes).is_none() => {
+                    "it is no dictionary of Zstandard's".to_owned()
+                }
+                Ok(bytes) => {
+                    self.padding(segment, image, extent)?;
+                    whole = Some(bytes);
+                    continue;
+                }
+                Err(error) if is_damage(&error) => error.to_string(),
+                Err(error) => return Err(error),
+            };
+            wrong.push(copy);
+            let message = format!("a copy of the dictionary is damaged: {what}");
+            self.walker.damaged(&segment.name, extent.0, message);
+        }
+        Ok(match whole {
+            Some(_) => wrong,
+            None => Vec::new(),
+        })
     }
 
     /// Goes on with what the index of a pack says.

@@ -190,6 +190,7 @@ impl Examiner<'_> {
             has_losses: walked.has_holes
                 || segment.trailer().is_some_and(|trailer| trailer.repaired),
             wrong_copies,
+            wrong_dictionaries: Vec::new(),
             shorten_to: is_too_long.then(|| {
                 found
                     .quiet_from

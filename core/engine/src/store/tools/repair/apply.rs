@@ -41,6 +41,11 @@ impl Plan {
             done.actions
                 .push(format!("{}: wrote its header again", copies.segment.name));
         }
+        for (segment, copies) in &self.dictionaries {
+            write_dictionaries(storage, segment, copies)?;
+            let action = format!("{}: wrote its dictionary again", segment.name);
+            done.actions.push(action);
+        }
         for made in &self.made {
             make(storage, made)?;
             let name = files::segment_name(made.header.segment);
@@ -275,6 +280,22 @@ fn write_copies(
     }
     if file.len().map_err(failed)? < DATA_START {
         file.set_len(DATA_START)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Writes copies of the dictionary of a pack again, each durable before the next.
+fn write_dictionaries(storage: &dyn Storage, segment: &Segment, copies: &[usize]) -> Result<()> {
+    let failed = |error| failed(storage, error, &segment.name);
+    let Some(image) = segment.image() else {
+        return Ok(());
+    };
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    for copy in copies {
+        let (offset, bytes) = image.made_dictionary(*copy)?;
+        file.write_at(offset, &bytes)
             .and_then(|()| file.sync())
             .map_err(failed)?;
     }

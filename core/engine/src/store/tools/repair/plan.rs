@@ -31,6 +31,8 @@ pub(super) struct Plan {
     /// Files that are no segments of this log, and why.
     pub(super) asides: Vec<(SegmentId, String)>,
     pub(super) headers: Vec<HeaderCopies>,
+    /// Packs, and the copies of their dictionaries that are written again from others.
+    pub(super) dictionaries: Vec<(Arc<Segment>, Vec<usize>)>,
     /// Files that are made in place of missing ones.
     pub(super) made: Vec<Made>,
     /// The new last segment.
@@ -128,6 +130,10 @@ impl Plan {
             }
             if let Some(length) = part.shorten_to.filter(|_| !part.needs_index) {
                 plan.shortened.push((segment.clone(), length));
+            }
+            if !part.wrong_dictionaries.is_empty() {
+                plan.dictionaries
+                    .push((segment.clone(), part.wrong_dictionaries.clone()));
             }
             if !part.wrong_copies.is_empty() {
                 let header = match segment.is_pack() {
@@ -285,6 +291,7 @@ impl Plan {
         let nothing = self.saves.is_empty()
             && self.asides.is_empty()
             && self.headers.is_empty()
+            && self.dictionaries.is_empty()
             && self.made.is_empty();
         let nothing =
             nothing && self.next.is_none() && self.seals.is_empty() && self.shortened.is_empty();

@@ -9,10 +9,13 @@ use crate::{
     Result, checksum,
     format::{
         ALIGNMENT, aligned,
-        pack::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, Footer, IMAGE_BYTES_MAX},
+        pack::{
+            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer,
+            IMAGE_BYTES_MAX,
+        },
         segment::{DATA_START, Header},
     },
-    log::codec,
+    log::{codec, dictionary::Dictionary},
     storage::File,
     store::tools::examine::survey::Source,
     sync::{self, Mutex},
@@ -26,6 +29,7 @@ pub(super) struct SalvagedImage {
     file: Arc<dyn File>,
     /// Where whole blocks lie in the file, by rising offset in the image, apart from each other.
     blocks: Vec<(u64, BlockHeader)>,
+    dictionary: Option<Dictionary>,
     end: u64,
     is_whole: bool,
     /// The place of the block that was decoded last, and its bytes.
@@ -59,7 +63,19 @@ impl SalvagedImage {
         if !is_pack {
             return Ok(None);
         }
-        let mut blocks = find(&source, header.map(|header| header.seed()), length)?;
+        let Blocks {
+            mut blocks,
+            dictionary,
+        } = find(&source, header.map(|header| header.seed()), length)?;
+        let (found, has_dictionary) = (blocks.len(), dictionary.is_some());
+        blocks.retain(|(_, block)| block.encoding != Encoding::ZstdDictionary || has_dictionary);
+        if blocks.len() < found {
+            summary.note(format!(
+                "{}: {} whole blocks can't be decoded, since no copy of the dictionary is whole",
+                place.name,
+                found - blocks.len()
+            ));
+        }
         blocks.sort_by_key(|(_, block)| block.image_offset);
         let mut end = DATA_START;
         let mut lost = Vec::new();
@@ -95,6 +111,7 @@ impl SalvagedImage {
         Ok(Some(Self {
             file: file.clone(),
             blocks,
+            dictionary,
             end,
             is_whole: has_end && lost.is_empty(),
             last: Mutex::new(None),
@@ -115,7 +132,8 @@ impl SalvagedImage {
         let mut stored = vec![0; block.stored_bytes as usize];
         self.file
             .read_at(offset + BLOCK_HEADER_BYTES as u64, &mut stored)?;
-        let raw = decode(block, &stored).ok_or(io::ErrorKind::InvalidData)?;
+        let dictionary = self.dictionary.as_ref();
+        let raw = decode(block, &stored, dictionary).ok_or(io::ErrorKind::InvalidData)?;
         *last = Some((place, raw.clone()));
         Ok(raw)
     }
@@ -176,15 +194,31 @@ fn end_of(block: &BlockHeader) -> u64 {
 }
 
 /// The bytes of a block, if they are those that were encoded.
-fn decode(block: &BlockHeader, stored: &[u8]) -> Option<Bytes> {
+fn decode(block: &BlockHeader, stored: &[u8], dictionary: Option<&Dictionary>) -> Option<Bytes> {
+    let raw_bytes = block.raw_bytes as usize;
     let raw = (checksum::crc(stored) == block.stored_crc)
-        .then(|| codec::decode(block.encoding, stored, block.raw_bytes as usize))??;
+        .then(|| codec::decode(block.encoding, stored, raw_bytes, dictionary))??;
     (checksum::crc(&raw) == block.raw_crc).then(|| raw.into())
 }
 
-/// Every whole block of a file. Where the seed isn't known, the CRCs of its bytes tell a block.
-fn find(file: &RawFile, seed: Option<u32>, length: u64) -> Result<Vec<(u64, BlockHeader)>> {
-    let mut found = Vec::new();
+/// Whether the bytes of a block are those that were stored. What was encoded with a dictionary is decoded later: that may be found behind it.
+fn is_whole(block: &BlockHeader, stored: &[u8]) -> bool {
+    match block.encoding {
+        Encoding::ZstdDictionary => checksum::crc(stored) == block.stored_crc,
+        _ => decode(block, stored, None).is_some(),
+    }
+}
+
+/// What of a pack is whole.
+struct Blocks {
+    /// Of the image, with where they lie in the file.
+    blocks: Vec<(u64, BlockHeader)>,
+    dictionary: Option<Dictionary>,
+}
+
+/// Every whole block of the image in a file, and the dictionary. Where the seed isn't known, the CRCs of its bytes tell a block.
+fn find(file: &RawFile, seed: Option<u32>, length: u64) -> Result<Blocks> {
+    let (mut blocks, mut dictionary) = (Vec::new(), None);
     let (mut window, mut window_start) = (Bytes::new(), 0);
     let mut offset = DATA_START;
     while length.saturating_sub(offset) >= BLOCK_HEADER_BYTES as u64 {
@@ -200,19 +234,26 @@ fn find(file: &RawFile, seed: Option<u32>, length: u64) -> Result<Vec<(u64, Bloc
             None => BlockHeader::decode_unchecked(bytes, offset, &file.name).ok(),
         });
         let start = offset + BLOCK_HEADER_BYTES as u64;
-        let block = header.filter(|block| {
-            u64::from(block.stored_bytes) <= length - start
-                && file
-                    .read(start, u64::from(block.stored_bytes))
-                    .is_ok_and(|stored| decode(block, &stored).is_some())
+        let block = header.and_then(|block| {
+            let stored_bytes = u64::from(block.stored_bytes);
+            let stored = (stored_bytes <= length - start)
+                .then(|| file.read(start, stored_bytes).ok())
+                .flatten()?;
+            is_whole(&block, &stored).then_some((block, stored))
         });
-        offset = match block {
-            Some(block) => {
-                found.push((offset, block));
-                start + aligned(block.stored_bytes as usize) as u64
-            }
-            None => offset + ALIGNMENT as u64,
+        let Some((block, stored)) = block else {
+            offset += ALIGNMENT as u64;
+            continue;
         };
+        match block.content {
+            Content::Image => blocks.push((offset, block)),
+            Content::Dictionary if dictionary.is_none() => {
+                let raw = decode(&block, &stored, None);
+                dictionary = raw.and_then(|raw| Dictionary::decode(&raw));
+            }
+            Content::Dictionary => {}
+        }
+        offset = start + aligned(block.stored_bytes as usize) as u64;
     }
-    Ok(found)
+    Ok(Blocks { blocks, dictionary })
 }
