@@ -383,7 +383,12 @@ export interface Compaction {
   payloadsErased: number;
   /** How many records were given up: data records that no stream has, and snapshots that no stream can use. */
   recordsDropped: number;
-  /** How many segments were left as they are, because a repair made them or a newer build wrote to them. */
+  /** How many of those are damaged in what would have stayed; a verification says where. All others were compacted. */
+  segmentsDamaged: number;
+  /**
+   * How many segments were left as they are, because a repair made them, a newer build wrote to them, or they are
+   * damaged.
+   */
   segmentsLeft: number;
 }
 

@@ -215,7 +215,7 @@ fn put_dictionary(
 ) {
     let seed = forge::seed(pack);
     let content = &content[..content.len().min(end - start - 32)];
-    let stored_bytes = u32::try_from(content.len()).unwrap();
+    let stored_bytes = u32::try_from(content.len()).expect("a dictionary is small");
     let crc = crc32fast::hash(content).to_le_bytes();
     pack[start..end].fill(0);
     pack[start + 4..start + 6].copy_from_slice(&[encoding, 1]);
