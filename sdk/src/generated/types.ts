@@ -1081,6 +1081,11 @@ export type NodeStatus = "pending" | "running" | "done" | "failed";
 
 /** How a store is opened; what is left out is as the engine has it. */
 export interface OpenOptions {
+  /**
+   * Whether files of which nothing is in use any more, because all in them was truncated or deleted, are given up by
+   * themselves in the background; true when left out. Nothing else is rewritten unless `compact` is called.
+   */
+  autoCompact?: boolean | undefined;
   /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
   durability?: Durability | undefined;
   /**
