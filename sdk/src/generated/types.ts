@@ -358,7 +358,7 @@ export interface CompactOptions {
   bytesPerSecond?: number | undefined;
   /** How what stays is compressed. */
   codec?: Codec | undefined;
-  /** Only say what it would do. */
+  /** Only say what it would do: nothing is written, no segment begun. */
   dryRun?: boolean | undefined;
   /** Which segments. */
   scope?: CompactScope | undefined;
