@@ -4,6 +4,7 @@ pub(crate) mod arena;
 pub(crate) mod blocks;
 pub(crate) mod codec;
 pub(crate) mod dictionary;
+pub(crate) mod frame;
 pub(crate) mod pack;
 pub(crate) mod pack_writer;
 pub(crate) mod scan;

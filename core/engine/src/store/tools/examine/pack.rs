@@ -22,8 +22,9 @@ use crate::{
     log::{
         dictionary::Dictionary,
         pack::{DICTIONARY_COPIES, Image},
+        frame::Frame,
         scan::{Scan, is_damage},
-        segment::{Frame, Segment},
+        segment::Segment,
     },
     store::{published::batches::apply_block, segments::chain::checked_block},
     sync::Arc,
