@@ -439,10 +439,10 @@ export class Store implements AsyncDisposable {
   /**
    * Gives the disk space back of what nothing refers to any more, and compresses the rest, while the store is used. What was
    * truncated or deleted and no copy shares is gone for good, and so are the payloads of what was redacted; every answer is
-   * as before. Durable when it resolves, and after a crash done in part or not at all.
+   * as before. A damaged segment is left as it is, and counted. Durable when it resolves, and after a crash done in part or not at all.
    *
    * @throws {@link RunlogError} `read_only` for a store opened
-   * for reading; `damaged` where what is in use can't be read; `storage_full`: it takes room for one pack before it gives any
+   * for reading; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for one pack before it gives any
    * back. The store goes on in any case.
    *
    * @example

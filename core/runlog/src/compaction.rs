@@ -15,8 +15,8 @@ impl Store {
     /// and after a crash done in part or not at all.
     ///
     /// # Errors
-    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, [`Damaged`](ErrorKind::Damaged) where what is in use
-    /// can't be read, [`StorageFull`](ErrorKind::StorageFull): it takes room for one pack before it gives any back;
+    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, [`Damaged`](ErrorKind::Damaged) for what doesn't
+    /// read back as it was written (a segment that is damaged itself is left as it is, and counted), [`StorageFull`](ErrorKind::StorageFull): it takes room for one pack before it gives any back;
     /// [`Unsupported`](ErrorKind::Unsupported) for a store on another machine. The store goes on in any case.
     pub fn compact(&self, options: CompactOptions) -> Result<Compaction> {
         self.compact_with(options, |_| ControlFlow::Continue(()))

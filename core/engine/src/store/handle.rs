@@ -240,7 +240,8 @@ impl Store {
     /// deleted, snapshots of these, and the payloads of redacted records. A fork keeps what it shares.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) where what is in use can't be read: nothing is given up then;
+    /// [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: nothing is given up for it. A segment that
+    /// is damaged itself is left as it is, and counted;
     /// [`StorageFull`](crate::ErrorKind::StorageFull): it takes room for one pack before it gives any back;
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io). The
     /// store is as it was but for the packs that were finished, and goes on.

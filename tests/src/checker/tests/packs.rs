@@ -203,8 +203,11 @@ fn block_and_table_keep_to_their_limits() {
         pack.change_block(&mut file[4096..4128], 4096, at, new);
         files
     };
-    newer(&change_block(4, &[3]), "encoding 3");
-    newer(&change_block(5, &[1]), "reserved");
+    newer(&change_block(4, &[4]), "encoding 4");
+    damaged(&change_block(4, &[3]), "no dictionary");
+    newer(&change_block(5, &[2]), "content 2");
+    damaged(&change_block(5, &[1]), "where the one before ends");
+    newer(&change_block(6, &[1]), "reserved");
     newer(&change_block(28, &[1]), "reserved");
     damaged(&change_block(8, &[0xff; 4]), "stored");
     damaged(&change_block(12, &[7, 0]), "stored");

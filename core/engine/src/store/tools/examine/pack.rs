@@ -21,8 +21,8 @@ use crate::{
     },
     log::{
         dictionary::Dictionary,
-        pack::{DICTIONARY_COPIES, Image},
         frame::Frame,
+        pack::{DICTIONARY_COPIES, Image},
         scan::{Scan, is_damage},
         segment::Segment,
     },
