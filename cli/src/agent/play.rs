@@ -151,6 +151,9 @@ pub(crate) fn reply(
             None => child.send(spawn::none(ask)),
         },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
+        Recorded::Described(id) => {
+            child.send(ToAgent::Described { id: id.as_ref() }.line());
+        }
         Recorded::Step(step) => child.send(ToAgent::Step(step).line()),
         Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),
         Recorded::BudgetSpent(refusal) => {

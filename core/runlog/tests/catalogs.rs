@@ -125,6 +125,8 @@ fn run(number: u32, parent_run_id: Option<RunId>) -> RunSummary {
         step_count: 0,
         parent_run_id,
         resumed_from: None,
+        usage: None,
+        metadata: None,
         created_at_ms: 1,
         completed_at_ms: None,
         duration_ms: None,

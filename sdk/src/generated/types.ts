@@ -1008,6 +1008,8 @@ export interface NewRun {
   id?: RunId | undefined;
   /** The steps it may take; left out, as many as it likes. */
   maxSteps?: number | undefined;
+  /** Anything else that is to be said of it, as JSON. */
+  metadata?: unknown | undefined;
   /** The node of a flow that it runs. */
   nodeId?: string | undefined;
   /** The run that spawned it. */
@@ -1016,6 +1018,8 @@ export interface NewRun {
   place: RunPlace;
   /** The project it belongs to; left out, the session's. */
   project?: string | undefined;
+  /** What it took so far, such as tokens and their cost: a JSON object. `RunRecorder::describe` says it later. */
+  usage?: Record<string, unknown> | undefined;
 }
 
 /** A session to make. Everything may be left out. */
@@ -1134,8 +1138,8 @@ export interface OrchestratorOptions {
   /** How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON. */
   stopGraceMs?: number | undefined;
   /**
-   * How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form, or else
-   * OpenAI's.
+   * How a spawn that no model asked for is written into the context of the run that makes it: in the form of the
+   * provider that the run's model is of.
    */
   toolStyle?: SpawnStyle | undefined;
 }
@@ -1385,6 +1389,8 @@ export interface Run {
   instanceId: InstanceId;
   /** The steps it may take itself; left out, as many as it likes. */
   maxSteps?: number;
+  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  metadata?: unknown;
   /** The node of a flow that it runs. */
   nodeId?: string;
   /** The run that spawned it. */
@@ -1405,8 +1411,21 @@ export interface Run {
   stepCount: number;
   /** What came of it. */
   summary?: string;
+  /**
+   * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+   * without those that it goes on from.
+   */
+  usage?: Record<string, unknown>;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
+}
+
+/** What a caller says of a run beside what it does; the same words as of a chat's request. */
+export interface RunDetails {
+  /** Anything else, as JSON; left out leaves it as it was. */
+  metadata?: unknown | undefined;
+  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was. */
+  usage?: object | undefined;
 }
 
 /** Names one run of an agent. */
@@ -1449,6 +1468,8 @@ export interface RunSummary {
   id: RunId;
   /** The agent instance whose context it writes. */
   instanceId: InstanceId;
+  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  metadata?: unknown;
   /** The run that spawned it. */
   parentRunId?: RunId;
   /** The project it belongs to. */
@@ -1461,6 +1482,11 @@ export interface RunSummary {
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
+  /**
+   * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+   * without those that it goes on from.
+   */
+  usage?: Record<string, unknown>;
 }
 
 /** A node that was running when the flow stopped. */
@@ -1555,7 +1581,7 @@ export interface SpawnResult {
 }
 
 /** How a spawn that no model asked for can be written. */
-export type SpawnStyle = "openai" | "anthropic" | "aiSdk";
+export type SpawnStyle = "openai" | "anthropic" | "aiSdk" | "openaiResponses" | "gemini";
 
 /** One level of a call stack. */
 export interface StackLevel {
@@ -1753,7 +1779,7 @@ export interface ToolOutcome {
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */
-export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
+export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "gemini";
 
 /** A request that isn't over. */
 export interface UnfinishedRequest {

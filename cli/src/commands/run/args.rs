@@ -101,6 +101,8 @@ pub(crate) struct Args {
 pub(super) enum Sub {
     /// Show a run's fields
     Show(runs::ShowArgs),
+    /// Say of a run what it took, and anything else
+    Describe(runs::DescribeArgs),
 }
 
 /// What clap lets pass: it takes an option of one mode for given when another mode rules it out.

@@ -32,8 +32,10 @@ use crate::{
 };
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    if let Some(Sub::Show(args)) = &args.command {
-        return runs::show(global, args, out);
+    match &args.command {
+        Some(Sub::Show(args)) => return runs::show(global, args, out),
+        Some(Sub::Describe(args)) => return runs::describe(global, args, out),
+        None => {}
     }
     check(args)?;
     let program = args

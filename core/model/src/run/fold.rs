@@ -48,6 +48,10 @@ impl RunFold {
             RunEvent::StepStarted { step_number, .. } => run.step_count = step_number,
             RunEvent::StatusChanged(change) => apply(run, change),
             RunEvent::Resumed { run_id, .. } => run.resumed_by = Some(run_id),
+            RunEvent::Described(description) => {
+                run.usage = description.usage;
+                run.metadata = description.metadata;
+            }
             RunEvent::Created(run) => {
                 return Err(Error::damaged(format!(
                     "run {} is there already, but is created once more",
@@ -130,6 +134,8 @@ mod tests {
             error_message: None,
             pause_reason: None,
             node_id: None,
+            usage: None,
+            metadata: None,
             created_at_ms: 1_000,
             completed_at_ms: None,
             duration_ms: None,

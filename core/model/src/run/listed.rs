@@ -22,6 +22,13 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
+        /// Something was said of a run.
+        LISTED_RUN_DESCRIBED => Described {
+            /// The run.
+            id: RunId,
+            /// Where in the run's own stream that stands.
+            sequence: u32,
+        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs: one stretch of an agent's work each, and the catalog that lists them.
 
 pub(crate) mod catalog;
+mod details;
 mod event;
 mod fold;
 mod history;
@@ -8,7 +9,8 @@ mod listed;
 mod view;
 
 pub use catalog::{ListRuns, PlacedRun, RunCatalog};
-pub use event::{RunEvent, StatusChange};
+pub use details::RunDetails;
+pub use event::{RunDescription, RunEvent, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use listed::RunCatalogEvent;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Error, InstanceId, Result, RunId, SessionId,
+    Error, InstanceId, RawJson, Result, RunId, SessionId,
     check::check_length,
     limits::{AGENT_NAME_BYTES_MAX, NODE_ID_BYTES_MAX, PROJECT_BYTES_MAX, RUN_TEXT_BYTES_MAX},
     named::named,
@@ -136,6 +136,17 @@ pub struct Run {
     /// The node of a flow that it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+    /// without those that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
@@ -201,6 +212,8 @@ impl Run {
             step_count: self.step_count,
             parent_run_id: self.parent_run_id,
             resumed_from: self.resumed_from,
+            usage: self.usage.clone(),
+            metadata: self.metadata.clone(),
             created_at_ms: self.created_at_ms,
             completed_at_ms: self.completed_at_ms,
             duration_ms: self.duration_ms,
@@ -234,6 +247,17 @@ pub struct RunSummary {
     /// The run it goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+    /// without those that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,

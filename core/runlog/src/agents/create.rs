@@ -62,6 +62,8 @@ impl NewChild {
             error_message: None,
             pause_reason: None,
             node_id: None,
+            usage: None,
+            metadata: None,
             created_at_ms: now_ms,
             completed_at_ms: None,
             duration_ms: None,

@@ -301,6 +301,8 @@ enum SpawnStyle {
     Openai,
     Anthropic,
     AiSdk,
+    OpenaiResponses,
+    Gemini,
 }
 
 fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
@@ -308,6 +310,8 @@ fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, 
         SpawnStyle::Openai => ToolStyle::OpenAi,
         SpawnStyle::Anthropic => ToolStyle::Anthropic,
         SpawnStyle::AiSdk => ToolStyle::AiSdk,
+        SpawnStyle::OpenaiResponses => ToolStyle::OpenAiResponses,
+        SpawnStyle::Gemini => ToolStyle::Gemini,
     })
 }
 
@@ -333,8 +337,8 @@ pub struct OrchestratorOptions {
     pub max_total_steps: u32,
     /// The most commands that wait for one run.
     pub inbox_max: usize,
-    /// How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form,
-    /// or else OpenAI's.
+    /// How a spawn that no model asked for is written into the context of the run that makes it: in the form of the provider
+    /// that the run's model is of.
     #[serde(deserialize_with = "spawn_style")]
     #[cfg_attr(feature = "schema", schemars(with = "SpawnStyle"))]
     pub tool_style: ToolStyle,

@@ -3,7 +3,7 @@
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
-    NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    NewContextEvent, NewMessage, RawJson, Role, Run, RunDetails, RunEvent, RunId, RunStatus,
     max_steps,
 };
 
@@ -20,7 +20,7 @@ use crate::{
         lookup::check_id,
         records::{append, context_records, context_stream, run_stream},
     },
-    runs::creation::creation,
+    runs::creation::Creation,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -266,8 +266,12 @@ impl Runs {
             at_ms: run.created_at_ms,
         }
         .encode()?;
-        let own = RunEvent::Created(Box::new(run.clone())).encode()?;
-        let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
+        // What it took is each run's own; what else was said goes on with it.
+        let carried = RunDetails {
+            metadata: old.run.metadata.clone(),
+            ..RunDetails::default()
+        };
+        let creation = Creation::new(run, carried)?;
         // In this order, a run's messages lie between its creation and its end: those that close calls before
         // the old run's, the new message after the new one's creation.
         let mut ops = vec![
@@ -282,8 +286,8 @@ impl Runs {
                 records: vec![resumed.record()],
             },
         ];
-        ops.extend(creation(run, &own, &listed));
-        ops.extend(flow.into_iter().flat_map(|flow| flow.ops(Sequence::FIRST)));
+        ops.extend(creation.ops());
+        ops.extend(flow.into_iter().flat_map(|flow| flow.ops(creation.last())));
         ops.push(append(context, context_records(told, &told_metas)));
         if let Some(ResumedBy {
             recorder,
@@ -373,6 +377,8 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: None,
+            usage: None,
+            metadata: None,
             created_at_ms: backend.now_ms(),
             completed_at_ms: None,
             duration_ms: None,

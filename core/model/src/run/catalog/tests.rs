@@ -23,6 +23,8 @@ fn run(number: u32) -> RunSummary {
         step_count: number,
         parent_run_id: (number % 5 == 4).then(|| id(number - 4)),
         resumed_from: (number % 7 == 6).then(|| id(number - 1)),
+        usage: None,
+        metadata: None,
         created_at_ms: 1_000 + u64::from(number),
         completed_at_ms: None,
         duration_ms: None,

@@ -18,7 +18,7 @@ use crate::{
     kernel::records::{context_records, context_stream, run_stream},
     runs::{
         changes::BatchExtras,
-        outcome::{AnsweredCall, ToolOutcome},
+        outcome::{AnsweredCall, ToolOutcome, result_events},
     },
 };
 
@@ -129,9 +129,8 @@ impl RunRecorder {
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
         let calls = tool_calls_of(&message)?;
-        let mut messages = vec![RawMessage::from(message)];
+        let mut answers = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
-            outcome.check()?;
             let answered = calls
                 .iter()
                 .find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
@@ -141,9 +140,16 @@ impl RunRecorder {
                     outcome.tool_call_id
                 ))
             })?;
-            messages.push(outcome.message(&call));
+            answers.push((outcome.clone(), call));
         }
-        self.record(&messages, &AppendOptions::default()).await
+        let options = EventOptions {
+            run_id: Some(self.id()),
+            ..EventOptions::default()
+        };
+        let mut events = self.events_of(&[RawMessage::from(message)])?;
+        events.extend(result_events(&answers, &options)?);
+        self.record_events(events, &AppendOptions::default(), &BatchExtras::default())
+            .await
     }
 
     /// Pauses the run: it can be resumed. Durable when it returns.
@@ -210,9 +216,18 @@ impl RunRecorder {
         options: &AppendOptions,
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
+        let events = self.events_of(messages)?;
+        self.record_events(events, options, extras).await
+    }
+
+    async fn record_events(
+        &self,
+        mut events: Vec<NewContextEvent>,
+        options: &AppendOptions,
+        extras: &BatchExtras<'_>,
+    ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
-        let mut events = self.events_of(messages)?;
         let _turn = self.turn(events.iter()).await;
         let (taken, calls) = self.take_calls(events.iter()).await;
         let (mut retries, mut refused) = (Retries::default(), None);
