@@ -148,6 +148,7 @@ fn told(run: &Run, out: &mut Out) -> Result<Exit> {
         ("agent", Some(run.agent_id.clone())),
         ("status", Some(run.status.to_string())),
         ("pause reason", run.pause_reason.clone()),
+        ("stopped by", run.stop_kind.map(|kind| kind.to_string())),
         ("error", run.error_message.clone()),
         ("summary", run.summary.clone()),
         ("steps", Some(text::thousands(run.step_count.into()))),

@@ -75,7 +75,7 @@ calls! {
     describe(details: RunDetails) -> Run => write(async move { recorder.describe(details).await });
     pause { text: Option<String> } -> Run => {
         let reason = text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
-        write(async move { recorder.pause(&reason).await })
+        write(async move { recorder.pause(reason).await })
     };
     complete { text: Option<String> } -> Run =>
         write(async move { recorder.complete(text.as_deref()).await });

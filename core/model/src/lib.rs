@@ -54,8 +54,8 @@ pub use json::{JsonText, RawJson, Updates, read_json, read_value};
 pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,
-    RunFold, RunMessage, RunStatus, RunSummary, StatusChange, ToolCall, ToolCallFold,
-    ToolCallStatus, pause_reason, tool_calls,
+    RunFold, RunMessage, RunStatus, RunSummary, StatusChange, Stop, StopKind, ToolCall,
+    ToolCallFold, ToolCallStatus, pause_reason, tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};
 pub use search::TextQuery;

@@ -51,7 +51,10 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
         };
         let id = run.id;
         catalog
-            .apply(catalog.last_sequence() + 1, RunCatalogEvent::Created(run))
+            .apply(
+                catalog.last_sequence() + 1,
+                RunCatalogEvent::Created(Box::new(run)),
+            )
             .unwrap();
         let status = RunStatus::ALL[number as usize % 5];
         let ended = RunCatalogEvent::StatusChanged {

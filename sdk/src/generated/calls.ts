@@ -645,6 +645,10 @@ export interface FlowCalls {
 }
 
 export interface PlaybackCalls {
+  seek: { args: {
+    backward?: boolean | undefined;
+    sequence: number;
+  }; value: undefined };
   nextPage: { args: undefined; packed: PlayedHead[] };
 }
 

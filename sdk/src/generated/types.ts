@@ -1149,10 +1149,21 @@ export type Outcome = "created" | "continued" | "completed" | "unchanged" | "con
 
 /** What to play back, and how fast. */
 export interface PlaybackOptions {
+  /** Whether it goes from the last event to the first. */
+  backward?: boolean | undefined;
   /** The first sequence; 0 and 1 are the first event. */
   first?: number | undefined;
   /** The last sequence, inclusive; left out, the last there is. */
   last?: number | undefined;
+  /** Only events of these nodes. Empty is all. */
+  nodes?: readonly string[] | undefined;
+  /** Only events of these executions of nodes, or runs: those whose `runId` it is. Empty is all. */
+  runs?: readonly string[] | undefined;
+  /**
+   * The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. left
+   * out lets each be as long as it was.
+   */
+  silenceMaxMs?: number | undefined;
   /** How fast. In JSON how many times as fast as it was recorded, 0 for without delays. */
   speed?: number | undefined;
   /** Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all. */
@@ -1264,6 +1275,11 @@ export type ResumeAction = "start" | "restart" | "retry" | "continue";
 export interface ResumeOptions {
   /** What becomes of tool calls that have no result. */
   dangling?: Dangling | undefined;
+  /**
+   * Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and
+   * tells by `resumed_by` which one goes on.
+   */
+  ended?: boolean | undefined;
   /** The id of the new run, where the caller has one already; else a fresh one. */
   id?: RunId | undefined;
   /** The steps the new run may take; left out, as many as the run before could. */
@@ -1395,7 +1411,7 @@ export interface Run {
   nodeId?: string;
   /** The run that spawned it. */
   parentRunId?: RunId;
-  /** Why it paused. */
+  /** Why it paused, in words. */
   pauseReason?: string;
   /** The project it belongs to. */
   project?: string;
@@ -1409,6 +1425,8 @@ export interface Run {
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
+  /** What stopped it, where it is paused or cancelled; runs of older builds don't tell. */
+  stopKind?: StopKind;
   /** What came of it. */
   summary?: string;
   /**
@@ -1576,6 +1594,8 @@ export interface SpawnResult {
   status: RunStatus;
   /** The steps it took, those of the runs it goes on from included. */
   steps: number;
+  /** What stopped it, where it is paused or cancelled. */
+  stopKind?: StopKind;
   /** Its final text. */
   summary?: string;
 }
@@ -1695,6 +1715,9 @@ export type StepType = "input" | "hook_create" | "llm" | "tool" | "hook_next" | 
 
 /** What a follower of a context was given, as far as it is still there. */
 export type StillThere = [number, number, boolean];
+
+/** What stopped a run that is paused or cancelled, for programs to tell apart; the reason beside it is for people. */
+export type StopKind = "requested" | "timeout" | "budget" | "cancelled" | "parent" | "orphaned" | "shutdown";
 
 /** A stream. */
 export interface StreamInfo {

@@ -198,7 +198,7 @@ impl Listed for RunCatalog {
     fn event(&self, act: Act) -> Option<RunCatalogEvent> {
         let count = u32::try_from(self.len()).unwrap();
         Some(match act {
-            Act::Make(how) => RunCatalogEvent::Created(RunSummary {
+            Act::Make(how) => RunCatalogEvent::Created(Box::new(RunSummary {
                 id: RunId(id(count)),
                 project: how.is_multiple_of(2).then(|| "even".to_owned()),
                 session_id: SessionId(id(how % 7)),
@@ -219,7 +219,7 @@ impl Listed for RunCatalog {
                 created_at_ms: 1_000,
                 completed_at_ms: None,
                 duration_ms: None,
-            }),
+            })),
             Act::Change(one, how) if how.is_multiple_of(4) => RunCatalogEvent::Described {
                 id: RunId(id(one.checked_rem(count)?)),
                 sequence: how,

@@ -80,7 +80,7 @@ pub struct PlacedRun {
 /// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
 /// # let run: RunSummary = serde_json::from_str(json).unwrap();
 /// let mut catalog = RunCatalog::new();
-/// catalog.apply(1, RunCatalogEvent::Created(run.clone()))?;
+/// catalog.apply(1, RunCatalogEvent::Created(Box::new(run.clone())))?;
 /// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
 /// assert_eq!(catalog.list(&of_agent, None).items, [run]);
 /// # Ok::<(), runlog_model::Error>(())

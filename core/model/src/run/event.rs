@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Run, RunDetails, RunStatus};
+use super::{Run, RunDetails, RunStatus, StopKind};
 use crate::{
     RawJson, Result, RunId,
     check::check_length,
@@ -67,6 +67,9 @@ pub struct StatusChange {
     /// Why it paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it didn't end by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_kind: Option<StopKind>,
 }
 
 impl StatusChange {

@@ -84,6 +84,7 @@ fn apply(run: &mut Run, change: StatusChange) {
     run.summary = change.summary;
     run.error_message = change.error_message;
     run.pause_reason = change.pause_reason;
+    run.stop_kind = change.stop_kind;
     let (ended, duration_ms) = times(change.status, run.created_at_ms, change.at_ms);
     run.completed_at_ms = ended;
     run.duration_ms = duration_ms;
@@ -133,6 +134,7 @@ mod tests {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             node_id: None,
             usage: None,
             metadata: None,
@@ -151,6 +153,7 @@ mod tests {
             summary: Some("done".into()),
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
         }
     }
 

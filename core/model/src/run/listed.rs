@@ -10,7 +10,7 @@ events! {
     /// One entry of the catalog of runs, written together with the run's own event.
     pub enum RunCatalogEvent {
         /// A run was made.
-        LISTED_RUN_CREATED => Created(run: RunSummary),
+        LISTED_RUN_CREATED => Created(run: Box<RunSummary>),
         /// A run paused, or ended.
         LISTED_RUN_STATUS_CHANGED => StatusChanged {
             /// The run.

@@ -6,6 +6,7 @@ mod event;
 mod fold;
 mod history;
 mod listed;
+mod stop;
 mod view;
 
 pub use catalog::{ListRuns, PlacedRun, RunCatalog};
@@ -14,4 +15,5 @@ pub use event::{RunDescription, RunEvent, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use listed::RunCatalogEvent;
+pub use stop::{Stop, StopKind};
 pub use view::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::StopKind;
 use crate::{
     Error, InstanceId, RawJson, Result, RunId, SessionId,
     check::check_length,
@@ -130,9 +131,12 @@ pub struct Run {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Why it paused.
+    /// Why it paused, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it is paused or cancelled; runs of older builds don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_kind: Option<StopKind>,
     /// The node of a flow that it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,

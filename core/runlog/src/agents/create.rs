@@ -61,6 +61,7 @@ impl NewChild {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             node_id: None,
             usage: None,
             metadata: None,
@@ -85,7 +86,7 @@ impl NewChild {
         Ok(Self {
             instance: CatalogEvent::InstanceCreated(instance).encode()?,
             own: RunEvent::Created(Box::new(run.clone())).encode()?,
-            listed: RunCatalogEvent::Created(run.to_summary()).encode()?,
+            listed: RunCatalogEvent::Created(Box::new(run.to_summary())).encode()?,
             run,
             messages,
             metas,

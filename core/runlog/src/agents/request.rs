@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use runlog_model::{
-    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, ToolStyle, max_steps, read_value,
+    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, StopKind, ToolStyle, max_steps,
+    read_value,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -165,6 +166,9 @@ pub struct SpawnResult {
     /// Why it paused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it is paused or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stop_kind: Option<StopKind>,
 }
 
 impl SpawnResult {
@@ -178,6 +182,7 @@ impl SpawnResult {
             steps: 0,
             error: Some(error.into()),
             pause_reason: None,
+            stop_kind: None,
         }
     }
 
@@ -191,6 +196,7 @@ impl SpawnResult {
             steps: run.step_count,
             error: run.error_message,
             pause_reason: run.pause_reason,
+            stop_kind: run.stop_kind,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use runlog_model::{
     DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunDetails, RunId, RunMessage,
-    RunSummary, ToolCall,
+    RunSummary, Stop, ToolCall,
 };
 
 use crate::{
@@ -54,9 +54,10 @@ waiting! {
     /// with a fresh budget.
     fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun>;
 
-    /// The run, where it can be resumed: it is paused, no other goes on from it, and fewer than `max_total_steps`
-    /// are taken. [`resume`](Self::resume) checks the same; this is for whoever has to prepare something first.
-    fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run>;
+    /// The run, where it can be resumed with these options: it is paused, or has ended where that will do, no other goes on
+    /// from it, and fewer than the maximum of steps are taken. [`resume`](Self::resume) checks the same; this is for
+    /// whoever has to prepare something first.
+    fn resumable(&self, id: RunId, options: &ResumeOptions) -> Result<Run>;
 
     /// Pauses the runs that are `running` though nobody in this process records them, with the reason
     /// [`ORPHANED`](crate::runs::pause_reason::ORPHANED), and says which they were. What they recorded stays.
@@ -185,7 +186,7 @@ waiting! {
     fn describe(&self, details: RunDetails) -> Result<Run>;
 
     /// Pauses the run: it can be resumed. Durable when it returns.
-    fn pause(&self, reason: &str) -> Result<Run>;
+    fn pause(&self, reason: impl Into<Stop>) -> Result<Run>;
 
     /// Ends the run well, with what came of it. Durable when it returns.
     fn complete(&self, summary: Option<&str>) -> Result<Run>;

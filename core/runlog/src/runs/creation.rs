@@ -24,7 +24,7 @@ impl Creation {
     /// That of a run of which these details are said.
     pub(super) fn new(run: &Run, details: RunDetails) -> Result<Self> {
         let mut own = vec![RunEvent::Created(Box::new(run.clone())).encode()?];
-        let mut listed = vec![RunCatalogEvent::Created(run.to_summary()).encode()?];
+        let mut listed = vec![RunCatalogEvent::Created(Box::new(run.to_summary())).encode()?];
         if !details.is_empty() {
             details.check()?;
             own.push(described(details, run.created_at_ms)?);
@@ -60,12 +60,12 @@ impl Creation {
 
 /// What is said of a run, as an event of its stream.
 pub(super) fn described(details: RunDetails, at_ms: u64) -> Result<EncodedEvent> {
-    Ok(RunEvent::Described(RunDescription::new(details, at_ms)).encode()?)
+    RunEvent::Described(RunDescription::new(details, at_ms)).encode()
 }
 
 /// Where that stands, as an event of the catalog. A stream is never that long: the place is a hint, and is searched where it
 /// is wrong.
 pub(super) fn listed_description(id: RunId, sequence: Sequence) -> Result<EncodedEvent> {
     let sequence = u32::try_from(sequence.0).unwrap_or(u32::MAX);
-    Ok(RunCatalogEvent::Described { id, sequence }.encode()?)
+    RunCatalogEvent::Described { id, sequence }.encode()
 }

@@ -65,6 +65,9 @@ pub struct ResumeOptions {
     pub max_total_steps: u32,
     /// What becomes of tool calls that have no result.
     pub dangling: Dangling,
+    /// Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and tells
+    /// by [`resumed_by`](Run::resumed_by) which one goes on.
+    pub ended: bool,
     /// The id of the new run, where the caller has one already; else a fresh one.
     pub id: Option<RunId>,
     /// The run that spawns the new one; `None` is the one that spawned the run before.
@@ -78,6 +81,7 @@ impl Default for ResumeOptions {
             max_steps: None,
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
             dangling: Dangling::default(),
+            ended: false,
             id: None,
             parent_run_id: None,
         }
@@ -211,7 +215,7 @@ impl Runs {
         let mut retries = Retries::default();
         loop {
             let old = self.load(id).await?;
-            check(&old.run, options.max_total_steps)?;
+            check(&old.run, options.max_total_steps, options.ended)?;
             self.store.writable_instance(old.run.instance_id).await?;
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
@@ -377,6 +381,7 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             usage: None,
             metadata: None,
             created_at_ms: backend.now_ms(),
@@ -387,14 +392,14 @@ impl Runs {
     }
 }
 
-/// Refuses what isn't paused, was resumed already, or has taken too many steps.
-pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
-    if run.status != RunStatus::Paused {
+/// Refuses what isn't paused, nor has ended where that will do, was resumed already, or has taken too many steps.
+pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> {
+    if run.status != RunStatus::Paused && !(ended && run.status.is_final()) {
         return Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
-                "run {} is {}; only paused runs can be resumed. To go on in its context, start a run in instance {}, or in a \
-                 copy of session {}",
+                "run {} is {}; only paused runs can be resumed. To go on in its context, resume it as one that has ended, start \
+                 a run in instance {}, or in a copy of session {}",
                 run.id, run.status, run.instance_id, run.session_id
             ),
         ));
@@ -403,7 +408,7 @@ pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
         return Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
-                "run {} was resumed already, as run {by}; resume that one once it is paused",
+                "run {} was resumed already, as run {by}; resume that one",
                 run.id
             ),
         ));

@@ -381,6 +381,7 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             node_id: new.node_id.clone(),
             usage: None,
             metadata: None,

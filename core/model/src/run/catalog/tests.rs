@@ -43,7 +43,10 @@ fn ended(number: u32, status: RunStatus) -> RunCatalogEvent {
 fn catalog(runs: u32) -> RunCatalog {
     let mut catalog = RunCatalog::new();
     for number in 0..runs {
-        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+        push(
+            &mut catalog,
+            &RunCatalogEvent::Created(Box::new(run(number))),
+        );
         match number % 4 {
             1 => push(&mut catalog, &ended(number, RunStatus::Completed)),
             2 => push(&mut catalog, &ended(number, RunStatus::Paused)),
@@ -146,7 +149,10 @@ fn pages_stay_right_while_runs_are_made() {
     let before = all(&catalog, &filter);
     let first = catalog.list(&filter, None);
     for number in 20..30 {
-        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+        push(
+            &mut catalog,
+            &RunCatalogEvent::Created(Box::new(run(number))),
+        );
     }
     let second = catalog.list(&filter, first.next);
     assert_eq!([first.items, second.items].concat(), before[..6]);
@@ -181,9 +187,9 @@ fn an_event_that_does_not_follow_is_damage() {
         ..run(4)
     };
     let events = [
-        RunCatalogEvent::Created(run(0)),
+        RunCatalogEvent::Created(Box::new(run(0))),
         ended(999, RunStatus::Failed),
-        RunCatalogEvent::Created(stranger),
+        RunCatalogEvent::Created(Box::new(stranger)),
     ];
     for event in events {
         assert_eq!(
@@ -193,7 +199,7 @@ fn an_event_that_does_not_follow_is_damage() {
     }
     assert_eq!(
         catalog
-            .apply(next + 1, RunCatalogEvent::Created(run(5)))
+            .apply(next + 1, RunCatalogEvent::Created(Box::new(run(5))))
             .unwrap_err()
             .kind(),
         ErrorKind::Damaged

@@ -3,7 +3,7 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus,
-    pause_reason, tool_calls_of,
+    Stop, StopKind, tool_calls_of,
 };
 
 use super::{
@@ -43,7 +43,7 @@ impl RunRecorder {
                 }
             }
         };
-        self.pause(pause_reason::STEP_BUDGET).await?;
+        self.pause(StopKind::Budget).await?;
         Err(Error::new(
             ErrorKind::LimitReached,
             format!(
@@ -152,14 +152,17 @@ impl RunRecorder {
             .await
     }
 
-    /// Pauses the run: it can be resumed. Durable when it returns.
+    /// Pauses the run: it can be resumed. A text is a reason that somebody asks for it with; a [`StopKind`] or [`Stop`] says
+    /// what else stops it, which [`Run::stop_kind`] then tells. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`TooLarge`](ErrorKind::TooLarge) for a
     /// reason over its limit.
-    pub async fn pause(&self, reason: &str) -> Result<Run> {
+    pub async fn pause(&self, reason: impl Into<Stop>) -> Result<Run> {
+        let stop = reason.into();
         self.change(RunStatus::Paused, |change| {
-            change.pause_reason = Some(reason.to_owned())
+            change.pause_reason = Some(stop.reason.clone());
+            change.stop_kind = Some(stop.kind);
         })
         .await
     }
@@ -194,7 +197,8 @@ impl RunRecorder {
     /// for a summary over its limit.
     pub async fn cancel(&self, summary: Option<&str>) -> Result<Run> {
         self.change(RunStatus::Cancelled, |change| {
-            change.summary = summary.map(str::to_owned)
+            change.summary = summary.map(str::to_owned);
+            change.stop_kind = Some(StopKind::Cancelled);
         })
         .await
     }
