@@ -15,5 +15,5 @@ pub use event::{RunDescription, RunEvent, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use listed::RunCatalogEvent;
-pub use stop::{Stop, StopKind};
-pub use view::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
+pub use stop::{Stop, StopKind, pause_reason};
+pub use view::{Run, RunStatus, RunSummary, ToolCallStatus};

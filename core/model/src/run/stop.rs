@@ -2,8 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pause_reason;
 use crate::named::named;
+
+/// The reasons for a pause that Runlog itself gives; any other text is the caller's.
+pub mod pause_reason {
+    /// Somebody asked for it.
+    pub const REQUESTED: &str = "requested";
+    /// The steps of this resume are used up.
+    pub const STEP_BUDGET: &str = "step budget spent";
+    /// The time it was given is up.
+    pub const TIMEOUT: &str = "timeout";
+    /// The run that spawned it was paused while it was at work.
+    pub const PARENT: &str = "the run that spawned it was paused";
+    /// The process that ran it is gone.
+    pub const ORPHANED: &str =
+        "orphaned: the process that ran it ended without saying how the run did";
+}
 
 /// What stopped a run that is paused or cancelled, for programs to tell apart; the reason beside it is for people.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]

@@ -11,21 +11,6 @@ use crate::{
     named::named,
 };
 
-/// The reasons for a pause that Runlog itself gives; any other text is the caller's.
-pub mod pause_reason {
-    /// Somebody asked for it.
-    pub const REQUESTED: &str = "requested";
-    /// The steps of this resume are used up.
-    pub const STEP_BUDGET: &str = "step budget spent";
-    /// The time it was given is up.
-    pub const TIMEOUT: &str = "timeout";
-    /// The run that spawned it was paused while it was at work.
-    pub const PARENT: &str = "the run that spawned it was paused";
-    /// The process that ran it is gone.
-    pub const ORPHANED: &str =
-        "orphaned: the process that ran it ended without saying how the run did";
-}
-
 /// How far a run has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -260,7 +260,9 @@ fn dry_run_counts_what_is_only_in_the_segment_that_is_written_to() {
     let snapshot = Sequence(20);
     store.snapshot(id(1), snapshot, b"state").unwrap();
     let secret = store.append(id(2), Expected::Any, &[NewRecord::data(b"secret")]);
-    store.redact(secret.unwrap().last_position, "a secret").unwrap();
+    store
+        .redact(secret.unwrap().last_position, "a secret")
+        .unwrap();
     store.truncate(id(1), Sequence(5)).unwrap();
     let of = |scope| CompactOptions {
         scope,
