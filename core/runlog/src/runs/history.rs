@@ -66,11 +66,11 @@ impl Runs {
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
         let mut runs = page.items;
-        for run in runs
-            .iter_mut()
-            .filter(|run| run.status == RunStatus::Running)
-        {
-            run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+        for run in &mut runs {
+            if run.status == RunStatus::Running {
+                run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+            }
+            self.describe_listed(run).await?;
         }
         let next = page.next.map(|place| {
             Cursor {
