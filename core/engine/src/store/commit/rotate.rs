@@ -195,8 +195,6 @@ impl Shared {
         let mut to = usual;
         let mut extended = self.allocate(&*needed.active.file, from, to);
         if extended.as_ref().is_err_and(is_full) && needed.active_bytes < usual {
-            // What the first try took and gave back, some file systems have free again only once it is written back.
-            needed.active.flush().map_err(Failure::Poisoning)?;
             to = needed.active_bytes;
             extended = self.allocate(&*needed.active.file, from, to);
         }
