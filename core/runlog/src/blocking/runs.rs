@@ -73,6 +73,9 @@ waiting! {
         cursor: Option<String>,
     ) -> Result<Page<RunSummary>>;
 
+    /// A run as lists tell of it, `None` when there is none of that id.
+    fn summary(&self, id: RunId) -> Result<Option<RunSummary>>;
+
     /// The whole of a run, `None` when there is none of that id.
     fn get(&self, id: RunId) -> Result<Option<Run>>;
 

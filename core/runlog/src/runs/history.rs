@@ -66,11 +66,8 @@ impl Runs {
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
         let mut runs = page.items;
-        for run in runs
-            .iter_mut()
-            .filter(|run| run.status == RunStatus::Running)
-        {
-            run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+        for run in &mut runs {
+            self.count_steps(run).await?;
         }
         let next = page.next.map(|place| {
             Cursor {
@@ -113,6 +110,39 @@ impl Runs {
             Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
             loaded => Ok(Some(loaded?.run)),
         }
+    }
+
+    /// A run as lists tell of it, `None` when there is none of that id. It reads nothing of the run but, while that is running,
+    /// its newest step.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    ///
+    /// ```
+    /// use runlog::{NewRun, NewSession, RunStatus, Store};
+    ///
+    /// # pollster::block_on(async {
+    /// let store = Store::in_memory();
+    /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
+    /// let found = store.runs().summary(run.id()).await?;
+    /// assert_eq!(found.map(|found| found.status), Some(RunStatus::Running));
+    /// # Ok::<(), runlog::Error>(()) }).unwrap();
+    /// ```
+    pub async fn summary(&self, id: RunId) -> Result<Option<RunSummary>> {
+        let found = self.index().read(|runs| runs.run(id)).await?;
+        let Some(mut run) = found.map(|found| found.run) else {
+            return Ok(None);
+        };
+        self.count_steps(&mut run).await?;
+        Ok(Some(run))
+    }
+
+    /// The catalog knows the steps of runs that aren't running.
+    async fn count_steps(&self, run: &mut RunSummary) -> Result<()> {
+        if run.status == RunStatus::Running {
+            run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+        }
+        Ok(())
     }
 
     /// One page of a run's messages, in the order they were recorded, which is that of its steps, or from the last one back.
