@@ -7,7 +7,10 @@ use std::{
 
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+};
 
 /// How wide text is where nothing says it.
 const WIDTH_DEFAULT: usize = 80;
@@ -49,6 +52,15 @@ pub(crate) fn width() -> usize {
     width.clamp(WIDTH_MIN, WIDTH_MAX)
 }
 
+/// What a command did to a store, or would do.
+#[derive(Serialize)]
+pub(crate) struct Report<T> {
+    store: String,
+    pub(crate) dry_run: bool,
+    #[serde(flatten)]
+    pub(crate) done: T,
+}
+
 impl Out {
     /// Standard output; `json` is what `--json` asks for.
     pub(crate) fn stdout(json: bool) -> Self {
@@ -67,6 +79,27 @@ impl Out {
         if self.losable == Losable::No {
             self.losable = Losable::Yes;
         }
+    }
+
+    /// Prints what a command did to the store of `global`, as `tell` says it to people.
+    pub(crate) fn report<T: Serialize>(
+        &mut self,
+        global: &Global,
+        dry_run: bool,
+        done: T,
+        tell: impl FnOnce(&Report<T>, &mut Self) -> Result<()>,
+    ) -> Result<Exit> {
+        let report = Report {
+            store: global.store.display().to_string(),
+            dry_run,
+            done,
+        };
+        if self.is_json() {
+            self.value(&report)?;
+        } else {
+            tell(&report, self)?;
+        }
+        Ok(Exit::Ok)
     }
 
     /// Whether nobody can read what is printed any more. It may be found out only at the next print.

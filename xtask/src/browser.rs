@@ -133,6 +133,15 @@ pub(crate) fn viewer() -> Outcome {
     Ok("viewer/dist".to_owned())
 }
 
+/// Builds the npm package where that was never done: the viewer's types are held against those that it ships.
+pub(crate) fn ensure_package() -> Outcome {
+    if root().join("sdk/dist/browser").is_dir() {
+        return Ok("as it was built before".to_owned());
+    }
+    module()?;
+    node::program("sdk/scripts/build.mjs", &["--whole"])
+}
+
 /// Where Chromium is: what `RUNLOG_CHROMIUM` names, or one that is installed; installed where that takes no password.
 fn ensure_chromium() -> Result<PathBuf, String> {
     if let Some(path) = env::var_os("RUNLOG_CHROMIUM") {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::{
+    browser,
     child::{cargo, root, run},
     floors, instructions, lengths, node,
     report::{Outcome, Report, outcome},
@@ -63,6 +64,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         }
         outcome(run(&mut command))
     });
+    report.check("the npm package", browser::ensure_package);
     report.check("types of the npm packages", node::check_types);
     report.check("one set of clippy rules for core/*", same_clippy_rules);
     floors(report);

@@ -42,12 +42,21 @@ pub(crate) fn is_test(path: &Path) -> bool {
         || path.iter().any(|part| part == "tests")
 }
 
-/// The lines of production code: without blank lines, line comments, and the unit tests at the end.
+/// The lines of production code: without blank lines, comments that have lines of their own, and the unit tests at the end.
 pub(crate) fn production_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(str::trim)
         .take_while(|line| *line != "#[cfg(test)]")
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .filter(|line| !line.is_empty() && !is_comment(line))
+}
+
+/// Whether a line is a comment as Rust and TypeScript write them: `// …`, or a line of `/** … */`.
+fn is_comment(line: &str) -> bool {
+    ["//", "/*", "*/"]
+        .iter()
+        .any(|start| line.starts_with(start))
+        || line == "*"
+        || line.starts_with("* ")
 }
 
 #[cfg(test)]
@@ -89,6 +98,11 @@ pub(crate) mod tests {
         assert_eq!(
             production_lines(text).collect::<Vec<_>>(),
             ["use a;", "let b = 1; // c"]
+        );
+        let text = "/** What it is. */\n/**\n * How.\n *\n */\nlet a = 1;\n*b = 2;\n";
+        assert_eq!(
+            production_lines(text).collect::<Vec<_>>(),
+            ["let a = 1;", "*b = 2;"]
         );
     }
 

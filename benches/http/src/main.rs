@@ -20,7 +20,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement, types::ToSql};
 use uuid::Uuid;
 
 const CONNECTIONS: usize = 8;
@@ -41,6 +41,23 @@ struct Connection {
     call: Statement,
 }
 
+impl Connection {
+    /// The rows of a list, one more than its page has: `all` of them, or by `of_status` those of the status that is asked for.
+    async fn of_status(
+        &self,
+        all: &Statement,
+        of_status: &Statement,
+        of: &(dyn ToSql + Sync),
+        asked: &Asked,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let rows = asked.limit() + 1;
+        match &asked.status {
+            None => self.client.query(all, &[of, &rows]).await,
+            Some(status) => self.client.query(of_status, &[of, status, &rows]).await,
+        }
+    }
+}
+
 struct Pool {
     connections: Vec<Connection>,
     next: AtomicUsize,
@@ -58,6 +75,12 @@ impl Pool {
 struct Asked {
     status: Option<String>,
     limit: Option<i64>,
+}
+
+impl Asked {
+    fn limit(&self) -> i64 {
+        self.limit.unwrap_or(50)
+    }
 }
 
 #[derive(Serialize)]
@@ -247,15 +270,10 @@ async fn runs(
     Path(project): Path<String>,
     Query(asked): Query<Asked>,
 ) -> Response {
-    let (one, limit) = (app.one(), asked.limit.unwrap_or(50));
-    let rows = match &asked.status {
-        None => one.client.query(&one.runs, &[&project, &(limit + 1)]).await,
-        Some(status) => {
-            one.client
-                .query(&one.runs_of_status, &[&project, status, &(limit + 1)])
-                .await
-        }
-    };
+    let (one, limit) = (app.one(), asked.limit());
+    let rows = one
+        .of_status(&one.runs, &one.runs_of_status, &project, &asked)
+        .await;
     page(rows, limit, |run: &Listed| {
         format!("{:x}-{}", run.created_at, run.id)
     })
@@ -276,7 +294,7 @@ async fn messages(
     Path((_, id)): Path<(String, Uuid)>,
     Query(asked): Query<Asked>,
 ) -> Response {
-    let (one, limit) = (app.one(), asked.limit.unwrap_or(50));
+    let (one, limit) = (app.one(), asked.limit());
     let rows = one.client.query(&one.messages, &[&id, &(limit + 1)]).await;
     page(rows, limit, |message: &Message| {
         format!("{}-{}", message.step_number, message.id)
@@ -301,15 +319,10 @@ async fn calls(
     Path((_, id)): Path<(String, Uuid)>,
     Query(asked): Query<Asked>,
 ) -> Response {
-    let (one, limit) = (app.one(), asked.limit.unwrap_or(50));
-    let rows = match &asked.status {
-        None => one.client.query(&one.calls, &[&id, &(limit + 1)]).await,
-        Some(status) => {
-            one.client
-                .query(&one.calls_of_status, &[&id, status, &(limit + 1)])
-                .await
-        }
-    };
+    let (one, limit) = (app.one(), asked.limit());
+    let rows = one
+        .of_status(&one.calls, &one.calls_of_status, &id, &asked)
+        .await;
     page(rows, limit, |call: &Call| {
         format!("{}-{}", call.step_number, call.id)
     })

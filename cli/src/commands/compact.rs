@@ -3,12 +3,11 @@
 use std::ops::ControlFlow;
 
 use runlog::log::{Codec, CompactOptions, CompactScope, Compaction};
-use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    output::Out,
+    output::{Out, Report},
     progress::Progress,
     store, text,
 };
@@ -60,14 +59,6 @@ enum Compression {
     Plain,
 }
 
-#[derive(Serialize)]
-struct Report {
-    store: String,
-    dry_run: bool,
-    #[serde(flatten)]
-    done: Compaction,
-}
-
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let options = CompactOptions {
         scope: match args.scope {
@@ -101,20 +92,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
-    let report = Report {
-        store: global.store.display().to_string(),
-        dry_run: args.dry_run,
-        done,
-    };
-    if is_json {
-        out.value(&report)?;
-        return Ok(Exit::Ok);
-    }
-    tell(&report, out)?;
-    Ok(Exit::Ok)
+    out.report(global, args.dry_run, done, tell)
 }
 
-fn tell(report: &Report, out: &mut Out) -> Result<()> {
+fn tell(report: &Report<Compaction>, out: &mut Out) -> Result<()> {
     let done = &report.done;
     if done.files_before == 0 {
         return out.line("nothing to compact");

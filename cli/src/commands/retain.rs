@@ -6,12 +6,11 @@ use runlog::{
     RunStatus,
     retention::{RetainStage, Retained, RetentionPolicy},
 };
-use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    output::Out,
+    output::{Out, Report},
     progress::Progress,
     store, text,
 };
@@ -61,14 +60,6 @@ pub(crate) struct Args {
     /// Give the disk space back at once
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
-}
-
-#[derive(Serialize)]
-struct Report {
-    store: String,
-    dry_run: bool,
-    #[serde(flatten)]
-    done: Retained,
 }
 
 /// A number and its unit.
@@ -167,20 +158,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
-    let report = Report {
-        store: global.store.display().to_string(),
-        dry_run: args.dry_run,
-        done,
-    };
-    if is_json {
-        out.value(&report)?;
-        return Ok(Exit::Ok);
-    }
-    tell(&report, out)?;
-    Ok(Exit::Ok)
+    out.report(global, args.dry_run, done, tell)
 }
 
-fn tell(report: &Report, out: &mut Out) -> Result<()> {
+fn tell(report: &Report<Retained>, out: &mut Out) -> Result<()> {
     let done = &report.done;
     let sessions = |count| text::count(count, "session", "sessions");
     let gave_up = if report.dry_run {

@@ -52,6 +52,9 @@ struct Open {
     /// How long to wait for another writer to let go of the store, in milliseconds, before it is refused with
     /// `locked`; 0 when left out. A service that is restarted waits for the one before it to end.
     lock_timeout_ms: Option<u64>,
+    /// Whether files of which nothing is in use any more, because all in them was truncated or deleted, are given up by
+    /// themselves in the background; true when left out. Nothing else is rewritten unless `compact` is called.
+    auto_compact: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +90,7 @@ impl Open {
         options.durability = self.durability.map_or(options.durability, Into::into);
         options.segment_bytes_max = self.segment_bytes_max.unwrap_or(options.segment_bytes_max);
         options.lock_timeout = Duration::from_millis(self.lock_timeout_ms.unwrap_or(0));
+        options.auto_compact = self.auto_compact.unwrap_or(options.auto_compact);
         match self.missing {
             Some(GivenMissing::Create) if options.mode == Mode::Write => {
                 options.missing = Missing::Create

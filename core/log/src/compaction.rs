@@ -43,7 +43,7 @@ pub struct CompactOptions {
     pub scope: CompactScope,
     /// How what stays is compressed.
     pub codec: Codec,
-    /// Only say what it would do.
+    /// Only say what it would do: nothing is written, no segment begun.
     pub dry_run: bool,
     /// At most so many bytes are read and written in a second, together; `None` for as fast as it goes.
     pub bytes_per_second: Option<u64>,

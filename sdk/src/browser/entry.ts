@@ -10,11 +10,11 @@ import { type ExportSource, type OpenExportOptions, importInto } from "./archive
 import { type Picked, filesIn, filesOfStore } from "./dropped.js";
 import type { ReadFigures } from "./files.js";
 import type { Mount } from "./local.js";
-import { NO_FILE_SYSTEM } from "./opfs.js";
+import { NO_FILE_SYSTEM } from "./opfs-stores.js";
 import { begin } from "./setup.js";
 
 export * from "../api.js";
-export { deleteStore, listStores, storeFiles } from "./opfs.js";
+export { deleteStore, listStores, storeFiles } from "./opfs-stores.js";
 export { type Picked, filesIn } from "./dropped.js";
 export type { ExportSource, OpenExportOptions } from "./archive.js";
 export type { ReadFigures } from "./files.js";

@@ -1,6 +1,6 @@
-import { RunlogError } from "../error.js";
-import { crc32 } from "./crc32.js";
 import { type Files, fileError } from "./files.js";
+import { HEAD_BYTES, type Pooled, SLOT_BYTES, contentsOf, cut, headOf, noRoom, openPooled, slotOf, writeAll } from "./opfs-pool.js";
+import { errorOfOpening, folderOf, lock } from "./opfs-stores.js";
 
 /**
  * A folder of files in the browser's own file system (OPFS), for one writer in a worker, and for readers beside it.
@@ -9,10 +9,6 @@ import { type Files, fileError } from "./files.js";
  * are open all the time, named by numbers; which file of the store each one is says its head. A file is made by taking a
  * spare one, and renamed by writing its head.
  *
- * A head has two slots, written in turns: a crash in the middle of writing one leaves the other. Of the slots of a file the
- * valid one with the higher generation counts, and so does, of two files with one name, the one with the higher generation:
- * a rename onto an existing name is one write.
- *
  * A reader in another tab can't open without waiting what the writer has just made. So it sees the folder as it was when it
  * looked last, the watermark included, up to which the core reads: first it takes the watermark, then it opens what there
  * is, then it shows both. What the watermark speaks of is there by then.
@@ -20,12 +16,6 @@ import { type Files, fileError } from "./files.js";
  * @internal
  */
 
-const MAGIC = 0x52_4c_46_31; // "RLF1"
-const SLOT_BYTES = 512;
-/** Where the contents begin: behind two slots, at the beginning of a block of the device. */
-const HEAD_BYTES = 4096;
-/** Magic, CRC of what follows, generation, length of the name. */
-const FIXED_BYTES = 4 + 4 + 8 + 2;
 /** The file that says up to where readers may read: see docs/format-v1.md. */
 const WATERMARK = "WATERMARK";
 /** So many files are there to be taken; when fewer are left, more are made. */
@@ -35,18 +25,6 @@ const SPARES_MIN = 8;
 const FILES_AT_ONCE = 16;
 /** What a reader may still be reading keeps its contents until another takes the file; what is larger is cut at once. */
 const KEPT_BYTES_MAX = 4 << 20;
-
-interface Pooled {
-  readonly handle: FileSystemSyncAccessHandle;
-  /** Empty for a spare one. */
-  name: string;
-  generation: number;
-  /** Which slot is written next. */
-  slot: 0 | 1;
-  /** How many times it is open in the core. */
-  users: number;
-  isHeadDirty: boolean;
-}
 
 export class OpfsFiles implements Files {
   readonly name: string;
@@ -310,203 +288,4 @@ export class OpfsFiles implements Files {
   async #grow(): Promise<void> {
     while (this.#isOpen && this.#spares() < SPARES) await this.#add(SPARES - this.#spares(), true);
   }
-}
-
-/** Gives a spare file's room back. It may fail on a full disk, and then is tried again when the file is taken. */
-function cut(file: Pooled): void {
-  try {
-    file.handle.truncate(HEAD_BYTES);
-  } catch {
-    // As above.
-  }
-}
-
-function noRoom(): DOMException {
-  return fileError("QuotaExceededError", "the browser gives no more room");
-}
-
-function writeAll(handle: FileSystemSyncAccessHandle, offset: number, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length; ) {
-    const written = handle.write(bytes.subarray(done), { at: offset + done });
-    // A private window of Chromium's has no error where the quota is full: it says that 2³² − 8 bytes were written.
-    if (written <= 0 || written > bytes.length - done) throw noRoom();
-    done += written;
-  }
-}
-
-function slotOf(name: string, generation: number): Uint8Array {
-  const bytes = new Uint8Array(SLOT_BYTES);
-  const encoded = new TextEncoder().encode(name);
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, MAGIC);
-  view.setBigUint64(8, BigInt(generation));
-  view.setUint16(16, encoded.length);
-  bytes.set(encoded, FIXED_BYTES);
-  view.setUint32(4, crc32(bytes.subarray(8)));
-  return bytes;
-}
-
-/** What a slot says; `undefined` when it was never written, or not to its end. */
-function readSlot(bytes: Uint8Array): { name: string; generation: number } | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < SLOT_BYTES || view.getUint32(0) !== MAGIC || view.getUint32(4) !== crc32(bytes.subarray(8))) return undefined;
-  const name = new TextDecoder().decode(bytes.subarray(FIXED_BYTES, FIXED_BYTES + view.getUint16(16)));
-  return { name, generation: Number(view.getBigUint64(8)) };
-}
-
-/** Opens a file of the pool; `undefined` when it isn't there and isn't to be made. */
-async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
-  let file: FileSystemFileHandle;
-  try {
-    file = await folder.getFileHandle(name, { create });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "NotFoundError" && !create) return undefined;
-    throw error;
-  }
-  // Readers have it open too; that there is one writer is the lock's business.
-  const handle = await file.createSyncAccessHandle?.({ mode: "readwrite-unsafe" });
-  if (handle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
-  return { handle, users: 0, isHeadDirty: false, ...headOf(handle) };
-}
-
-type Head = Pick<Pooled, "name" | "generation" | "slot">;
-
-function contentsOf({ handle }: Pooled): Uint8Array {
-  const bytes = new Uint8Array(Math.max(handle.getSize() - HEAD_BYTES, 0));
-  return bytes.subarray(0, handle.read(bytes, { at: HEAD_BYTES }));
-}
-
-function headOf(handle: FileSystemSyncAccessHandle): Head {
-  const head = new Uint8Array(2 * SLOT_BYTES);
-  handle.read(head, { at: 0 });
-  return headIn(head);
-}
-
-/** What the slots at the beginning of a file say. */
-function headIn(head: Uint8Array): Head {
-  const slots = [readSlot(head.subarray(0, SLOT_BYTES)), readSlot(head.subarray(SLOT_BYTES))] as const;
-  const newest = (slots[0]?.generation ?? -1) >= (slots[1]?.generation ?? -1) ? 0 : 1;
-  const { name, generation } = slots[newest] ?? { name: "", generation: 0 };
-  return { name, generation, slot: newest === 0 ? 1 : 0 };
-}
-
-/** @internal */
-export const NO_FILE_SYSTEM = "this page has no file system of the browser's (it needs https or localhost); openInMemory() works without, and so does open() with `fallback: \"memory\"`";
-
-/** Where the stores of this origin are. */
-const ROOT = "runlog";
-
-/** The folder of a store. */
-async function folderOf(name: string, create: boolean): Promise<FileSystemDirectoryHandle> {
-  const storage = navigator.storage as StorageManager | undefined;
-  if (typeof storage?.getDirectory !== "function") {
-    throw new RunlogError("io", NO_FILE_SYSTEM);
-  }
-  const root = await storage.getDirectory();
-  return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
-}
-
-/**
- * The stores of this origin, by name.
- *
- * @throws {@link RunlogError} `io` where there is no file system of the browser's.
- */
-export async function listStores(): Promise<string[]> {
-  const names: string[] = [];
-  try {
-    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
-    for await (const entry of root.values()) if (entry.kind === "directory") names.push(decodeURIComponent(entry.name));
-  } catch (error) {
-    if (!(error instanceof DOMException && error.name === "NotFoundError")) throw errorOfOpening(error, "");
-  }
-  return names.sort();
-}
-
-/**
- * The files of a store of this origin, by their names in a folder that Node or the command opens. They are read when they
- * are asked for; a writer that opens the store meanwhile makes them unreadable.
- *
- * @throws {@link RunlogError} `not_found` when there is none of that name; `locked` while it is open for writing.
- *
- * @example
- * ```ts
- * const folder = await showDirectoryPicker({ mode: "readwrite" });
- * for (const [name, blob] of await storeFiles("agents")) {
- *   const file = await (await folder.getFileHandle(name, { create: true })).createWritable();
- *   await blob.stream().pipeTo(file);
- * }
- * ```
- */
-export async function storeFiles(name: string): Promise<Map<string, Blob>> {
-  const unlock = await lock(name);
-  try {
-    const found = new Map<string, { generation: number; blob: Blob }>();
-    for await (const entry of (await folderOf(name, false)).values()) {
-      if (entry.kind !== "file") continue;
-      const file = await entry.getFile();
-      const head = headIn(new Uint8Array(await file.slice(0, 2 * SLOT_BYTES).arrayBuffer()));
-      const isNewest = (found.get(head.name)?.generation ?? -1) < head.generation;
-      if (head.name !== "" && isNewest) found.set(head.name, { generation: head.generation, blob: file.slice(HEAD_BYTES) });
-    }
-    return new Map(Array.from(found, ([name, { blob }]) => [name, blob]));
-  } catch (error) {
-    throw errorOfOpening(error, name);
-  } finally {
-    unlock();
-  }
-}
-
-/**
- * Deletes a store of this origin, with all that is in it.
- *
- * @throws {@link RunlogError} `not_found` when there is none of that name; `locked` when it is open somewhere.
- */
-export async function deleteStore(name: string): Promise<void> {
-  const unlock = await lock(name);
-  try {
-    await folderOf(name, false);
-    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
-    for (const end = Date.now() + HAND_OVER_MS; ; ) {
-      try {
-        return await root.removeEntry(encodeURIComponent(name), { recursive: true });
-      } catch (error) {
-        // A reader that was closed a moment ago.
-        if (!isRefused(error) || Date.now() > end) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-    }
-  } catch (error) {
-    throw errorOfOpening(error, name);
-  } finally {
-    unlock();
-  }
-}
-
-/** A store that was closed a moment ago is let go of a moment later. */
-const HAND_OVER_MS = 500;
-
-/** Takes the store's lock, which the browser gives back when this worker ends, however it does. */
-async function lock(name: string, timeoutMs = 0): Promise<() => void> {
-  const locks = navigator.locks as LockManager | undefined;
-  if (locks === undefined) throw new RunlogError("io", "this page has no locks (it needs https or localhost)");
-  return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(Math.max(timeoutMs, HAND_OVER_MS));
-    const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
-    held.catch((cause: unknown) => {
-      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause }) : cause);
-    });
-  });
-}
-
-/** Whether another has a file open. */
-function isRefused(error: unknown): boolean {
-  return error instanceof DOMException && error.name === "NoModificationAllowedError";
-}
-
-function errorOfOpening(error: unknown, name: string): Error {
-  if (error instanceof RunlogError) return error;
-  const { name: kind, message } = error as DOMException;
-  if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
-  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
-  return new RunlogError("io", kind === "SecurityError" ? NO_FILE_SYSTEM : `the browser's file system: ${message}`, { cause: error });
 }

@@ -358,7 +358,7 @@ export interface CompactOptions {
   bytesPerSecond?: number | undefined;
   /** How what stays is compressed. */
   codec?: Codec | undefined;
-  /** Only say what it would do. */
+  /** Only say what it would do: nothing is written, no segment begun. */
   dryRun?: boolean | undefined;
   /** Which segments. */
   scope?: CompactScope | undefined;
@@ -1081,6 +1081,11 @@ export type NodeStatus = "pending" | "running" | "done" | "failed";
 
 /** How a store is opened; what is left out is as the engine has it. */
 export interface OpenOptions {
+  /**
+   * Whether files of which nothing is in use any more, because all in them was truncated or deleted, are given up by
+   * themselves in the background; true when left out. Nothing else is rewritten unless `compact` is called.
+   */
+  autoCompact?: boolean | undefined;
   /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
   durability?: Durability | undefined;
   /**

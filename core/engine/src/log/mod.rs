@@ -3,6 +3,7 @@
 pub(crate) mod arena;
 pub(crate) mod blocks;
 pub(crate) mod codec;
+pub(crate) mod frame;
 pub(crate) mod pack;
 pub(crate) mod scan;
 pub(crate) mod segment;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use super::segment::{Frame, Segment};
+use super::{frame::Frame, segment::Segment};
 use crate::{
     Error, ErrorKind, Result,
     format::{aligned, record, segment},

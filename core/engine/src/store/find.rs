@@ -16,8 +16,9 @@ use crate::{
     Direction, FindOptions, Label, Record, Result,
     format::index::{Block, LabelPostings},
     log::{
+        frame::{Frame, READ_BYTES},
         scan::is_damage,
-        segment::{Frame, READ_BYTES, Segment},
+        segment::Segment,
     },
     sync::Arc,
 };
@@ -251,9 +252,11 @@ impl Finder {
         let end = block.trailer().data_end;
         let mut failed = None;
         let mut begun = |position: u64| {
-            partition_point(postings.len(), |index| {
-                let offset = postings.get(index).and_then(|place| block.offset_at(place));
-                match offset.map(|offset| segment.frame(offset, end)) {
+            postings.partition_point(|place| {
+                match block
+                    .offset_at(place)
+                    .map(|offset| segment.frame(offset, end))
+                {
                     Some(Ok(frame)) => position_of(segment, &frame) < position,
                     Some(Err(error)) => {
                         failed.get_or_insert(error);
@@ -287,13 +290,8 @@ impl Finder {
         let Some(block) = segment.block()? else {
             return Ok(None);
         };
-        let begun = |offset: u64| {
-            let is_before = |index: usize| {
-                let place = postings.get(index);
-                place.and_then(|place| block.offset_at(place)) < Some(offset)
-            };
-            partition_point(postings.len(), is_before)
-        };
+        let begun =
+            |offset: u64| postings.partition_point(|place| block.offset_at(place) < Some(offset));
         let left = match (offsets.start, offsets.end) {
             _ if segment.is_pack() => self.left_in_pack(segment, &block, &postings)?,
             (0, u64::MAX) => 0..postings.len(),
@@ -498,19 +496,6 @@ fn has_run(durable: &Durable, sources: &[u32], segment: &Segment) -> bool {
         .iter()
         .filter_map(|number| durable.directory.stream(*number));
     streams.into_iter().any(has_run)
-}
-
-fn partition_point(count: usize, mut is_before: impl FnMut(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use crate::{
     Error, Result,
     format::{index::SampleRow, record, segment::HEADER_BYTES},
     log::{
+        frame::{Frame, READ_BYTES},
         scan::{Scan, is_damage},
-        segment::{Frame, READ_BYTES, Segment},
+        segment::Segment,
     },
 };
 

@@ -18,8 +18,9 @@ use crate::{
     index::{redacted::Redacted, stream::Stream},
     log::{
         arena::Arena,
+        frame::{Frame, READ_BYTES},
         scan::is_damage,
-        segment::{Frame, READ_BYTES, Segment},
+        segment::Segment,
     },
     storage::Map,
 };

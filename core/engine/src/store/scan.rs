@@ -13,8 +13,9 @@ use super::{
 use crate::{
     Error, ErrorKind, Position, Record, Result,
     log::{
+        frame::READ_BYTES,
         scan::{Scan, Spot, Window, is_damage},
-        segment::{READ_BYTES, Segment},
+        segment::Segment,
     },
     sync::Arc,
 };

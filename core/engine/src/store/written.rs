@@ -10,10 +10,7 @@ use crate::{
         receipt::{self, LeftRow, StepRow},
         record::{self, Flags},
     },
-    log::{
-        scan::Scan,
-        segment::{Frame, Segment},
-    },
+    log::{frame::Frame, scan::Scan, segment::Segment},
     sync::Arc,
 };
 

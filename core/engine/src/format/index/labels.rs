@@ -196,6 +196,14 @@ impl LabelPostings {
         let bytes = self.0.get(index * 4..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     }
+
+    /// How many of them, which rise by position, are at places before what is looked for.
+    pub(crate) fn partition_point(&self, mut is_before: impl FnMut(u32) -> bool) -> usize {
+        // Places are numbers of 32 bits, so there are no more of them.
+        let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let is_before = |index| self.get(index as usize).is_some_and(&mut is_before);
+        partition_point(count, is_before) as usize
+    }
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ pub(crate) const fn filter_rows(labels: usize) -> usize {
 }
 
 /// The first of `count` places that isn't before what is looked for.
-pub(super) fn partition_point(count: u32, is_before: impl Fn(u32) -> bool) -> u32 {
+pub(super) fn partition_point(count: u32, mut is_before: impl FnMut(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, count);
     while low < high {
         let middle = low + (high - low) / 2;

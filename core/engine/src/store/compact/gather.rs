@@ -18,10 +18,7 @@ use crate::{
         record::{self, Body, Flags},
         segment::{Compacted, Header, Replaced, ReplacedEnd},
     },
-    log::{
-        pack::PackWriter,
-        segment::{Frame, Segment},
-    },
+    log::{frame::Frame, pack::PackWriter, segment::Segment},
     storage::IoContext,
     store::{
         place::position_of,

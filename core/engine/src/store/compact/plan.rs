@@ -31,6 +31,8 @@ pub(crate) struct Stand {
     in_use: HashMap<u32, InUse>,
     /// How many redacted records of a segment still have their payload, where that was looked for.
     unerased: HashMap<u32, u64>,
+    /// How many bytes the records of the active segment have.
+    pub(crate) active_bytes: u64,
 }
 
 /// Segments that follow each other and become one pack.
@@ -101,6 +103,10 @@ impl Stand {
             streams,
             live,
             unerased: HashMap::new(),
+            active_bytes: match durable.active_index.records() {
+                0 => 0,
+                _ => durable.end.saturating_sub(DATA_START),
+            },
         }
     }
 
@@ -110,9 +116,6 @@ impl Stand {
             let Some(place) = Place::of(&crate::sync::read(durable), position) else {
                 continue;
             };
-            if place.segment.trailer().is_none() {
-                continue;
-            }
             let Some(frame) = place.frame()? else {
                 continue;
             };
@@ -168,11 +171,11 @@ impl Stand {
             return Ok(Facts {
                 is_pack: false,
                 may_be: false,
-                data: 0,
+                data: in_use.data_all,
                 in_use,
-                snapshots: 0,
+                snapshots: in_use.snapshots_all,
                 unerased,
-                bytes: 0,
+                bytes: self.active_bytes,
                 index_bytes: 0,
             });
         };
@@ -227,6 +230,16 @@ impl Stand {
             .len()
             .saturating_sub(1 + usize::from(is_last_sealed));
         &self.segments[..end]
+    }
+
+    /// The active segment, where it has records: what is sealed first where all is to be compacted.
+    pub(crate) fn active(&self) -> Option<Range> {
+        let last = self.segments.len().checked_sub(1)?;
+        let has_records = self.active_bytes > 0 && self.segments[last].trailer().is_none();
+        has_records.then_some(Range {
+            first: last,
+            end: last + 1,
+        })
     }
 
     /// The ranges to rewrite.

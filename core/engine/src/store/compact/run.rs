@@ -70,7 +70,11 @@ impl Shared {
             let _ = self.save_checkpoint();
         }
         if options.dry_run {
-            self.estimate(&stand, &ranges, &mut done)?;
+            let active = stand
+                .active()
+                .filter(|_| options.scope == CompactScope::All);
+            let ranges = ranges.iter().chain(&active);
+            self.estimate(&stand, ranges, &mut done)?;
             return Ok(done);
         }
         // A close waits for it.
@@ -142,13 +146,22 @@ impl Shared {
         Stand::of(&durable, || self.views_in_use())
     }
 
-    fn estimate(&self, stand: &Stand, ranges: &[Range], done: &mut Compaction) -> Result<()> {
+    fn estimate<'r>(
+        &self,
+        stand: &Stand,
+        ranges: impl Iterator<Item = &'r Range>,
+        done: &mut Compaction,
+    ) -> Result<()> {
         for range in ranges {
             done.files_before += (range.end - range.first) as u64;
             done.files_after += 1;
             let mut bytes = 0;
             for segment in &stand.segments[range.first..range.end] {
-                bytes += self.file_bytes(segment)?;
+                // The file of the active one has room for more.
+                bytes += match segment.trailer() {
+                    Some(_) => self.file_bytes(segment)?,
+                    None => DATA_START + stand.active_bytes,
+                };
             }
             done.bytes_before += bytes;
             done.bytes_after += (stand.bytes_left(range)? + DATA_START).min(bytes);

@@ -7,10 +7,7 @@ use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{files, index::Block, record::Flags},
     limits,
-    log::{
-        scan::Scan,
-        segment::{Frame, Segment},
-    },
+    log::{frame::Frame, scan::Scan, segment::Segment},
     sync::Arc,
 };
 

@@ -13,7 +13,7 @@ use crate::{
         segment,
     },
     index::{directory::Directory, memory::MemoryIndex},
-    log::segment::{Frame, Segment},
+    log::{frame::Frame, segment::Segment},
 };
 
 /// The published state of the log: every segment, every stream, and the index of the active segment.

@@ -18,8 +18,9 @@ use crate::{
         units_to_offset,
     },
     log::{
+        frame::Frame,
         scan::{Scan, is_damage},
-        segment::{Frame, Segment},
+        segment::Segment,
     },
     store::{published::batches::apply_block, segments::chain::checked_block},
     sync::Arc,

@@ -13,7 +13,7 @@ use crate::{
     Kind,
     format::record::engine,
     index::stream::Location,
-    log::segment::{Frame, Segment},
+    log::{frame::Frame, segment::Segment},
 };
 
 impl Walker {

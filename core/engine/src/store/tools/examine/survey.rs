@@ -8,10 +8,7 @@ use bytes::Bytes;
 use crate::{
     Result, checksum,
     format::{aligned, record},
-    log::{
-        scan::whole_zero_units,
-        segment::{Frame, Segment},
-    },
+    log::{frame::Frame, scan::whole_zero_units, segment::Segment},
 };
 
 /// Bytes are read in pieces of this size.

@@ -18,7 +18,7 @@ use crate::{
         segment::DATA_START,
     },
     index::checkpoint::{Checkpoint, End},
-    log::segment::{Frame, Segment},
+    log::{frame::Frame, segment::Segment},
 };
 
 impl Walker {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::{
     Kind,
     format::{index::Block, record},
-    log::segment::Frame,
+    log::frame::Frame,
 };
 
 /// The ids of streams by number, and the redacted positions: from index blocks, and where there is none from the records.

@@ -20,7 +20,7 @@ use crate::{
         segment::{DATA_START, Header},
     },
     limits,
-    log::segment::Frame,
+    log::frame::Frame,
     storage::{Access, File, Storage},
     store::tools::examine::{
         seed,
