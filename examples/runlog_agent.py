@@ -76,6 +76,11 @@ class Agent:
         """Begins the next step, and says how many are left; `None` without a limit."""
         return self._ask({"type": "step"})["steps_left"]
 
+    def describe(self, usage=None, metadata=None):
+        """Says what the run took, such as tokens and their cost, and anything else; what is left out stays as it was."""
+        told = {"usage": usage, "metadata": metadata}
+        self._ask({"type": "describe", **{name: value for name, value in told.items() if value is not None}})
+
     def available_agents(self):
         """The agents that can be spawned, each with `name`, `description`, `tools`, `flow_type` and `visibility`."""
         return self._ask({"type": "list_available_agents"})["agents"]

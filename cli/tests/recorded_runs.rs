@@ -246,6 +246,42 @@ fn a_spent_budget_pauses_the_run_and_a_resume_has_a_fresh_one() {
 }
 
 #[test]
+fn a_session_whose_run_has_ended_is_gone_on_with_where_that_is_asked_for() {
+    let place = Place::new();
+    for (steps, status) in [
+        (&["ready", "say:x"][..], "completed"),
+        (&["ready", "say:x", "exit:1"], "failed"),
+    ] {
+        place.script(&[], steps);
+        let before = newest(&place)["id"].as_str().unwrap().to_owned();
+        let said = place.script(
+            &[
+                "--resume",
+                &before,
+                "--ended",
+                "--message",
+                "and the tests?",
+            ],
+            &["ready", "context", "say:y"],
+        );
+        assert_eq!(said.code, 0, "{said:?}");
+        let run = newest(&place);
+        assert_eq!(
+            (&run["resumed_from"], &run["status"]),
+            (&before.as_str().into(), &"completed".into())
+        );
+        let shown = place.expect(0, &["run", "show", &before, "--json"]).json();
+        assert_eq!(
+            (&shown[0]["status"], &shown[0]["resumed_by"]),
+            (&status.into(), &run["id"])
+        );
+        let again = place.expect(4, &["run", "--resume", &before, "--ended", "--", "true"]);
+        assert!(again.err.contains("was resumed already"), "{again:?}");
+    }
+    place.expect(2, &["run", "--ended", "--", "true"]);
+}
+
+#[test]
 fn only_a_paused_run_is_resumed() {
     let place = Place::new();
     let mark = place.path("started");

@@ -102,6 +102,32 @@ fn each_line_is_acknowledged_with_its_sequence() {
 }
 
 #[test]
+fn an_agent_says_what_its_run_took_and_is_told_once_that_is_kept() {
+    let place = Place::new();
+    let said = place.script(
+        &["--json"],
+        &[
+            "ready",
+            "say:one",
+            "ack",
+            r#"raw:{"type":"describe","id":"d","usage":{"input_tokens":812},"metadata":[7]}"#,
+            "await:described",
+            "ack",
+            r#"raw:{"type":"describe","usage":7}"#,
+            "ack",
+        ],
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(ended(&said)["refused"], 1);
+    let lines = said.json();
+    let refused = all(&lines, "error");
+    assert_eq!(refused[0]["code"], "invalid_message");
+    let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+    assert_eq!(shown[0]["usage"], serde_json::json!({"input_tokens": 812}));
+    assert_eq!(shown[0]["metadata"], serde_json::json!([7]));
+}
+
+#[test]
 fn an_agent_need_not_wait_nor_read() {
     let place = Place::new();
     let many: Vec<String> = (0..3000).map(|index| format!("say:{index}")).collect();

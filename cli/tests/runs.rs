@@ -657,3 +657,42 @@ fn paused_runs_are_listed_with_what_to_do() {
         "no run to resume\n"
     );
 }
+
+#[test]
+fn a_run_is_described_from_the_command_line_and_its_list_tells_it() {
+    let place = Place::new();
+    let (run, _) = record(&place);
+    let id = run.to_string();
+    let usage = r#"{"input_tokens":812,"cost":0.0041}"#;
+    let told = place
+        .expect(0, &["run", "describe", &id, "--usage", usage, "--json"])
+        .json();
+    assert_eq!(told[0]["usage"]["input_tokens"], 812);
+    place.expect(
+        0,
+        &["run", "describe", &id, "--metadata", r#"{"user":"ann"}"#],
+    );
+    let shown = place.expect(0, &["run", "show", &id]);
+    assert!(
+        shown.out.contains(r#"{"user":"ann"}"#) && shown.out.contains(usage),
+        "{shown:?}"
+    );
+    let listed = place.expect(0, &["runs", "--json"]).json();
+    let listed = listed[0]["items"].as_array().unwrap();
+    let of_run = listed.iter().find(|it| it["id"] == id).unwrap();
+    assert_eq!(
+        (&of_run["usage"]["cost"], &of_run["metadata"]["user"]),
+        (&0.0041.into(), &"ann".into())
+    );
+    assert_eq!(listed.iter().filter(|it| it["usage"].is_null()).count(), 1);
+
+    for wrong in ["{", "7"] {
+        error(&place, 2, &["run", "describe", &id, "--usage", wrong]);
+    }
+    place.expect(2, &["run", "describe", &id]);
+    error(
+        &place,
+        3,
+        &["run", "describe", &"f".repeat(32), "--usage", "{}"],
+    );
+}

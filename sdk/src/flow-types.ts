@@ -246,6 +246,14 @@ export interface PlaybackOptions {
   last?: number | undefined;
   /** Only events of these types; a type that ends in `*` stands for all that begin so. */
   types?: readonly string[] | undefined;
+  /** Only events of these nodes. Empty, or left out, is all. */
+  nodes?: readonly string[] | undefined;
+  /** Only events of these executions of nodes, or runs: those whose `runId` it is. Empty, or left out, is all. */
+  runs?: readonly string[] | undefined;
+  /** Whether it goes from the last event to the first. */
+  backward?: boolean | undefined;
+  /** The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. */
+  silenceMaxMs?: number | undefined;
   /** How many times as fast as it was recorded; 1 when left out, `Infinity` for without delays. */
   speed?: number | undefined;
   /** Stops playing. */

@@ -337,12 +337,30 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   readonly #signal: AbortSignal | undefined;
   /** Events that were read and not given yet, in order. */
   #rest: RecordedEvent[] = [];
+  /** How often it was sent elsewhere: what was read before counts no more. */
+  #jumps = 0;
 
   /** @internal */
   constructor(handle: Handle<PlaybackCalls>, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
     this.#handle = handle;
     this.snapshot = snapshot;
     this.#signal = signal;
+  }
+
+  /**
+   * Goes on with the event at a sequence, or with the nearest behind it in the direction of play, which can be another from
+   * then on. It may be called while it is gone through. To pause, stop going through it: going through it again goes on.
+   *
+   * @example
+   * ```ts
+   * await playback.seek(40, { backward: true }); // 40, 39, 38, …
+   * for await (const { sequence } of playback) console.log(sequence);
+   * ```
+   */
+  async seek(sequence: number, options: { backward?: boolean | undefined } = {}): Promise<void> {
+    await this.#handle.value("seek", { sequence, ...options });
+    this.#jumps += 1;
+    this.#rest = [];
   }
 
   /** The events, after their delays. */
@@ -353,14 +371,15 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
     try {
       for await (const event of this.events()) {
+        const jumps = this.#jumps;
         try {
           if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
         } catch (error) {
           // Whoever goes on gets it.
-          this.#rest.unshift(event);
+          if (jumps === this.#jumps) this.#rest.unshift(event);
           throw error;
         }
-        yield [event];
+        if (jumps === this.#jumps) yield [event];
       }
     } catch (error) {
       // Nobody waits for what is left.
@@ -377,7 +396,9 @@ export class Playback implements AsyncIterable<RecordedEvent> {
     for (;;) {
       // One at a time: what a reader leaves is for the next.
       for (let event = this.#rest.shift(); event !== undefined; event = this.#rest.shift()) yield [event];
+      const jumps = this.#jumps;
       const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
+      if (jumps !== this.#jumps) continue;
       const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
       if (heads.length === 0) return;
       this.#rest = heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {

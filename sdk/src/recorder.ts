@@ -2,7 +2,7 @@ import type { MessageInput } from "./context-types.js";
 import { checkFunction, checkText, listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
 import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
-import type { AppendOptions, Recorded, Run } from "./generated/types.js";
+import type { AppendOptions, Recorded, Run, RunDetails } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { showsItsJson } from "./inspect.js";
 import { checkField, jsonBytes, jsonList, messageBytes } from "./json.js";
@@ -102,6 +102,24 @@ export class RunRecorder implements AsyncDisposable {
    */
   async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
     return recordToolCall(this.#handle, message, outcomes);
+  }
+
+  /**
+   * Says of the run what it took, such as tokens and their cost, and anything else, as often as there is something to say,
+   * whatever its status is. What is left out stays as it was. Lists of runs tell it too. A run that is resumed gives its
+   * metadata to the one that goes on from it, and keeps its usage, which is each run's own. Durable when it resolves.
+   *
+   * @example
+   * ```ts
+   * await run.describe({ usage: { inputTokens: 812, outputTokens: 97, cost: 0.0041 }, metadata: { user: "ann" } });
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` when the usage is no object; `too_large` for more than 64 KiB of it or of
+   * metadata; `not_found` when the run's session was deleted.
+   */
+  async describe(details: RunDetails): Promise<Run> {
+    this.#run = await this.#handle.value("describe", details);
+    return this.#run;
   }
 
   /**

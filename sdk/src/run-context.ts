@@ -9,6 +9,7 @@ import type {
   AppendOptions,
   Recorded,
   Run,
+  RunDetails,
   SpawnRequest,
   SpawnResult,
   ToolAnswer,
@@ -88,6 +89,15 @@ export class RunContext {
    */
   async nextStep(): Promise<number> {
     return this.#handle.value("nextStep");
+  }
+
+  /**
+   * Says of the run what it took, such as tokens and their cost, and anything else.
+   *
+   * @throws {@link RunlogError} as {@link RunRecorder.describe}.
+   */
+  async describe(details: RunDetails): Promise<Run> {
+    return this.#handle.value("describe", details);
   }
 
   /**

@@ -7,6 +7,7 @@ import type {
   ListToolCalls,
   ResumeOptions,
   Run,
+  RunDetails,
   RunMessageHead,
   RunSummary,
   ToolCallHead,
@@ -102,6 +103,16 @@ export class Runs {
    */
   async recorder(runId: string): Promise<RunRecorder> {
     return recorderOf(await this.#handle.made("recorder", { run: runId }));
+  }
+
+  /**
+   * Says of a run what it took and anything else, as {@link RunRecorder.describe} does: also of one that is over, or that
+   * somebody else records.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunRecorder.describe}.
+   */
+  async describe(runId: string, details: RunDetails): Promise<Run> {
+    return this.#handle.value("describeRun", { run: runId, details });
   }
 
   /** Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has done it. */

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use runlog::{AgentInstance, Run, blocking::Store};
+use runlog::{
+    AgentInstance, Run,
+    blocking::Store,
+    runs::{Stop, StopKind},
+};
 
 use super::{
     child::{Child, ChildEvent, Ended, Opening},
@@ -151,6 +155,9 @@ pub(crate) fn reply(
             None => child.send(spawn::none(ask)),
         },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
+        Recorded::Described(id) => {
+            child.send(ToAgent::Described { id: id.as_ref() }.line());
+        }
         Recorded::Step(step) => child.send(ToAgent::Step(step).line()),
         Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),
         Recorded::BudgetSpent(refusal) => {
@@ -180,7 +187,7 @@ pub(crate) enum Conclusion {
     /// It is done; with what came of it.
     Completed(Option<String>),
     /// It can go on.
-    Paused(String),
+    Paused(Stop),
     /// It failed.
     Failed(String),
 }
@@ -203,13 +210,14 @@ impl Conclusion {
         };
         let is_done = done.is_some() && failed.is_none();
         if let Some(signal) = stopped_by.filter(|_| !is_done) {
-            return Self::Paused(format!("interrupted: signal {signal} told runlog to stop"));
+            let reason = format!("interrupted: signal {signal} told runlog to stop");
+            return Self::Paused(Stop::new(StopKind::Shutdown, reason));
         }
         if let Some(why) = error.or(failed) {
             return Self::Failed(why);
         }
         match done.and_then(|done| done.pause_reason.clone()) {
-            Some(reason) => Self::Paused(reason),
+            Some(reason) => Self::Paused(reason.into()),
             None => Self::Completed(done.and_then(|done| done.summary.clone())),
         }
     }

@@ -4,6 +4,7 @@ use runlog::{
     ErrorKind, InstanceId, RawJson, RunId, SessionId,
     agents::{AgentSummary, SpawnResult, spawn_requests},
     contexts::{ContextEventKind, EventOptions},
+    runs::RunDetails,
     transcripts::NewContextEvent,
 };
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,12 @@ pub(crate) enum FromAgent {
     Step {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
+    },
+    /// It says what its run took, and anything else.
+    Describe {
+        /// The line's own id, as JSON.
+        id: Option<RawJson>,
+        details: RunDetails,
     },
     /// It asks for agents.
     Ask(Ask),
@@ -87,6 +94,11 @@ pub(crate) enum ToAgent<'a> {
     Ack(&'a Ack),
     /// A step began.
     Step(&'a Step),
+    /// What it said of its run was recorded.
+    Described {
+        /// The line's own id, as JSON.
+        id: Option<&'a RawJson>,
+    },
     /// Something was refused.
     Error(&'a Refusal),
     /// Which agents can be spawned.
@@ -216,6 +228,10 @@ struct Fields<'a> {
     #[serde(borrow)]
     requests: Option<&'a RawValue>,
     #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
     protocol: Option<&'a RawValue>,
     summary: Option<String>,
     pause_reason: Option<String>,
@@ -271,6 +287,16 @@ impl FromAgent {
             Some("message") => message(&fields),
             Some("event") => event(&fields),
             Some("step") => return Ok(Self::Step { id }),
+            Some("describe") => {
+                let details = RunDetails {
+                    usage: fields.usage.and_then(raw),
+                    metadata: fields.metadata.and_then(raw),
+                };
+                return match details.check().map_err(wrong) {
+                    Ok(()) => Ok(Self::Describe { id, details }),
+                    Err((code, message)) => Err(refusal(id, code, message)),
+                };
+            }
             Some("list_available_agents") => {
                 return Ok(Self::Ask(Ask {
                     id,
@@ -308,7 +334,7 @@ impl FromAgent {
             }
             Some(other) => {
                 let message = format!(
-                    "{other:?} is none of hello, message, event, step, list_available_agents, spawn_agents, done"
+                    "{other:?} is none of hello, message, event, step, describe, list_available_agents, spawn_agents, done"
                 );
                 return Err(refusal(id, "unknown_type", message));
             }

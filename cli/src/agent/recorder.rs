@@ -30,6 +30,8 @@ pub(crate) enum Recorded {
     BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
+    /// What it said of its run is durable.
+    Described(Option<RawJson>),
     /// It asks for agents.
     Ask(Ask),
     /// The agent says that nothing follows.
@@ -137,6 +139,13 @@ impl Recorder {
                     // The call that it may answer is recorded first.
                     self.record(&mut waiting, &mut done)?;
                     done.push(Recorded::Ask(ask));
+                }
+                Some(Ok(FromAgent::Describe { id, details })) => {
+                    self.record(&mut waiting, &mut done)?;
+                    done.push(match self.run.describe(details) {
+                        Ok(_) => Recorded::Described(id),
+                        Err(error) => self.refused_line(id, self.lines, &error).ok_or(error)?,
+                    });
                 }
                 Some(Ok(FromAgent::Step { id })) => {
                     self.record(&mut waiting, &mut done)?;

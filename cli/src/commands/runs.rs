@@ -1,9 +1,9 @@
 //! `runlog runs`, `runlog messages`, `runlog tool-calls`: what agents did, run by run.
 
 use runlog::{
-    RunId,
+    RawJson, Run, RunId,
     blocking::Store,
-    runs::{RunMessage, RunSummary, ToolCall},
+    runs::{RunDetails, RunMessage, RunSummary, ToolCall},
 };
 
 use crate::{
@@ -38,6 +38,24 @@ pub(crate) struct ShowArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: String,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+What is left out stays as it was. The run may be at work, paused or over. One that is resumed gives its metadata to the run \
+that goes on from it, and keeps its usage, which is each run's own.
+
+With --json one document: the run with its fields.")]
+pub(crate) struct DescribeArgs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// What it took, such as tokens and their cost: a JSON object
+    #[arg(long, value_name = "JSON", required_unless_present = "metadata")]
+    usage: Option<String>,
+    /// Anything else, as JSON
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -100,6 +118,29 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         .runs()
         .get(find::run_id(&store, &args.run)?)?
         .ok_or_else(|| find::no_run(&args.run))?;
+    told(&run, out)
+}
+
+pub(crate) fn describe(global: &Global, args: &DescribeArgs, out: &mut Out) -> Result<Exit> {
+    let json = |option: &str, text: &Option<String>| {
+        let parsed = text.as_deref().map(RawJson::parse).transpose();
+        parsed.map_err(|error| Failure::usage(format!("{option} is no JSON: {error}")))
+    };
+    let details = RunDetails {
+        usage: json("--usage", &args.usage)?,
+        metadata: json("--metadata", &args.metadata)?,
+    };
+    let store = store::open(global)?;
+    let id = find::run(&store, &args.run)?;
+    let run = store
+        .runs()
+        .describe(id, details)
+        .map_err(Failure::of_argument)?;
+    store.close()?;
+    told(&run, out)
+}
+
+fn told(run: &Run, out: &mut Out) -> Result<Exit> {
     let utc = |ms| format!("{} UTC", text::time(ms));
     let id = |id: Option<RunId>| id.map(|id| id.to_string());
     let fields = [
@@ -107,6 +148,7 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         ("agent", Some(run.agent_id.clone())),
         ("status", Some(run.status.to_string())),
         ("pause reason", run.pause_reason.clone()),
+        ("stopped by", run.stop_kind.map(|kind| kind.to_string())),
         ("error", run.error_message.clone()),
         ("summary", run.summary.clone()),
         ("steps", Some(text::thousands(run.step_count.into()))),
@@ -124,8 +166,10 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         ("made", Some(utc(run.created_at_ms))),
         ("over", run.completed_at_ms.map(utc)),
         ("took", run.duration_ms.map(text::milliseconds)),
+        ("usage", run.usage.as_ref().map(RawJson::to_string)),
+        ("metadata", run.metadata.as_ref().map(RawJson::to_string)),
     ];
-    table::one(&run, &fields, out)
+    table::one(run, &fields, out)
 }
 
 pub(crate) fn messages(global: &Global, args: MessagesArgs, out: &mut Out) -> Result<Exit> {

@@ -134,7 +134,7 @@ fn play(
     match Conclusion::of(&recorder, ended, stopped_by) {
         Conclusion::Completed(Some(summary)) => Ok(AgentEnd::completed(summary)),
         Conclusion::Completed(None) => Ok(AgentEnd::Completed(last_words(store, &recorder)?)),
-        Conclusion::Paused(reason) => Ok(AgentEnd::paused(reason)),
+        Conclusion::Paused(stop) => Ok(AgentEnd::paused(stop.reason)),
         Conclusion::Failed(why) => Err(Failure::other(why)),
     }
 }

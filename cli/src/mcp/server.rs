@@ -16,6 +16,7 @@ use runlog::{
         LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests,
         tool_definitions,
     },
+    runs::{Stop, StopKind},
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -91,7 +92,8 @@ impl Server {
             return Ok(());
         };
         if orchestrator.live_count() > 0 {
-            return orchestrator.pause(client.id(), DISCONNECTED).await;
+            let stop = Stop::new(StopKind::Shutdown, DISCONNECTED);
+            return orchestrator.pause(client.id(), stop).await;
         }
         match client.run().status {
             RunStatus::Running => client.complete(None).await.map(|_| ()),

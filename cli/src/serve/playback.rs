@@ -47,7 +47,11 @@ async fn play(
     mut options: PlaybackOptions,
 ) -> Answer<Response> {
     if let Some(last) = sse::last_event_id(&headers)? {
-        options.first = last.saturating_add(1);
+        if options.backward {
+            options.last = Some(last.saturating_sub(1));
+        } else {
+            options.first = last.saturating_add(1);
+        }
     }
     let store = app.store().clone();
     let opening = move || {

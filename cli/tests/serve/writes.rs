@@ -331,3 +331,24 @@ fn a_field_that_is_given_twice_is_refused_at_any_depth() {
         answer.text()
     );
 }
+
+#[test]
+fn a_run_is_described_over_http_and_its_list_tells_it() {
+    let writing = Writing::start();
+    let path = format!("/v1/runs/{}/details", writing.recorded.done);
+    let answer = writing.post(&path, r#"{"usage":{"cost":0.5},"metadata":{"user":"ann"}}"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["usage"]["cost"], 0.5);
+    let token = format!("Bearer {READ}");
+    let headers = [("authorization", token.as_str())];
+    let page = writing.server.get_with("/v1/runs", &headers).json();
+    let runs = page["items"].as_array().unwrap().clone();
+    assert!(
+        runs.iter().any(|run| run["metadata"]["user"] == "ann"),
+        "{page}"
+    );
+    assert_eq!(writing.post(&path, r#"{"usage":7}"#).status, 400);
+    assert_eq!(writing.post(&path, r#"{"tokens":7}"#).status, 400);
+    let read_only = writing.server.post(&path, &headers, "{}");
+    assert_eq!(read_only.status, 403);
+}

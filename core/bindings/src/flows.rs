@@ -252,6 +252,14 @@ pub(crate) mod calls_of_playback {
     calls! {
         (of: &Rc<PlaybackObject>, _scope, input) { let of = Rc::clone(of); }
 
+        seek { sequence: u64, backward: Option<bool> } -> () => wait(async move {
+            let mut playback = of.playback.lock().await;
+            if let Some(backward) = backward {
+                playback.turn(backward);
+            }
+            playback.seek(sequence);
+            Ok::<_, Failure>(())
+        });
         nextPage {} -> Packed<Vec<PlayedHead>> => wait(async move { of.next_page().await });
     }
 }

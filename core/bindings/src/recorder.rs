@@ -5,7 +5,7 @@ use std::rc::Rc;
 use runlog::{
     RawJson, Run, RunRecorder,
     contexts::AppendOptions,
-    runs::{Recorded, ToolOutcome},
+    runs::{Recorded, RunDetails, ToolOutcome},
 };
 
 use crate::{
@@ -72,9 +72,10 @@ calls! {
         let (message, outcomes) = with_outputs(input, &lengths, outcomes)?;
         write(async move { recorder.record_tool_call(message, &outcomes).await })
     };
+    describe(details: RunDetails) -> Run => write(async move { recorder.describe(details).await });
     pause { text: Option<String> } -> Run => {
         let reason = text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
-        write(async move { recorder.pause(&reason).await })
+        write(async move { recorder.pause(reason).await })
     };
     complete { text: Option<String> } -> Run =>
         write(async move { recorder.complete(text.as_deref()).await });

@@ -7,7 +7,7 @@ use runlog::{
     agents::{AgentEnd, AgentSummary, RunContext, SpawnResult, ToolReply},
     contexts::AppendOptions,
     flows::{RunSnapshot, RuntimeCommand, RuntimeEvent},
-    runs::{Recorded, ToolOutcome},
+    runs::{Recorded, RunDetails, ToolOutcome},
 };
 use serde_json::Value;
 
@@ -80,6 +80,7 @@ calls! {
     getRawMessages {} -> Packed<Vec<MessageHead>> =>
         wait(async move { pack_messages(&run.messages().await?) });
     nextStep {} -> u32 => write(async move { run.next_step().await });
+    describe(details: RunDetails) -> Run => write(async move { run.describe(details).await });
     recordMessage(options: AppendOptions) -> Recorded => {
         let message = input.json()?;
         write(async move { run.record_raw_message_with(message, &options).await })

@@ -6,8 +6,8 @@ use runlog::{
     NewRun, Page, Role, Run, RunId, RunRecorder,
     contexts::DanglingToolCall,
     runs::{
-        ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, RunMessage, RunSummary, ToolCall,
-        ToolCallStatus,
+        ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, RunDetails, RunMessage,
+        RunSummary, ToolCall, ToolCallStatus,
     },
 };
 use serde::Serialize;
@@ -135,6 +135,8 @@ calls! {
         let loading = of.run_blocking(async move { store.runs().recorder(run).await });
         wait(async move { made(maker, &scope, loading.await?) })
     };
+    describeRun { run: RunId, details: RunDetails } -> Run =>
+        write(async move { store.runs().describe(run, details).await });
     recoverRuns {} -> Vec<RunId> => of.read(async move { store.runs().recover().await });
     listRuns(options: ListRuns) -> Page<RunSummary> =>
         of.read(async move { store.runs().list(&options).await });

@@ -19,7 +19,7 @@ use crate::{
 /// The version that event metadata is written in.
 pub const EVENT_META_VERSION: u8 = 1;
 /// The version that checkpoints and their parts are written in.
-pub const CHECKPOINT_VERSION: u8 = 2;
+pub const CHECKPOINT_VERSION: u8 = 3;
 
 /// What reading event metadata may allocate. An empty mark takes 3 bytes written down, and 56 in memory.
 const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;

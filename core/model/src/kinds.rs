@@ -57,6 +57,8 @@ kinds! {
     RUN_STATUS_CHANGED = 34,
     /// Another run goes on from this one.
     RUN_RESUMED = 35,
+    /// What was said of the run beside what it does.
+    RUN_DESCRIBED = 36,
 
     // 40 to 47: the catalog of runs.
     /// A run was made.
@@ -65,6 +67,8 @@ kinds! {
     LISTED_RUN_STATUS_CHANGED = 41,
     /// A part of the checkpoint of the catalog of runs.
     RUN_CATALOG_PART = 42,
+    /// Something was said of a run.
+    LISTED_RUN_DESCRIBED = 43,
 
     // 48 to 63: beside a run's own events, in its stream.
     /// The run spawned sub-agents.

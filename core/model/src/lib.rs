@@ -41,7 +41,7 @@ pub use context::{
     ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EncodedMeta, EventOptions,
     EventSummary, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, TokenUsage,
     ToolCallRequest, ToolMark, ToolStyle, context_labels, dangling_tool_calls, error_results,
-    messages, role_of, tool_call_label, tool_calls_of,
+    is_response_item, messages, role_of, tool_call_label, tool_calls_of,
 };
 pub use encoding::EncodedEvent;
 pub use flow::{
@@ -53,9 +53,9 @@ pub use ids::{InstanceId, RunId, SessionId};
 pub use json::{JsonText, RawJson, Updates, read_json, read_value};
 pub use page::Page;
 pub use run::{
-    ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunEvent, RunFold, RunMessage,
-    RunStatus, RunSummary, StatusChange, ToolCall, ToolCallFold, ToolCallStatus, pause_reason,
-    tool_calls,
+    ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,
+    RunFold, RunMessage, RunStatus, RunSummary, StatusChange, Stop, StopKind, ToolCall,
+    ToolCallFold, ToolCallStatus, pause_reason, tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};
 pub use search::TextQuery;

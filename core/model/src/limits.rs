@@ -15,6 +15,9 @@ pub const PROJECT_BYTES_MAX: usize = 256;
 /// The largest metadata of a session: 1 MiB of JSON.
 pub const SESSION_METADATA_BYTES_MAX: usize = 1 << 20;
 
+/// The longest usage, and the longest metadata, of a run in bytes: 64 KiB.
+pub const RUN_DETAIL_BYTES_MAX: usize = 64 << 10;
+
 /// The longest usage, and the longest metadata, of a chat's request in bytes: 64 KiB.
 pub const REQUEST_DETAIL_BYTES_MAX: usize = 64 << 10;
 

@@ -10,10 +10,10 @@ use std::fmt::Write;
 use runlog_model::{
     AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
     ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
-    NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunEvent, RunId,
-    RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId, SessionStatus,
-    SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus, StepType, Timestamp,
-    Updates,
+    NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
+    RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId,
+    SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus,
+    StepType, StopKind, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -230,12 +230,25 @@ fn run_events(lines: &mut Lines) {
         summary: text("s"),
         error_message: text("e"),
         pause_reason: text("r"),
+        stop_kind: None,
+    };
+    let stopped = StatusChange {
+        status: RunStatus::Paused,
+        summary: None,
+        error_message: None,
+        stop_kind: Some(StopKind::Timeout),
+        ..change.clone()
     };
     let bare_change = StatusChange {
         summary: None,
         error_message: None,
         pause_reason: None,
         ..change.clone()
+    };
+    let described = RunDescription {
+        usage: Some(json(r#"{ "input_tokens":1.0}"#)),
+        metadata: Some(json("[1]")),
+        at_ms: 5,
     };
     let spawned = SpawnRecord {
         call_id: "call".into(),
@@ -278,9 +291,12 @@ fn run_events(lines: &mut Lines) {
         "run-step-started": RunEvent::StepStarted { step_number: 46, at_ms: 1_100 },
         "run-status-changed": RunEvent::StatusChanged(change),
         "run-status-changed-bare": RunEvent::StatusChanged(bare_change),
+        "run-status-changed-stopped": RunEvent::StatusChanged(stopped),
+        "run-described": RunEvent::Described(described),
         "run-resumed": RunEvent::Resumed { run_id: RunId(id(9)), at_ms: 2_000 },
-        "listed-run-created": RunCatalogEvent::Created(run().to_summary()),
-        "listed-run-created-bare": RunCatalogEvent::Created(bare_run().to_summary()),
+        "listed-run-created": RunCatalogEvent::Created(Box::new(run().to_summary())),
+        "listed-run-created-bare": RunCatalogEvent::Created(Box::new(bare_run().to_summary())),
+        "listed-run-described": RunCatalogEvent::Described { id: RunId(id(3)), sequence: 7 },
         "listed-run-status-changed": RunCatalogEvent::StatusChanged {
             id: RunId(id(3)), status: RunStatus::Cancelled, step_count: 46, at_ms: 5,
         },

@@ -43,13 +43,18 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
             step_count: 0,
             parent_run_id: (number > 0).then(|| RunId(id(place / 2))),
             resumed_from: None,
+            usage: None,
+            metadata: None,
             created_at_ms: 1_700_000_000_000,
             completed_at_ms: None,
             duration_ms: None,
         };
         let id = run.id;
         catalog
-            .apply(catalog.last_sequence() + 1, RunCatalogEvent::Created(run))
+            .apply(
+                catalog.last_sequence() + 1,
+                RunCatalogEvent::Created(Box::new(run)),
+            )
             .unwrap();
         let status = RunStatus::ALL[number as usize % 5];
         let ended = RunCatalogEvent::StatusChanged {

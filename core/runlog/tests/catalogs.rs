@@ -125,6 +125,8 @@ fn run(number: u32, parent_run_id: Option<RunId>) -> RunSummary {
         step_count: 0,
         parent_run_id,
         resumed_from: None,
+        usage: None,
+        metadata: None,
         created_at_ms: 1,
         completed_at_ms: None,
         duration_ms: None,
@@ -174,7 +176,7 @@ fn fill_runs(backend: &Shared) {
     for number in 0..EVENTS / 2 {
         let id = RunId(id(number));
         let parent = (number > 10).then(|| RunId(self::id(number / 10)));
-        events.push(RunCatalogEvent::Created(run(number, parent)));
+        events.push(RunCatalogEvent::Created(Box::new(run(number, parent))));
         events.push(RunCatalogEvent::StatusChanged {
             id,
             status: RunStatus::Completed,
@@ -548,7 +550,7 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
             }
             _ => {
                 let mut fold = RunCatalog::new();
-                fold.apply(1, RunCatalogEvent::Created(run(EVENTS, None)))
+                fold.apply(1, RunCatalogEvent::Created(Box::new(run(EVENTS, None))))
                     .unwrap();
                 fold.checkpoint(first).unwrap()
             }

@@ -47,6 +47,8 @@ both! {
     playback_is_filtered_by_sequence_and_type
     playback_goes_at_recorded_speed_a_multiple_or_at_once
     playback_runs_nothing
+    playback_goes_both_ways_and_jumps
+    playback_is_filtered_by_node_and_run_and_its_silences_are_cut
     a_flow_is_begun_once_and_resumed_when_it_is_there
     other_records_and_states_of_a_run_are_passed_over
     oversize_is_refused
@@ -731,6 +733,106 @@ fn playback_goes_at_recorded_speed_a_multiple_or_at_once(store: &Store) {
         .map(|event| event.unwrap().0)
         .max();
     assert_eq!(longest, Some(Duration::MAX));
+}
+
+fn playback_goes_both_ways_and_jumps(store: &Store) {
+    let run = many(store);
+    let mut playback = Playback::new(store, run, at_once()).unwrap();
+    let take = |playback: &mut Playback, count: usize| {
+        playback
+            .take(count)
+            .map(|event| event.unwrap().1.sequence)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(take(&mut playback, 3), [1, 2, 3]);
+    playback.turn(true);
+    assert_eq!(take(&mut playback, 9), [2, 1]);
+    playback.turn(false);
+    assert_eq!(take(&mut playback, 2), [2, 3]);
+    playback.seek(599);
+    assert_eq!(take(&mut playback, 9), [599, 600]);
+    playback.turn(true);
+    assert_eq!(take(&mut playback, 2), [599, 598]);
+    playback.seek(0);
+    assert_eq!(take(&mut playback, 1), [0; 0]);
+    playback.seek(u64::MAX);
+    assert_eq!(take(&mut playback, 2), [600, 599]);
+
+    let back = PlaybackOptions {
+        first: 2,
+        last: Some(598),
+        backward: true,
+        ..at_once()
+    };
+    let mut playback = Playback::new(store, run, back).unwrap();
+    let all = take(&mut playback, 1_000);
+    assert_eq!((all.len(), all[0], all[596]), (597, 598, 2));
+    assert!(all.is_sorted_by(|one, other| one > other));
+    playback.seek(1);
+    assert_eq!(take(&mut playback, 1), [0; 0]);
+    playback.turn(false);
+    assert_eq!(take(&mut playback, 1), [2]);
+}
+
+fn playback_is_filtered_by_node_and_run_and_its_silences_are_cut(store: &Store) {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    for (node, run, at) in [
+        ("a", "r1", 1_000),
+        ("b", "r2", 1_100),
+        ("a", "r3", 61_000),
+        ("b", "r1", 61_200),
+    ] {
+        let text = format!(
+            r#"{{"type":"node:ticked","nodeId":"{node}","runId":"{run}","timestamp":{at}}}"#
+        );
+        flow.record(&event(&text)).unwrap();
+    }
+    let id = flow.run_id();
+    let told = |options: PlaybackOptions| {
+        Playback::new(store, id, options)
+            .unwrap()
+            .map(|event| event.unwrap())
+            .map(|(delay, event)| (event.sequence, delay.as_millis()))
+            .collect::<Vec<_>>()
+    };
+    let list = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let recorded = PlaybackOptions::default;
+    let of_a = PlaybackOptions {
+        nodes: list(&["a"]),
+        ..recorded()
+    };
+    assert_eq!(told(of_a.clone()), [(1, 0), (3, 60_000)]);
+    let of_runs = PlaybackOptions {
+        runs: list(&["r1", "r3"]),
+        ..recorded()
+    };
+    assert_eq!(told(of_runs), [(1, 0), (3, 60_000), (4, 200)]);
+    let both = PlaybackOptions {
+        runs: list(&["r1"]),
+        ..of_a
+    };
+    assert_eq!(told(both), [(1, 0)]);
+    let cut = PlaybackOptions {
+        silence_max_ms: Some(1_000),
+        speed: Speed::Multiple(2.0),
+        ..recorded()
+    };
+    assert_eq!(told(cut.clone()), [(1, 0), (2, 50), (3, 500), (4, 100)]);
+    let back = PlaybackOptions {
+        backward: true,
+        ..cut
+    };
+    assert_eq!(told(back), [(4, 0), (3, 100), (2, 500), (1, 50)]);
+}
+
+/// A flow of 600 events.
+fn many(store: &Store) -> RunId {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    let events: Vec<_> = (0..600)
+        .map(|_| event(r#"{"type":"node:ticked","nodeId":"a"}"#))
+        .collect();
+    flow.record_all(&events, None).unwrap();
+    flow.run_id()
 }
 
 fn playback_runs_nothing(store: &Store) {

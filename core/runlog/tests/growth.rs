@@ -12,9 +12,11 @@ use runlog::{
     backend::Backend,
     blocking::{self, RunRecorder},
     chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Updates},
+    contexts::EventOptions,
     engine::{Embedded, StreamId, SystemHost, Wait},
-    runs::{ListRunMessages, ListToolCalls, ToolOutcome},
+    runs::{ListRunMessages, ListToolCalls, RunEntry, ToolOutcome},
     sessions::CopySession,
+    transcripts::NewContextEvent,
 };
 use uuid::Uuid;
 use watched::Watched;
@@ -155,6 +157,29 @@ fn calls_of_a_rare_tool_are_found_by_its_name() {
             };
             let page = store.runs().tool_calls(run, &rare).unwrap();
             assert_eq!((page.items.len(), page.next), (3, None));
+        })
+    });
+}
+
+#[test]
+fn calls_that_are_recorded_with_their_results_are_not_looked_for() {
+    let entry = |message: NewMessage| RunEntry {
+        events: NewContextEvent::of_message(message.to_json().unwrap(), &EventOptions::default())
+            .unwrap(),
+        begins_step: false,
+    };
+    reads_at_most(20, "64 calls with their results in one batch", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let recorder = store.runs().recorder(run).unwrap();
+            let entries: Vec<_> = (0..64)
+                .flat_map(|number| {
+                    let id = format!("many {number}");
+                    let call = NewToolCall::new(&id, "ls", "{}");
+                    let asked = NewMessage::assistant("").with_tool_calls([call]);
+                    [entry(asked), entry(NewMessage::tool(&id, "x"))]
+                })
+                .collect();
+            recorder.record_entries(&entries, None).unwrap();
         })
     });
 }

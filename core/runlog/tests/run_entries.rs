@@ -18,6 +18,13 @@ fn says(text: &str, begins_step: bool) -> RunEntry {
     }
 }
 
+fn most_in_all(max_total_steps: u32) -> ResumeOptions {
+    ResumeOptions {
+        max_total_steps,
+        ..ResumeOptions::default()
+    }
+}
+
 fn run(store: &Store, max_steps: Option<u32>) -> RunRecorder {
     store
         .runs()
@@ -149,14 +156,24 @@ fn entries_over_the_budget_or_after_the_end_are_refused_whole() {
 fn whether_a_run_can_be_resumed_is_told_before() {
     let store = Store::in_memory();
     let run = run(&store, None);
-    let kind = |most| store.runs().resumable(run.id(), most).unwrap_err().kind();
+    let kind = |most| {
+        store
+            .runs()
+            .resumable(run.id(), &most_in_all(most))
+            .unwrap_err()
+            .kind()
+    };
     assert_eq!(kind(500), ErrorKind::WrongStatus);
     run.record_entries(&[says("a", true), says("b", true)], None)
         .unwrap();
     run.pause("lunch").unwrap();
     assert_eq!(
         (
-            store.runs().resumable(run.id(), 3).unwrap().step_count,
+            store
+                .runs()
+                .resumable(run.id(), &most_in_all(3))
+                .unwrap()
+                .step_count,
             kind(2)
         ),
         (2, ErrorKind::LimitReached)

@@ -76,6 +76,7 @@ import type {
   Retained,
   RetentionPolicy,
   Run,
+  RunDetails,
   RunId,
   RunMessageHead,
   RunSummary,
@@ -295,6 +296,10 @@ export interface StoreCalls {
   recorder: { args: {
     run: RunId;
   }; made: Run };
+  describeRun: { args: {
+    details: RunDetails;
+    run: RunId;
+  }; value: Run };
   recoverRuns: { args: undefined; value: RunId[] };
   listRuns: { args: ListRuns; value: Page<RunSummary> };
   childRuns: { args: {
@@ -478,6 +483,7 @@ export interface RecorderCalls {
     lengths: readonly number[];
     outcomes: readonly ToolOutcome[];
   }; value: Recorded };
+  describe: { args: RunDetails; value: Run };
   pause: { args: {
     text?: string | undefined;
   }; value: Run };
@@ -502,6 +508,7 @@ export interface RunContextCalls {
   getMessages: { args: undefined; packed: unknown };
   getRawMessages: { args: undefined; packed: MessageHead[] };
   nextStep: { args: undefined; value: number };
+  describe: { args: RunDetails; value: Run };
   recordMessage: { args: AppendOptions; value: Recorded };
   recordToolResult: { args: ToolOutcome; value: Recorded };
   recordToolCall: { args: {
@@ -638,6 +645,10 @@ export interface FlowCalls {
 }
 
 export interface PlaybackCalls {
+  seek: { args: {
+    backward?: boolean | undefined;
+    sequence: number;
+  }; value: undefined };
   nextPage: { args: undefined; packed: PlayedHead[] };
 }
 

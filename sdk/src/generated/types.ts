@@ -1008,6 +1008,8 @@ export interface NewRun {
   id?: RunId | undefined;
   /** The steps it may take; left out, as many as it likes. */
   maxSteps?: number | undefined;
+  /** Anything else that is to be said of it, as JSON. */
+  metadata?: unknown | undefined;
   /** The node of a flow that it runs. */
   nodeId?: string | undefined;
   /** The run that spawned it. */
@@ -1016,6 +1018,8 @@ export interface NewRun {
   place: RunPlace;
   /** The project it belongs to; left out, the session's. */
   project?: string | undefined;
+  /** What it took so far, such as tokens and their cost: a JSON object. `RunRecorder::describe` says it later. */
+  usage?: Record<string, unknown> | undefined;
 }
 
 /** A session to make. Everything may be left out. */
@@ -1139,8 +1143,8 @@ export interface OrchestratorOptions {
   /** How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON. */
   stopGraceMs?: number | undefined;
   /**
-   * How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form, or else
-   * OpenAI's.
+   * How a spawn that no model asked for is written into the context of the run that makes it: in the form of the
+   * provider that the run's model is of.
    */
   toolStyle?: SpawnStyle | undefined;
 }
@@ -1150,10 +1154,21 @@ export type Outcome = "created" | "continued" | "completed" | "unchanged" | "con
 
 /** What to play back, and how fast. */
 export interface PlaybackOptions {
+  /** Whether it goes from the last event to the first. */
+  backward?: boolean | undefined;
   /** The first sequence; 0 and 1 are the first event. */
   first?: number | undefined;
   /** The last sequence, inclusive; left out, the last there is. */
   last?: number | undefined;
+  /** Only events of these nodes. Empty is all. */
+  nodes?: readonly string[] | undefined;
+  /** Only events of these executions of nodes, or runs: those whose `runId` it is. Empty is all. */
+  runs?: readonly string[] | undefined;
+  /**
+   * The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. left
+   * out lets each be as long as it was.
+   */
+  silenceMaxMs?: number | undefined;
   /** How fast. In JSON how many times as fast as it was recorded, 0 for without delays. */
   speed?: number | undefined;
   /** Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all. */
@@ -1265,6 +1280,11 @@ export type ResumeAction = "start" | "restart" | "retry" | "continue";
 export interface ResumeOptions {
   /** What becomes of tool calls that have no result. */
   dangling?: Dangling | undefined;
+  /**
+   * Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and
+   * tells by `resumed_by` which one goes on.
+   */
+  ended?: boolean | undefined;
   /** The id of the new run, where the caller has one already; else a fresh one. */
   id?: RunId | undefined;
   /** The steps the new run may take; left out, as many as the run before could. */
@@ -1390,11 +1410,13 @@ export interface Run {
   instanceId: InstanceId;
   /** The steps it may take itself; left out, as many as it likes. */
   maxSteps?: number;
+  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  metadata?: unknown;
   /** The node of a flow that it runs. */
   nodeId?: string;
   /** The run that spawned it. */
   parentRunId?: RunId;
-  /** Why it paused. */
+  /** Why it paused, in words. */
   pauseReason?: string;
   /** The project it belongs to. */
   project?: string;
@@ -1408,10 +1430,25 @@ export interface Run {
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
+  /** What stopped it, where it is paused or cancelled; runs of older builds don't tell. */
+  stopKind?: StopKind;
   /** What came of it. */
   summary?: string;
+  /**
+   * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+   * without those that it goes on from.
+   */
+  usage?: Record<string, unknown>;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
+}
+
+/** What a caller says of a run beside what it does; the same words as of a chat's request. */
+export interface RunDetails {
+  /** Anything else, as JSON; left out leaves it as it was. */
+  metadata?: unknown | undefined;
+  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was. */
+  usage?: object | undefined;
 }
 
 /** Names one run of an agent. */
@@ -1454,6 +1491,8 @@ export interface RunSummary {
   id: RunId;
   /** The agent instance whose context it writes. */
   instanceId: InstanceId;
+  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  metadata?: unknown;
   /** The run that spawned it. */
   parentRunId?: RunId;
   /** The project it belongs to. */
@@ -1466,6 +1505,11 @@ export interface RunSummary {
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
+  /**
+   * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+   * without those that it goes on from.
+   */
+  usage?: Record<string, unknown>;
 }
 
 /** A node that was running when the flow stopped. */
@@ -1555,12 +1599,14 @@ export interface SpawnResult {
   status: RunStatus;
   /** The steps it took, those of the runs it goes on from included. */
   steps: number;
+  /** What stopped it, where it is paused or cancelled. */
+  stopKind?: StopKind;
   /** Its final text. */
   summary?: string;
 }
 
 /** How a spawn that no model asked for can be written. */
-export type SpawnStyle = "openai" | "anthropic" | "aiSdk";
+export type SpawnStyle = "openai" | "anthropic" | "aiSdk" | "openaiResponses" | "gemini";
 
 /** One level of a call stack. */
 export interface StackLevel {
@@ -1675,6 +1721,9 @@ export type StepType = "input" | "hook_create" | "llm" | "tool" | "hook_next" | 
 /** What a follower of a context was given, as far as it is still there. */
 export type StillThere = [number, number, boolean];
 
+/** What stopped a run that is paused or cancelled, for programs to tell apart; the reason beside it is for people. */
+export type StopKind = "requested" | "timeout" | "budget" | "cancelled" | "parent" | "orphaned" | "shutdown";
+
 /** A stream. */
 export interface StreamInfo {
   /** Its id, a UUID. */
@@ -1758,7 +1807,7 @@ export interface ToolOutcome {
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */
-export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
+export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "gemini";
 
 /** A request that isn't over. */
 export interface UnfinishedRequest {

@@ -49,6 +49,32 @@ describe.each(places)("flows $name", ({ fresh }) => {
     await failure(store.flows.playback(flow.runId, { speed: -1 }), "invalid_input");
   });
 
+  test("a playback jumps, turns round and is filtered by node and run", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    for (let index = 0; index < 300; index++) {
+      await flow.record({ type: "node:ticked", nodeId: index % 2 ? "b" : "a", runId: `r${index % 3}`, timestamp: index });
+    }
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    const some = async (count: number) => {
+      const sequences: number[] = [];
+      for await (const { sequence } of playback) {
+        sequences.push(sequence);
+        if (sequences.length === count) break;
+      }
+      return sequences;
+    };
+    expect(await some(3)).toEqual([1, 2, 3]);
+    await playback.seek(299);
+    expect(await some(9)).toEqual([299, 300]);
+    await playback.seek(2, { backward: true });
+    expect(await some(9)).toEqual([2, 1]);
+    const filtered = await store.flows.playback(flow.runId, { speed: Infinity, nodes: ["b"], runs: ["r0"], last: 12, backward: true });
+    const found: number[] = [];
+    for await (const { sequence } of filtered) found.push(sequence);
+    expect(found).toEqual([10, 4]);
+  });
+
   test("a playback lets the time pass, and stops when it is told to", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -14,6 +14,39 @@ const CALL: MessageObject = {
 };
 
 describe.each(places)("runs $name", ({ fresh }) => {
+  test("a run that has ended is gone on with where that is asked for", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder", messages: [{ role: "user", content: "fix it" }] });
+    await run.complete("done");
+    await failure(store.runs.resume(run.id), "wrong_status");
+    const { recorder, messages } = await store.runs.resume(run.id, { ended: true });
+    expect(messages).toHaveLength(2);
+    expect(recorder.run).toMatchObject({ resumedFrom: run.id, status: "running" });
+    expect(await recorder.pause()).toMatchObject({ stopKind: "requested" });
+    expect(await store.runs.get(run.id)).toMatchObject({ status: "completed", resumedBy: recorder.id });
+  });
+
+  test("a run is described at any time, and a resumed one goes on with its metadata", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder", metadata: { user_id: 7 } });
+    expect(run.run.metadata).toEqual({ user_id: 7 });
+    const usage = { input_tokens: 812, byModel: { "gpt-x": { cost: 0.5 } } };
+    expect((await run.describe({ usage })).usage).toEqual(usage);
+    const wrong = JSON.parse('{"usage":7}') as { usage: Record<string, unknown> };
+    await failure(run.describe(wrong), "invalid_input");
+    await failure(run.describe(JSON.parse('{"tokens":7}') as object), "invalid_input");
+    await run.pause();
+    const { recorder } = await store.runs.resume(run.id);
+    expect([recorder.run.usage, recorder.run.metadata]).toEqual([undefined, { user_id: 7 }]);
+    await recorder.complete();
+    expect(await store.runs.describe(recorder.id, { metadata: ["late"] })).toMatchObject({ status: "completed" });
+    const { items } = await store.runs.list();
+    expect(items.map((it) => [it.usage, it.metadata])).toEqual([
+      [undefined, ["late"]],
+      [usage, { user_id: 7 }],
+    ]);
+  });
+
   test("a run is recorded as it happens, and looked back on", async () => {
     const store = await fresh();
     const run = await store.runs.start({

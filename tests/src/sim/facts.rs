@@ -104,6 +104,7 @@ impl Facts {
                 step_count,
                 ..
             } => (id, format!("{status} {step_count}")),
+            RunCatalogEvent::Described { .. } => return Ok(()),
         };
         self.listed
             .entry(id)
@@ -152,7 +153,7 @@ impl Facts {
             RunEvent::StepStarted { step_number, .. } => run.steps.push((position, step_number)),
             RunEvent::StatusChanged(change) => run.changes.push((position, change)),
             RunEvent::Resumed { run_id, .. } => run.resumed.push((position, run_id)),
-            RunEvent::Created(_) => {}
+            RunEvent::Created(_) | RunEvent::Described(_) => {}
         }
         Ok(())
     }

@@ -39,9 +39,15 @@ pub(super) struct Args {
     /// Only events of this type; one that ends in * stands for all that begin so. Can be given several times
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Only events of this node
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
+    /// Only events of this node. Can be given several times
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+    /// Only events of this execution of a node, or run: those whose `runId` it is. Can be given several times
+    #[arg(long = "run", value_name = "ID")]
+    runs: Vec<String>,
+    /// From the last event to the first
+    #[arg(long)]
+    backward: bool,
     #[command(flatten)]
     pace: PaceArgs,
 }
@@ -69,7 +75,11 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         first: args.from,
         last: args.to,
         types: args.types.clone(),
+        nodes: args.nodes.clone(),
+        runs: args.runs.clone(),
+        backward: args.backward,
         speed,
+        ..PlaybackOptions::default()
     };
     let mut first_ms = None;
     for event in Playback::new(&store, flow, options)? {
@@ -77,17 +87,10 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         if let Some(pace) = pace {
             thread::sleep(delay.min(pace.wait_max));
         }
-        if args
-            .node
-            .as_ref()
-            .is_some_and(|node| recorded.event.node_id.as_ref() != Some(node))
-        {
-            continue;
-        }
         let at_ms = recorded.event.timestamp.unwrap_or(recorded.recorded_at_ms);
         print(
             &recorded,
-            at_ms.saturating_sub(*first_ms.get_or_insert(at_ms)),
+            at_ms.abs_diff(*first_ms.get_or_insert(at_ms)),
             out,
         )?;
         if pace.is_some() || out.is_terminal() {

@@ -6,6 +6,7 @@ use runlog::{
     Orchestrator, Run, Session,
     agents::{OrchestratorOptions, TokioRuntime},
     blocking::Store,
+    runs::Stop,
 };
 
 use crate::{
@@ -76,11 +77,10 @@ impl Agents {
         self,
         spawner: Option<Spawner>,
         run: &Run,
-        paused: Option<&str>,
+        paused: Option<Stop>,
     ) -> Result<()> {
-        if let Some(reason) = paused.filter(|_| self.orchestrator.live_count() > 0) {
-            self.tokio
-                .block_on(self.orchestrator.pause(run.id, reason))?;
+        if let Some(stop) = paused.filter(|_| self.orchestrator.live_count() > 0) {
+            self.tokio.block_on(self.orchestrator.pause(run.id, stop))?;
         }
         drop(spawner);
         let begun = Instant::now();

@@ -45,6 +45,10 @@ With --json a line for each thing that happens:
 where \"how\" is new, resumed, copied or overwritten.";
 
 #[derive(clap::Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -52,6 +56,9 @@ pub(crate) struct Args {
     /// Go on from the paused run of this session; or from a run, by its id
     #[arg(long, value_name = "SESSION", group = "with")]
     pub(super) resume: Option<String>,
+    /// With --resume: go on also from a run that has ended: completed, failed or cancelled
+    #[arg(long, requires = "resume")]
+    pub(super) ended: bool,
     /// Start a run in a copy of this session
     #[arg(long, value_name = "SESSION", group = "with")]
     pub(super) copy: Option<String>,
@@ -101,6 +108,8 @@ pub(crate) struct Args {
 pub(super) enum Sub {
     /// Show a run's fields
     Show(runs::ShowArgs),
+    /// Say of a run what it took, and anything else
+    Describe(runs::DescribeArgs),
 }
 
 /// What clap lets pass: it takes an option of one mode for given when another mode rules it out.

@@ -10,6 +10,7 @@ use std::{ffi::OsString, time::Instant};
 use runlog::{
     RawJson, Run, RunStatus,
     blocking::Store,
+    runs::{Stop, StopKind},
     transcripts::keep::{Aside, EntryBatch},
 };
 
@@ -32,8 +33,10 @@ use crate::{
 };
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    if let Some(Sub::Show(args)) = &args.command {
-        return runs::show(global, args, out);
+    match &args.command {
+        Some(Sub::Show(args)) => return runs::show(global, args, out),
+        Some(Sub::Describe(args)) => return runs::describe(global, args, out),
+        None => {}
     }
     check(args)?;
     let program = args
@@ -137,12 +140,12 @@ fn record_with(
     if let Some(agents) = agents {
         let paused = match &ran {
             Ok((ended, stopped_by)) => match Conclusion::of(recorder, *ended, *stopped_by) {
-                Conclusion::Paused(reason) => Some(reason),
+                Conclusion::Paused(stop) => Some(stop),
                 _ => None,
             },
-            Err(failure) => Some(format!("interrupted: {}", failure.message())),
+            Err(failure) => Some(interrupted(failure.message())),
         };
-        agents.end(spawner, &run, paused.as_deref())?;
+        agents.end(spawner, &run, paused)?;
     }
     ran
 }
@@ -165,7 +168,7 @@ fn conclude(
     }
     Ok(match Conclusion::of(recorder, ended, stopped_by) {
         Conclusion::Completed(summary) => run.complete(summary.as_deref())?,
-        Conclusion::Paused(reason) => run.pause(&reason)?,
+        Conclusion::Paused(stop) => run.pause(stop)?,
         Conclusion::Failed(why) => run.fail(&why)?,
     })
 }
@@ -178,13 +181,18 @@ fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Fail
     let _ = if failure.kind() == UNSUPPORTED_PROTOCOL {
         recorder.run().fail(why)
     } else {
-        recorder.run().pause(&format!("interrupted: {why}"))
+        recorder.run().pause(interrupted(why))
     };
     let note = serde_json::json!({
         "state": "failed", "why": why, "at_ms": store.backend().now_ms(), "run_id": started.run.id(),
         "events": recorder.events(), "refused": recorder.refused(),
     });
     let _ = put_aside(store, started, note);
+}
+
+/// What befell the recorder, and not the agent.
+fn interrupted(why: &str) -> Stop {
+    Stop::new(StopKind::Shutdown, format!("interrupted: {why}"))
 }
 
 /// Notes something of the run beside the session's messages.

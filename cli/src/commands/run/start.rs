@@ -5,7 +5,7 @@ use std::path::Path;
 use runlog::{
     AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
     blocking::{RunRecorder, Store},
-    runs::{Continuation, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
+    runs::{Continuation, Dangling, ListRuns, ResumeOptions},
 };
 
 use super::{agents::check_project, args::Args};
@@ -43,7 +43,7 @@ pub(super) struct Started {
 /// Finds what the command line names, and refuses what can't be gone on with. Nothing is changed.
 pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
     let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
-        (Some(text), _) => to_resume(store, text)?,
+        (Some(text), _) => to_resume(store, text, args.ended)?,
         (None, Some(text)) => Source::Session(find::session(store, text)?),
         (None, None) => return Ok(Source::New(agents.and_then(|file| file.project.clone()))),
     };
@@ -53,7 +53,7 @@ pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> R
     Ok(source)
 }
 
-fn to_resume(store: &Store, text: &str) -> Result<Source> {
+fn to_resume(store: &Store, text: &str, ended: bool) -> Result<Source> {
     let (session, run) = match find::session(store, text) {
         Ok(session) => {
             let run = newest_run(store, &session)?;
@@ -78,9 +78,16 @@ fn to_resume(store: &Store, text: &str) -> Result<Source> {
         return Ok(Source::Session(session));
     };
     // Refused before a program is started for it.
-    let resumable = store.runs().resumable(run.id, MAX_TOTAL_STEPS_PER_RUN).map_err(|error| {
+    let options = ResumeOptions {
+        ended,
+        ..ResumeOptions::default()
+    };
+    let resumable = store.runs().resumable(run.id, &options).map_err(|error| {
         let id = session.id;
-        let instead = format!("--overwrite {id} starts a new run in the session as it is, --copy {id} one in a copy");
+        let instead = format!(
+            "--resume {id} --ended goes on from a run that has ended, --overwrite {id} starts a new one in the session as it is, \
+             --copy {id} one in a copy"
+        );
         Failure::from(error).and(instead)
     })?;
     Ok(Source::Paused(session, Box::new(resumable)))
@@ -228,6 +235,7 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
         } else {
             Dangling::Close
         },
+        ended: args.ended,
         ..ResumeOptions::default()
     };
     let resumed = store.runs().resume(run.id, &options)?;

@@ -113,6 +113,7 @@ async fn events(store: Store, of: OfFlow, options: ListFlowEvents) -> Answer<Pag
         last: options.last,
         types: options.types,
         speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
     };
     let mut playback = Playback::new(&store, of.run_id, played).await?;
     let (mut items, mut bytes) = (Vec::new(), 0);

@@ -172,9 +172,8 @@ async fn list(store: Store, of: OfProject, mut options: ListRuns) -> Answer<Page
 
 /// Refuses what isn't a run of the project. The list of runs knows it, so that no run is read for that.
 async fn check_of_project(store: &Store, project: &str, id: RunId) -> Answer<()> {
-    let run = store.runs().summary(id).await?;
-    let run = run.ok_or_else(|| runs::missing(id))?;
-    check_project(run.project.as_deref(), project, id)
+    let own = store.runs().project(id).await?;
+    check_project(own.as_deref(), project, id)
 }
 
 fn check_project(own: Option<&str>, project: &str, id: RunId) -> Answer<()> {

@@ -72,11 +72,7 @@ async fn list(store: Store, _: NoPath, options: ListRuns) -> Answer<Page<RunSumm
 /// The whole of a run, which has to be there.
 pub(super) async fn whole(store: &Store, id: RunId) -> Answer<Run> {
     let run = store.runs().get(id).await?;
-    run.ok_or_else(|| missing(id))
-}
-
-pub(super) fn missing(id: RunId) -> Problem {
-    Problem::not_found(format!("no run {id}"))
+    run.ok_or_else(|| Problem::not_found(format!("no run {id}")))
 }
 
 async fn run(store: Store, of: OfRun, _: NoQuery) -> Answer<Run> {

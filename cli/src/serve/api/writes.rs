@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use runlog::{
-    AgentInstance, NewInstance, NewSession, RawJson, RunId, Session, Store,
+    AgentInstance, NewInstance, NewSession, RawJson, Run, RunId, Session, Store,
     contexts::{AppendOptions, AppendResult, ContextEvent, ContextEventKind, RawMessage},
     flows::RuntimeCommand,
+    runs::RunDetails,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use super::{
     flows::OfFlow,
+    runs::OfRun,
     sessions::{OfInstance, OfSession},
 };
 use crate::{
@@ -57,6 +59,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             append_event,
         )
         .saying(json!({"event_type": "user_message", "content": {"content": "And the first?"}})),
+        post(
+            "/v1/runs/{run_id}/details",
+            "Says of a run what it took, such as tokens and their cost, and anything else; what is left out stays as it was. \
+             The run with its fields is answered.",
+            StatusCode::OK,
+            describe,
+        )
+        .saying(json!({"usage": {"input_tokens": 812, "output_tokens": 97, "cost": 0.0041}, "metadata": {"user": "ann"}})),
         post(
             "/v1/flows/{run_id}/commands",
             "Records a command for a flow, which waits until the program that runs the flow resumes it: `resume`, or \
@@ -157,6 +167,10 @@ async fn append_event(store: Store, of: OfInstance, body: EventToAppend) -> Answ
         &options,
     );
     Ok(appended.await?)
+}
+
+async fn describe(store: Store, of: OfRun, details: RunDetails) -> Answer<Run> {
+    Ok(store.runs().describe(of.run_id, details).await?)
 }
 
 async fn command(store: Store, of: OfFlow, command: RawJson) -> Answer<Waiting> {

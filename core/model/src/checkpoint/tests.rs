@@ -198,7 +198,7 @@ impl Listed for RunCatalog {
     fn event(&self, act: Act) -> Option<RunCatalogEvent> {
         let count = u32::try_from(self.len()).unwrap();
         Some(match act {
-            Act::Make(how) => RunCatalogEvent::Created(RunSummary {
+            Act::Make(how) => RunCatalogEvent::Created(Box::new(RunSummary {
                 id: RunId(id(count)),
                 project: how.is_multiple_of(2).then(|| "even".to_owned()),
                 session_id: SessionId(id(how % 7)),
@@ -214,10 +214,16 @@ impl Listed for RunCatalog {
                     .checked_rem(count)
                     .map(|run| RunId(id(run)))
                     .filter(|_| how % 5 == 1),
+                usage: None,
+                metadata: None,
                 created_at_ms: 1_000,
                 completed_at_ms: None,
                 duration_ms: None,
-            }),
+            })),
+            Act::Change(one, how) if how.is_multiple_of(4) => RunCatalogEvent::Described {
+                id: RunId(id(one.checked_rem(count)?)),
+                sequence: how,
+            },
             Act::Change(one, how) => RunCatalogEvent::StatusChanged {
                 id: RunId(id(one.checked_rem(count)?)),
                 status: RunStatus::ALL[how as usize % RunStatus::ALL.len()],
@@ -496,7 +502,9 @@ fn a_checkpoint_of_other_parts_is_refused() {
 
     let (meta, payload) = checkpoint.encode().unwrap();
     assert_eq!(
-        Checkpoint::decode(&[3], &payload, 9).unwrap_err().kind(),
+        Checkpoint::decode(&[codec::CHECKPOINT_VERSION + 1], &payload, 9)
+            .unwrap_err()
+            .kind(),
         ErrorKind::UnsupportedVersion
     );
     assert_eq!(

@@ -244,11 +244,11 @@ pub fn dangling_tool_calls<'a>(
 }
 
 /// The messages that close tool calls with an error, so that no provider refuses the context: one for each
-/// call in OpenAI's form, one for all of them in Anthropic's and in the Vercel AI SDK's.
+/// call in OpenAI's forms, one for all of them in Anthropic's, in Gemini's and in the Vercel AI SDK's.
 pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
     let reason = RawJson::string(reason);
     let mut messages = Vec::new();
-    let (mut blocks, mut parts) = (Vec::new(), Vec::new());
+    let (mut blocks, mut parts, mut responses) = (Vec::new(), Vec::new(), Vec::new());
     for call in calls {
         let id = call.id.as_deref().map(RawJson::string);
         match (call.style, id) {
@@ -274,6 +274,19 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
                 );
                 parts.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), part));
             }
+            (ToolStyle::OpenAiResponses, Some(id)) => {
+                messages.push(format!(
+                    "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{reason}}}"
+                ));
+            }
+            (ToolStyle::Gemini, id) => {
+                let id = id.map_or_else(String::new, |id| format!("\"id\":{id},"));
+                let name = RawJson::string(&call.name);
+                let part = format!(
+                    "{{\"functionResponse\":{{{id}\"name\":{name},\"response\":{{\"error\":{reason}}}}}}}"
+                );
+                responses.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), part));
+            }
             (ToolStyle::Function, _) => {
                 let name = RawJson::string(&call.name);
                 messages.push(format!(
@@ -288,14 +301,19 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
             }
         }
     }
-    join_results("user", blocks, &mut messages);
-    join_results("tool", parts, &mut messages);
+    join_results(("user", "content"), blocks, &mut messages);
+    join_results(("tool", "content"), parts, &mut messages);
+    join_results(("user", "parts"), responses, &mut messages);
     messages.into_iter().map(RawJson::from_own_text).collect()
 }
 
 /// Results that are parts of a message: one message where it can be, as the provider wants it; as many as there must be
 /// where their ids are too long.
-fn join_results(role: &str, parts: Vec<(usize, String)>, messages: &mut Vec<String>) {
+fn join_results(
+    (role, field): (&str, &str),
+    parts: Vec<(usize, String)>,
+    messages: &mut Vec<String>,
+) {
     let mut parts = parts.into_iter().peekable();
     while parts.peek().is_some() {
         let (mut marks, mut of_message) = (0, Vec::new());
@@ -306,7 +324,7 @@ fn join_results(role: &str, parts: Vec<(usize, String)>, messages: &mut Vec<Stri
             of_message.push(part);
         }
         messages.push(format!(
-            "{{\"role\":\"{role}\",\"content\":[{}]}}",
+            "{{\"role\":\"{role}\",\"{field}\":[{}]}}",
             of_message.join(",")
         ));
     }

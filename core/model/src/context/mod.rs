@@ -18,6 +18,6 @@ pub use fold::{
     messages,
 };
 pub use kind::{ContextEventKind, Role};
-pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
+pub use message::{ToolCallRequest, ToolStyle, is_response_item, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
 pub use summary::{EventSummary, TokenUsage};

@@ -127,11 +127,11 @@ fn check_message(
     envelope: &Envelope<'_>,
     meta: &mut EventMeta,
 ) -> Result<Vec<ToolMark>> {
-    let Some(raw) = envelope.role else {
+    if envelope.role.is_none() && envelope.item.is_none() {
         meta.role_implied = true;
         return envelope.results(expected);
-    };
-    let role: Role = string(raw, "role")?.parse()?;
+    }
+    let role = envelope.role()?;
     let results = envelope.results(role)?;
     // Anthropic's tool results come in a message of the user's.
     let carries_results =
@@ -140,7 +140,10 @@ fn check_message(
         return Ok(results);
     }
     Err(Error::invalid(format!(
-        "a {kind} event needs a message of role {expected:?}, but its role is {raw}",
+        "a {kind} event needs a message of role {expected:?}, but its role is {:?}",
+        envelope
+            .role
+            .map_or(role.name(), |raw| raw.trim_matches('"')),
         expected = expected.name()
     )))
 }

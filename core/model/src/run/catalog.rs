@@ -80,7 +80,7 @@ pub struct PlacedRun {
 /// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
 /// # let run: RunSummary = serde_json::from_str(json).unwrap();
 /// let mut catalog = RunCatalog::new();
-/// catalog.apply(1, RunCatalogEvent::Created(run.clone()))?;
+/// catalog.apply(1, RunCatalogEvent::Created(Box::new(run.clone())))?;
 /// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
 /// assert_eq!(catalog.list(&of_agent, None).items, [run]);
 /// # Ok::<(), runlog_model::Error>(())
@@ -116,6 +116,8 @@ struct Entry {
     older_of_project: u32,
     older_of_parent: u32,
     children: List,
+    /// Where in its stream stands what was said of it last; 0 where nothing was.
+    described: u32,
     status: RunStatus,
 }
 
@@ -231,6 +233,7 @@ impl RunCatalog {
             older_of_project: NONE,
             older_of_parent: NONE,
             children: List::default(),
+            described: 0,
             status: run.status,
         })
     }
@@ -307,6 +310,21 @@ impl RunCatalog {
         (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
         self.by_status[before as usize].remove(&place);
         self.by_status[status as usize].insert(place);
+    }
+
+    fn describe(&mut self, id: RunId, sequence: u32) -> Result<u32, String> {
+        let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.described = sequence;
+        }
+        Ok(place)
+    }
+
+    /// Where in its own stream stands what was said of a run last; `None` where nothing was. It is a hint: a stream that was
+    /// shortened since has it elsewhere.
+    pub fn described(&self, id: RunId) -> Option<u32> {
+        let entry = self.entries.get(self.place(id)?)?;
+        (entry.described > 0).then_some(entry.described)
     }
 
     fn place(&self, id: RunId) -> Option<u32> {
@@ -461,6 +479,8 @@ impl RunCatalog {
             step_count: entry.step_count,
             parent_run_id: self.id_at(entry.parent),
             resumed_from: self.id_at(entry.resumed_from),
+            usage: None,
+            metadata: None,
             created_at_ms: entry.created_at_ms,
             completed_at_ms,
             duration_ms,

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Run, RunStatus};
+use super::{Run, RunDetails, RunStatus, StopKind};
 use crate::{
-    Result, RunId,
+    RawJson, Result, RunId,
     check::check_length,
     encoding::{Event, events},
     limits::RUN_TEXT_BYTES_MAX,
@@ -31,6 +31,8 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
+        /// Something was said of it; what was said before and not anew is in it too.
+        RUN_DESCRIBED => Described(description: RunDescription),
     }
 }
 
@@ -41,6 +43,7 @@ impl Event for RunEvent {
         match self {
             Self::Created(run) => run.check(),
             Self::StatusChanged(change) => change.check(),
+            Self::Described(description) => description.details().check(),
             Self::StepStarted { .. } | Self::Resumed { .. } => Ok(()),
         }
     }
@@ -64,6 +67,9 @@ pub struct StatusChange {
     /// Why it paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it didn't end by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_kind: Option<StopKind>,
 }
 
 impl StatusChange {
@@ -76,5 +82,36 @@ impl StatusChange {
             check_length(what, text.as_deref(), RUN_TEXT_BYTES_MAX)?;
         }
         Ok(())
+    }
+}
+
+/// All that is said of a run by now, beside what it does.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RunDescription {
+    /// What it took, such as tokens and their cost: a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+}
+
+impl RunDescription {
+    /// These details, said at that time.
+    pub fn new(details: RunDetails, at_ms: u64) -> Self {
+        Self {
+            usage: details.usage,
+            metadata: details.metadata,
+            at_ms,
+        }
+    }
+
+    fn details(&self) -> RunDetails {
+        RunDetails {
+            usage: self.usage.clone(),
+            metadata: self.metadata.clone(),
+        }
     }
 }

@@ -48,6 +48,10 @@ impl RunFold {
             RunEvent::StepStarted { step_number, .. } => run.step_count = step_number,
             RunEvent::StatusChanged(change) => apply(run, change),
             RunEvent::Resumed { run_id, .. } => run.resumed_by = Some(run_id),
+            RunEvent::Described(description) => {
+                run.usage = description.usage;
+                run.metadata = description.metadata;
+            }
             RunEvent::Created(run) => {
                 return Err(Error::damaged(format!(
                     "run {} is there already, but is created once more",
@@ -80,6 +84,7 @@ fn apply(run: &mut Run, change: StatusChange) {
     run.summary = change.summary;
     run.error_message = change.error_message;
     run.pause_reason = change.pause_reason;
+    run.stop_kind = change.stop_kind;
     let (ended, duration_ms) = times(change.status, run.created_at_ms, change.at_ms);
     run.completed_at_ms = ended;
     run.duration_ms = duration_ms;
@@ -129,7 +134,10 @@ mod tests {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             node_id: None,
+            usage: None,
+            metadata: None,
             created_at_ms: 1_000,
             completed_at_ms: None,
             duration_ms: None,
@@ -145,6 +153,7 @@ mod tests {
             summary: Some("done".into()),
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
         }
     }
 

@@ -136,14 +136,14 @@ impl ToolCallFold {
                 self.result(event);
             }
             ContextEventKind::ToolResult => {
-                for mark in &event.tool_results {
+                for (place, mark) in event.tool_results.iter().enumerate() {
                     match self
                         .later
                         .get_mut(&mark.tool_call_id)
                         .filter(|calls| **calls > 0)
                     {
                         Some(calls) => *calls -= 1,
-                        None => self.answer(event, mark),
+                        None => self.answer(event, place, mark),
                     }
                 }
             }
@@ -200,12 +200,12 @@ impl ToolCallFold {
             }
             return;
         }
-        for mark in &event.tool_results {
-            self.answer(event, mark);
+        for (place, mark) in event.tool_results.iter().enumerate() {
+            self.answer(event, place, mark);
         }
     }
 
-    fn answer(&mut self, event: &ContextEvent, mark: &ToolMark) {
+    fn answer(&mut self, event: &ContextEvent, place: usize, mark: &ToolMark) {
         let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else {
             return;
         };
@@ -214,9 +214,12 @@ impl ToolCallFold {
         } else {
             ToolCallStatus::Completed
         };
+        let same = |other: &&ToolMark| other.tool_call_id == mark.tool_call_id;
+        let behind = event.tool_results.iter().take(place).filter(same).count();
         call.output = Some(message::output_of(
             &event.content,
             mark.tool_call_id.as_deref(),
+            behind,
         ));
         call.duration_ms = mark.duration_ms;
     }

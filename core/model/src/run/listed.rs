@@ -10,7 +10,7 @@ events! {
     /// One entry of the catalog of runs, written together with the run's own event.
     pub enum RunCatalogEvent {
         /// A run was made.
-        LISTED_RUN_CREATED => Created(run: RunSummary),
+        LISTED_RUN_CREATED => Created(run: Box<RunSummary>),
         /// A run paused, or ended.
         LISTED_RUN_STATUS_CHANGED => StatusChanged {
             /// The run.
@@ -21,6 +21,13 @@ events! {
             step_count: u32,
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
+        },
+        /// Something was said of a run.
+        LISTED_RUN_DESCRIBED => Described {
+            /// The run.
+            id: RunId,
+            /// Where in the run's own stream that stands.
+            sequence: u32,
         },
     }
 }

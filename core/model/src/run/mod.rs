@@ -1,15 +1,19 @@
 //! Runs: one stretch of an agent's work each, and the catalog that lists them.
 
 pub(crate) mod catalog;
+mod details;
 mod event;
 mod fold;
 mod history;
 mod listed;
+mod stop;
 mod view;
 
 pub use catalog::{ListRuns, PlacedRun, RunCatalog};
-pub use event::{RunEvent, StatusChange};
+pub use details::RunDetails;
+pub use event::{RunDescription, RunEvent, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use listed::RunCatalogEvent;
-pub use view::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
+pub use stop::{Stop, StopKind, pause_reason};
+pub use view::{Run, RunStatus, RunSummary, ToolCallStatus};

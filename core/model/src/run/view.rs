@@ -3,27 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::StopKind;
 use crate::{
-    Error, InstanceId, Result, RunId, SessionId,
+    Error, InstanceId, RawJson, Result, RunId, SessionId,
     check::check_length,
     limits::{AGENT_NAME_BYTES_MAX, NODE_ID_BYTES_MAX, PROJECT_BYTES_MAX, RUN_TEXT_BYTES_MAX},
     named::named,
 };
-
-/// The reasons for a pause that Runlog itself gives; any other text is the caller's.
-pub mod pause_reason {
-    /// Somebody asked for it.
-    pub const REQUESTED: &str = "requested";
-    /// The steps of this resume are used up.
-    pub const STEP_BUDGET: &str = "step budget spent";
-    /// The time it was given is up.
-    pub const TIMEOUT: &str = "timeout";
-    /// The run that spawned it was paused while it was at work.
-    pub const PARENT: &str = "the run that spawned it was paused";
-    /// The process that ran it is gone.
-    pub const ORPHANED: &str =
-        "orphaned: the process that ran it ended without saying how the run did";
-}
 
 /// How far a run has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -130,12 +116,26 @@ pub struct Run {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Why it paused.
+    /// Why it paused, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it is paused or cancelled; runs of older builds don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_kind: Option<StopKind>,
     /// The node of a flow that it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+    /// without those that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
@@ -201,6 +201,8 @@ impl Run {
             step_count: self.step_count,
             parent_run_id: self.parent_run_id,
             resumed_from: self.resumed_from,
+            usage: self.usage.clone(),
+            metadata: self.metadata.clone(),
             created_at_ms: self.created_at_ms,
             completed_at_ms: self.completed_at_ms,
             duration_ms: self.duration_ms,
@@ -234,6 +236,17 @@ pub struct RunSummary {
     /// The run it goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
+    /// without those that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use runlog_model::{AgentDefinition, RunId, RunStatus, pause_reason};
+use runlog_model::{AgentDefinition, RunId, RunStatus, StopKind, pause_reason};
 use tokio::sync::{
     OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
 };
@@ -269,6 +269,7 @@ impl ActiveRun {
         SpawnResult {
             status: RunStatus::Paused,
             pause_reason,
+            stop_kind: Some(StopKind::Parent),
             ..SpawnResult::of(self.recorder.run())
         }
     }

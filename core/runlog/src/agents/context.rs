@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use runlog_log::{Durability, ReadOptions, Sequence};
 use runlog_model::{
-    AgentDefinition, AgentSummary, EncodedEvent, Message, NewMessage, RawJson, Run, RunId,
-    RunSnapshot, RuntimeCommand, RuntimeEvent, SpaceRecord, kinds,
+    AgentDefinition, AgentSummary, EncodedEvent, Message, NewMessage, RawJson, Run, RunDetails,
+    RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, SpaceRecord, kinds,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -110,6 +110,16 @@ impl RunContext {
             self.live.spent.cancel();
         }
         step
+    }
+
+    /// Says of the run what it took, such as tokens and their cost, and anything else, as
+    /// [`RunRecorder::describe`](crate::runs::RunRecorder::describe) does.
+    ///
+    /// # Errors
+    /// As [`RunRecorder::describe`](crate::runs::RunRecorder::describe).
+    pub async fn describe(&self, details: RunDetails) -> Result<Run> {
+        let _pass = self.live.write_guard().await;
+        self.live.recorder.describe(details).await
     }
 
     /// Records a message given in parts, with the tool calls it asks for.

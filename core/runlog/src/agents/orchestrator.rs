@@ -9,7 +9,7 @@ use super::{
 };
 use std::{fmt, sync::Arc, time::Duration};
 
-use runlog_model::{AgentSummary, RawJson, RunId};
+use runlog_model::{AgentSummary, RawJson, RunId, Stop};
 
 use crate::{Result, Store, runs::ResumeOptions};
 
@@ -223,16 +223,17 @@ impl Orchestrator {
 
     /// Pauses a run and all below it that is at work: they can be resumed, each by itself. Durable for all of them when it
     /// returns, in one batch. Agents that are at work are told, and have [a while](OrchestratorOptions::stop_grace) to
-    /// record what they have. A run that has paused or ended stays as it is.
+    /// record what they have. A run that has paused or ended stays as it is. A text is a reason that somebody asks for it
+    /// with; a [`Stop`] says what else stops it.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
-    pub async fn pause(&self, run_id: RunId, reason: &str) -> Result<()> {
+    pub async fn pause(&self, run_id: RunId, reason: impl Into<Stop>) -> Result<()> {
         let run = self.inner.live_or_outside(run_id).await?;
         let (inner, live, reason) = (
             Arc::clone(&self.inner),
             Arc::clone(run.live()),
-            reason.to_owned(),
+            reason.into(),
         );
         self.inner
             .to_the_end(async move { inner.pause(live, reason).await })

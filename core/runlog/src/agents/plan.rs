@@ -152,7 +152,7 @@ impl Inner {
                 run.agent_id, definition.name
             )));
         }
-        crate::runs::check_resumable(&run, self.options.max_total_steps)
+        crate::runs::check_resumable(&run, self.options.max_total_steps, false)
     }
 }
 

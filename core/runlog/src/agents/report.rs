@@ -40,6 +40,17 @@ pub(super) fn call_message(
         ToolStyle::Anthropic => {
             format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}")
         }
+        ToolStyle::OpenAiResponses => {
+            let text = RawJson::string(arguments.as_str());
+            return RawJson::parse(format!(
+                "{{\"type\":\"function_call\",\"call_id\":{id},\"name\":{name},\"arguments\":{text}}}"
+            ));
+        }
+        ToolStyle::Gemini => {
+            return RawJson::parse(format!(
+                "{{\"role\":\"model\",\"parts\":[{{\"functionCall\":{{\"id\":{id},\"name\":{name},\"args\":{arguments}}}}}]}}"
+            ));
+        }
         ToolStyle::AiSdk => part("input"),
         ToolStyle::AiSdk4 => part("args"),
     };
@@ -105,6 +116,8 @@ mod tests {
             (ToolStyle::OpenAi, ToolStyle::OpenAi),
             (ToolStyle::Function, ToolStyle::OpenAi),
             (ToolStyle::Anthropic, ToolStyle::Anthropic),
+            (ToolStyle::OpenAiResponses, ToolStyle::OpenAiResponses),
+            (ToolStyle::Gemini, ToolStyle::Gemini),
         ] {
             let calls = tool_calls_of(&call_message(style, "c1", &requests).unwrap()).unwrap();
             assert_eq!((calls[0].id.as_deref(), calls[0].style), (Some("c1"), read));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use runlog_model::{
-    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, ToolStyle, max_steps, read_value,
+    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, StopKind, ToolStyle, max_steps,
+    read_value,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -165,6 +166,9 @@ pub struct SpawnResult {
     /// Why it paused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pause_reason: Option<String>,
+    /// What stopped it, where it is paused or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stop_kind: Option<StopKind>,
 }
 
 impl SpawnResult {
@@ -178,6 +182,7 @@ impl SpawnResult {
             steps: 0,
             error: Some(error.into()),
             pause_reason: None,
+            stop_kind: None,
         }
     }
 
@@ -191,6 +196,7 @@ impl SpawnResult {
             steps: run.step_count,
             error: run.error_message,
             pause_reason: run.pause_reason,
+            stop_kind: run.stop_kind,
         }
     }
 
@@ -301,6 +307,8 @@ enum SpawnStyle {
     Openai,
     Anthropic,
     AiSdk,
+    OpenaiResponses,
+    Gemini,
 }
 
 fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
@@ -308,6 +316,8 @@ fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, 
         SpawnStyle::Openai => ToolStyle::OpenAi,
         SpawnStyle::Anthropic => ToolStyle::Anthropic,
         SpawnStyle::AiSdk => ToolStyle::AiSdk,
+        SpawnStyle::OpenaiResponses => ToolStyle::OpenAiResponses,
+        SpawnStyle::Gemini => ToolStyle::Gemini,
     })
 }
 
@@ -333,8 +343,8 @@ pub struct OrchestratorOptions {
     pub max_total_steps: u32,
     /// The most commands that wait for one run.
     pub inbox_max: usize,
-    /// How a spawn that no model asked for is written into the context of the run that makes it: Anthropic's form,
-    /// or else OpenAI's.
+    /// How a spawn that no model asked for is written into the context of the run that makes it: in the form of the provider
+    /// that the run's model is of.
     #[serde(deserialize_with = "spawn_style")]
     #[cfg_attr(feature = "schema", schemars(with = "SpawnStyle"))]
     pub tool_style: ToolStyle,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX, pause_reason};
+use runlog_model::{RunId, RunStatus, Stop, StopKind, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::{active_run::ActiveRun, defect::Defect, report::clip};
@@ -22,7 +22,7 @@ pub(super) enum Ending {
     /// Its agent is done.
     Completed(Option<String>),
     /// Its agent stopped, or its time is up; it can be resumed.
-    Paused(String),
+    Paused(Stop),
     /// Its agent failed.
     Failed(String),
     /// Nobody wants it any more, nor what is below it, paused or not.
@@ -49,7 +49,7 @@ impl Ending {
 }
 
 impl Inner {
-    pub(super) async fn pause(self: Arc<Self>, live: Arc<ActiveRun>, reason: String) -> Result<()> {
+    pub(super) async fn pause(self: Arc<Self>, live: Arc<ActiveRun>, reason: Stop) -> Result<()> {
         if is_over(&live) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Inner {
                 // An agent that doesn't know it may still be at work, to no purpose.
                 if !live.is_external {
                     inner
-                        .end(vec![(live, Ending::Paused(String::new()))])
+                        .end(vec![(live, Ending::Paused(Stop::from("")))])
                         .await?;
                 }
                 return Err(refused);
@@ -264,9 +264,12 @@ impl Inner {
             let mut change = NewStatus::new(live.recorder.clone(), ending.status());
             match ending {
                 Ending::Completed(summary) => change.summary = summary.as_deref().map(clipped),
-                Ending::Paused(reason) => change.pause_reason = Some(clipped(reason)),
+                Ending::Paused(stop) => {
+                    change.pause_reason = Some(clipped(&stop.reason));
+                    change.stop_kind = Some(stop.kind);
+                }
                 Ending::Failed(message) => change.error_message = Some(clipped(message)),
-                Ending::Cancelled => {}
+                Ending::Cancelled => change.stop_kind = Some(StopKind::Cancelled),
             }
             changes.push(change);
         }
@@ -290,6 +293,7 @@ impl Inner {
                     let mut change = NewStatus::new(live.recorder.clone(), with_root);
                     change.pause_reason =
                         (with_root == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
+                    change.stop_kind = Some(StopKind::Parent);
                     changes.push(change);
                 }
             } else if self.is_broken(Defect::LeavesPaused) {
@@ -313,10 +317,10 @@ impl Inner {
                     if !in_tree.contains(&id) && (self.is_arriving(id) || self.live(id).is_some()) {
                         return Ok(Some(Written::NotAll));
                     }
-                    changes.push(NewStatus::new(
-                        runs.recorder(id).await?,
-                        RunStatus::Cancelled,
-                    ));
+                    let below = runs.recorder(id).await?;
+                    let mut change = NewStatus::new(below, RunStatus::Cancelled);
+                    change.stop_kind = Some(StopKind::Parent);
+                    changes.push(change);
                 }
             }
         }

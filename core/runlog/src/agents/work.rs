@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::Either};
-use runlog_model::pause_reason;
+use runlog_model::StopKind;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{Error, ErrorKind, agents::inner::Inner};
@@ -77,11 +77,11 @@ impl Inner {
         };
         let spent = async {
             live.spent.cancelled().await;
-            pause_reason::STEP_BUDGET
+            StopKind::Budget
         };
         let time = async {
             time.await;
-            pause_reason::TIMEOUT
+            StopKind::Timeout
         };
         let ended = first(
             &mut execution,
@@ -93,7 +93,7 @@ impl Inner {
             Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
             Either::Left(outcome) => Some(match outcome {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
-                Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason),
+                Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason.into()),
                 Ok(Err(error)) => Ending::Failed(error.to_string()),
                 Err(panic) => {
                     Ending::Failed(format!("the agent panicked: {}", message_of(&*panic)))
@@ -103,12 +103,12 @@ impl Inner {
                 first(&mut execution, live.abandoned.cancelled()).await;
                 None
             }
-            Either::Right(Either::Right(Either::Left(reason) | Either::Right(reason))) => {
+            Either::Right(Either::Right(Either::Left(kind) | Either::Right(kind))) => {
                 let by_itself = live.ends_itself();
                 live.pausing();
                 live.token.cancel();
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
-                by_itself.then(|| Ending::Paused(reason.to_owned()))
+                by_itself.then(|| Ending::Paused(kind.into()))
             }
         };
         // Dropping an unfinished executor runs the last of its code, which may panic.

@@ -102,7 +102,8 @@ impl ListEvent {
             }),
             Self::Run(event) => Subject::Run(match event {
                 RunCatalogEvent::Created(run) => run.id,
-                RunCatalogEvent::StatusChanged { id, .. } => *id,
+                RunCatalogEvent::StatusChanged { id, .. }
+                | RunCatalogEvent::Described { id, .. } => *id,
             }),
             Self::Flow(event) => Subject::Flow(event.run_id),
             Self::Agent(event) => match event {
@@ -129,6 +130,7 @@ impl ListEvent {
             Self::Session(CatalogEvent::ChatRequestChanged { .. }) => "chat_request_changed",
             Self::Run(RunCatalogEvent::Created(_)) => "run_created",
             Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",
+            Self::Run(RunCatalogEvent::Described { .. }) => "run_described",
             Self::Flow(_) => "flow_saved",
             Self::Agent(AgentCatalogEvent::Defined(_)) => "agent_defined",
             Self::Agent(AgentCatalogEvent::Updated(_)) => "agent_updated",

@@ -154,6 +154,19 @@ waiting! {
     now fn snapshot(&self) -> Option<&RunSnapshot>;
 }
 
+impl Playback {
+    /// Goes on with the event at a sequence, or with the nearest behind it in the direction of play, as
+    /// [`seek`](crate::flows::Playback::seek) tells.
+    pub fn seek(&mut self, sequence: u64) {
+        self.inner.seek(sequence);
+    }
+
+    /// Plays on in a direction, from the event that was given last on, as [`turn`](crate::flows::Playback::turn) tells.
+    pub fn turn(&mut self, backward: bool) {
+        self.inner.turn(backward);
+    }
+}
+
 impl Iterator for Playback {
     type Item = Result<(Duration, RecordedEvent)>;
 

@@ -1,8 +1,8 @@
 //! [`Runs`] and [`RunRecorder`]: [`crate::runs::Runs`] and [`crate::runs::RunRecorder`] for callers that wait.
 
 use runlog_model::{
-    DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunId, RunMessage, RunSummary,
-    ToolCall,
+    DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunDetails, RunId, RunMessage,
+    RunSummary, Stop, ToolCall,
 };
 
 use crate::{
@@ -54,13 +54,17 @@ waiting! {
     /// with a fresh budget.
     fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun>;
 
-    /// The run, where it can be resumed: it is paused, no other goes on from it, and fewer than `max_total_steps`
-    /// are taken. [`resume`](Self::resume) checks the same; this is for whoever has to prepare something first.
-    fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run>;
+    /// The run, where it can be resumed with these options: it is paused, or has ended where that will do, no other goes on
+    /// from it, and fewer than the maximum of steps are taken. [`resume`](Self::resume) checks the same; this is for
+    /// whoever has to prepare something first.
+    fn resumable(&self, id: RunId, options: &ResumeOptions) -> Result<Run>;
 
     /// Pauses the runs that are `running` though nobody in this process records them, with the reason
     /// [`ORPHANED`](crate::runs::pause_reason::ORPHANED), and says which they were. What they recorded stays.
     fn recover(&self) -> Result<Vec<RunId>>;
+
+    /// Says of a run what it took and anything else: also of one that is over, or that somebody else records.
+    fn describe(&self, id: RunId, details: RunDetails) -> Result<Run>;
 
     /// One page of runs, newest first. It costs the page, however many runs there are.
     fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>>;
@@ -73,8 +77,8 @@ waiting! {
         cursor: Option<String>,
     ) -> Result<Page<RunSummary>>;
 
-    /// A run as lists tell of it, `None` when there is none of that id.
-    fn summary(&self, id: RunId) -> Result<Option<RunSummary>>;
+    /// The project that a run belongs to, `None` where it is in none.
+    fn project(&self, id: RunId) -> Result<Option<String>>;
 
     /// The whole of a run, `None` when there is none of that id.
     fn get(&self, id: RunId) -> Result<Option<Run>>;
@@ -180,8 +184,12 @@ waiting! {
         idempotency_key: Option<&str>,
     ) -> Result<Vec<Recorded>>;
 
+    /// Says of the run what it took, such as tokens and their cost, and anything else, as often as there is something to say,
+    /// whatever its status is. What is left out stays as it was. Durable when it returns.
+    fn describe(&self, details: RunDetails) -> Result<Run>;
+
     /// Pauses the run: it can be resumed. Durable when it returns.
-    fn pause(&self, reason: &str) -> Result<Run>;
+    fn pause(&self, reason: impl Into<Stop>) -> Result<Run>;
 
     /// Ends the run well, with what came of it. Durable when it returns.
     fn complete(&self, summary: Option<&str>) -> Result<Run>;

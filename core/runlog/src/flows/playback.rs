@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use runlog_log::{Kind, ReadOptions, Sequence};
+use runlog_log::{Direction, Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
 use super::state::state_at;
@@ -31,6 +31,15 @@ pub struct PlaybackOptions {
     pub last: Option<u64>,
     /// Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all.
     pub types: Vec<String>,
+    /// Only events of these nodes. Empty is all.
+    pub nodes: Vec<String>,
+    /// Only events of these executions of nodes, or runs: those whose `runId` it is. Empty is all.
+    pub runs: Vec<String>,
+    /// Whether it goes from the last event to the first.
+    pub backward: bool,
+    /// The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. `None`
+    /// lets each be as long as it was.
+    pub silence_max_ms: Option<u64>,
     /// How fast. In JSON how many times as fast as it was recorded, 0 for without delays.
     #[serde(deserialize_with = "speed")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
@@ -72,7 +81,9 @@ pub struct RecordedEvent {
 }
 
 /// A flow played back: events in order, each with the time to let pass before it. There is
-/// no clock here; whoever plays waits.
+/// no clock here: whoever plays waits, and pauses by not asking for the next one.
+///
+/// It [turns round](Self::turn) and [jumps](Self::seek) at any time.
 #[derive(Clone, Debug)]
 pub struct Playback {
     store: Store,
@@ -83,6 +94,8 @@ pub struct Playback {
     ready: VecDeque<RecordedEvent>,
     /// When the event before happened.
     before_ms: Option<u64>,
+    /// The sequence of the event that was given last.
+    at: Option<u64>,
 }
 
 impl Default for PlaybackOptions {
@@ -91,6 +104,10 @@ impl Default for PlaybackOptions {
             first: 1,
             last: None,
             types: Vec::new(),
+            nodes: Vec::new(),
+            runs: Vec::new(),
+            backward: false,
+            silence_max_ms: None,
             speed: Speed::Recorded,
         }
     }
@@ -115,7 +132,7 @@ impl Playback {
         }
         let last = options.last.map_or(Sequence::MAX, Sequence);
         let snapshot = state_at(store, run, last).await?;
-        let next = Some(Sequence(options.first));
+        let next = Some(options.beginning());
         Ok(Self {
             store: store.clone(),
             run,
@@ -124,7 +141,67 @@ impl Playback {
             next,
             ready: VecDeque::new(),
             before_ms: None,
+            at: None,
         })
+    }
+
+    /// Goes on with the event at a sequence, or where there is none that is played, with the nearest behind it in the direction
+    /// of play. The time before it isn't waited for.
+    ///
+    /// ```
+    /// use runlog::{
+    ///     blocking::Store,
+    ///     flows::{PlaybackOptions, RuntimeEvent, Speed},
+    /// };
+    ///
+    /// let store = Store::in_memory();
+    /// let mut flow = runlog::blocking::FlowRun::create(&store, None)?;
+    /// for node in ["a", "b", "c"] {
+    ///     flow.record(&RuntimeEvent::parse(format!(r#"{{"type":"node:started","nodeId":"{node}"}}"#))?)?;
+    /// }
+    /// let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
+    /// let mut playback = runlog::blocking::Playback::new(&store, flow.run_id(), options)?;
+    /// playback.seek(3);
+    /// assert_eq!(playback.next().unwrap()?.1.sequence, 3);
+    /// playback.turn(true);
+    /// assert_eq!(playback.next().unwrap()?.1.sequence, 2);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    pub fn seek(&mut self, sequence: u64) {
+        let (first, last) = (self.options.first.max(1), self.options.last);
+        let is_past = match self.options.backward {
+            false => last.is_some_and(|last| sequence > last),
+            true => sequence < first,
+        };
+        let within = sequence.clamp(first, last.unwrap_or(u64::MAX).max(first));
+        self.go_to((!is_past).then_some(Sequence(within)));
+        self.at = None;
+    }
+
+    /// Plays on in a direction, from the event that was given last on: the next one is its neighbour there. Where none was
+    /// given yet, it begins at the end that this direction begins at.
+    pub fn turn(&mut self, backward: bool) {
+        if self.options.backward == backward {
+            return;
+        }
+        self.options.backward = backward;
+        let next = match (self.at, backward) {
+            (None, _) => Some(self.options.beginning()),
+            (Some(at), false) => self
+                .options
+                .last
+                .is_none_or(|last| at < last)
+                .then_some(Sequence(at.saturating_add(1))),
+            (Some(at), true) => (at > self.options.first.max(1)).then_some(Sequence(at - 1)),
+        };
+        let before_ms = self.before_ms;
+        self.go_to(next);
+        self.before_ms = before_ms;
+    }
+
+    fn go_to(&mut self, next: Option<Sequence>) {
+        self.ready.clear();
+        (self.next, self.before_ms) = (next, None);
     }
 
     /// The latest state of the flow, up to the last sequence asked for: its latest snapshot, with the commands received
@@ -141,6 +218,7 @@ impl Playback {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 let delay = self.delay_of(&event);
+                self.at = Some(event.sequence);
                 return Ok(Some((delay, event)));
             }
             let Some(first) = self.next else {
@@ -150,13 +228,23 @@ impl Playback {
         }
     }
 
-    async fn read_page(&mut self, first: Sequence) -> Result<()> {
+    async fn read_page(&mut self, from: Sequence) -> Result<()> {
+        let (first, last, direction) = match self.options.backward {
+            false => {
+                let last = self.options.last.map_or(Sequence::MAX, Sequence);
+                (from, last, Direction::Forward)
+            }
+            true => {
+                let first = Sequence(self.options.first.max(1));
+                (first, from, Direction::Backward)
+            }
+        };
         let options = ReadOptions {
             first,
-            last: self.options.last.map_or(Sequence::MAX, Sequence),
+            last,
+            direction,
             kinds: FlowEventKind::ALL.map(|kind| Kind(kind.byte())).to_vec(),
             limit: PAGE_EVENTS,
-            ..ReadOptions::default()
         };
         let page = self
             .store
@@ -172,7 +260,7 @@ impl Playback {
                     format!("run {}, event {}: {error}", self.run, record.sequence),
                 )
             })?;
-            if self.options.admits(&event.event_type) {
+            if self.options.admits(&event) {
                 let (sequence, position) = (record.sequence.0, record.position.0);
                 self.ready.push_back(RecordedEvent {
                     sequence,
@@ -188,8 +276,13 @@ impl Playback {
     fn delay_of(&mut self, event: &RecordedEvent) -> Duration {
         let at = event.event.timestamp.unwrap_or(event.recorded_at_ms);
         // Nodes tell their own time, and may be apart: never wait because a clock went back.
-        let passed = self.before_ms.map_or(0, |before| at.saturating_sub(before));
-        self.before_ms = Some(self.before_ms.map_or(at, |before| before.max(at)));
+        let (passed, before) = match (self.before_ms, self.options.backward) {
+            (None, _) => (0, at),
+            (Some(before), false) => (at.saturating_sub(before), before.max(at)),
+            (Some(before), true) => (before.saturating_sub(at), before.min(at)),
+        };
+        self.before_ms = Some(before);
+        let passed = passed.min(self.options.silence_max_ms.unwrap_or(u64::MAX));
         match self.options.speed {
             Speed::Recorded => Duration::from_millis(passed),
             Speed::Multiple(times) => {
@@ -201,11 +294,25 @@ impl Playback {
 }
 
 impl PlaybackOptions {
-    fn admits(&self, event_type: &str) -> bool {
+    fn admits(&self, event: &RuntimeEvent) -> bool {
+        let event_type = &event.event_type;
         let admits = |wanted: &String| match wanted.strip_suffix('*') {
             Some(beginning) => event_type.starts_with(beginning),
             None => wanted == event_type,
         };
-        self.types.is_empty() || self.types.iter().any(admits)
+        let is_one_of = |wanted: &[String], of: Option<&String>| {
+            wanted.is_empty() || of.is_some_and(|of| wanted.contains(of))
+        };
+        (self.types.is_empty() || self.types.iter().any(admits))
+            && is_one_of(&self.nodes, event.node_id.as_ref())
+            && is_one_of(&self.runs, event.run_id.as_ref())
+    }
+
+    /// Where playing begins.
+    fn beginning(&self) -> Sequence {
+        match self.backward {
+            false => Sequence(self.first),
+            true => self.last.map_or(Sequence::MAX, Sequence),
+        }
     }
 }

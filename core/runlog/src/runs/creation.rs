@@ -1,25 +1,71 @@
-//! What a new run is written as.
+//! [`Creation`]: what a new run is written as.
 
-use runlog_log::{Expected, Op};
-use runlog_model::{EncodedEvent, Run};
+use runlog_log::{Expected, Op, Sequence};
+use runlog_model::{
+    EncodedEvent, Run, RunCatalogEvent, RunDescription, RunDetails, RunEvent, RunId,
+};
 
-use crate::kernel::{
-    records::{append, run_stream},
-    runs::RUNS_STREAM,
+use crate::{
+    Result,
+    kernel::{
+        records::{append, run_stream},
+        runs::RUNS_STREAM,
+    },
 };
 
 /// What makes a run's stream and lists it.
-pub(super) fn creation<'a>(
-    run: &Run,
-    own: &'a EncodedEvent,
-    listed: &'a EncodedEvent,
-) -> Vec<Op<'a>> {
-    vec![
-        Op::Append {
-            stream: run_stream(run.id),
-            expected: Expected::Absent,
-            records: vec![own.record()],
-        },
-        append(RUNS_STREAM, vec![listed.record()]),
-    ]
+pub(super) struct Creation {
+    id: RunId,
+    own: Vec<EncodedEvent>,
+    listed: Vec<EncodedEvent>,
+}
+
+impl Creation {
+    /// That of a run of which these details are said.
+    pub(super) fn new(run: &Run, details: RunDetails) -> Result<Self> {
+        let mut own = vec![RunEvent::Created(Box::new(run.clone())).encode()?];
+        let mut listed = vec![RunCatalogEvent::Created(Box::new(run.to_summary())).encode()?];
+        if !details.is_empty() {
+            details.check()?;
+            own.push(described(details, run.created_at_ms)?);
+            listed.push(listed_description(run.id, Sequence(own.len() as u64))?);
+        }
+        Ok(Self {
+            id: run.id,
+            own,
+            listed,
+        })
+    }
+
+    /// The ops that write it.
+    pub(super) fn ops(&self) -> Vec<Op<'_>> {
+        vec![
+            Op::Append {
+                stream: run_stream(self.id),
+                expected: Expected::Absent,
+                records: self.own.iter().map(EncodedEvent::record).collect(),
+            },
+            append(
+                RUNS_STREAM,
+                self.listed.iter().map(EncodedEvent::record).collect(),
+            ),
+        ]
+    }
+
+    /// The last sequence of the run's stream then.
+    pub(super) fn last(&self) -> Sequence {
+        Sequence(self.own.len() as u64)
+    }
+}
+
+/// What is said of a run, as an event of its stream.
+pub(super) fn described(details: RunDetails, at_ms: u64) -> Result<EncodedEvent> {
+    RunEvent::Described(RunDescription::new(details, at_ms)).encode()
+}
+
+/// Where that stands, as an event of the catalog. A stream is never that long: the place is a hint, and is searched where it
+/// is wrong.
+pub(super) fn listed_description(id: RunId, sequence: Sequence) -> Result<EncodedEvent> {
+    let sequence = u32::try_from(sequence.0).unwrap_or(u32::MAX);
+    RunCatalogEvent::Described { id, sequence }.encode()
 }

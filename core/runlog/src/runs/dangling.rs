@@ -1,9 +1,11 @@
 //! [`Dangling`]: what becomes of the tool calls that have no result when a run goes on from another.
 
-use runlog_model::{DanglingToolCall, EventOptions, NewContextEvent, Run, error_results};
+use runlog_model::{
+    DanglingToolCall, EventOptions, NewContextEvent, RawJson, Run, ToolStyle, error_results,
+};
 
-use super::outcome::{AnsweredCall, ToolOutcome};
-use crate::{Error, Result, contexts::RawMessage};
+use super::outcome::{AnsweredCall, ToolOutcome, result_events};
+use crate::{Error, Result};
 use serde::Deserialize;
 
 /// The result text of a call that was cut off.
@@ -77,26 +79,30 @@ pub(super) fn closing_events(
         Dangling::Report => {}
         Dangling::Answer(outcomes) => {
             let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            let mut together = Vec::new();
             for call in calls {
                 let answers =
                     |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
-                let Some(place) = left.iter().position(answers) else {
-                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
-                    continue;
+                let outcome = match left.iter().position(answers) {
+                    Some(place) => left.remove(place).clone(),
+                    // Its result has to stand in one content with those of the others.
+                    None if call.style == ToolStyle::Gemini => {
+                        let id = call.id.clone().unwrap_or_default();
+                        ToolOutcome::error(id, RawJson::string(INTERRUPTED))
+                    }
+                    None => {
+                        events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
+                        continue;
+                    }
                 };
-                let outcome = left.remove(place);
-                outcome.check()?;
-                let RawMessage { json, event } = outcome.message(&AnsweredCall {
-                    style: call.style,
-                    name: call.name.clone(),
-                });
-                let options = EventOptions {
-                    run_id: options.run_id,
-                    step_number: options.step_number,
-                    ..event
-                };
-                events.extend(NewContextEvent::of_message(json, &options)?);
+                let answer = (outcome, AnsweredCall::from(call));
+                if call.style == ToolStyle::Gemini {
+                    together.push(answer);
+                } else {
+                    events.extend(result_events(&[answer], &options)?);
+                }
             }
+            events.extend(result_events(&together, &options)?);
             if let Some(stray) = left.first() {
                 let message = format!(
                     "run {} has no open tool call {:?} to be answered",

@@ -7,7 +7,7 @@ use super::{
 use std::collections::{HashSet, VecDeque};
 
 use runlog_log::Batch;
-use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
+use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange, StopKind};
 
 use crate::{ErrorKind, Result};
 
@@ -18,6 +18,7 @@ pub(crate) struct NewStatus {
     pub(crate) summary: Option<String>,
     pub(crate) error_message: Option<String>,
     pub(crate) pause_reason: Option<String>,
+    pub(crate) stop_kind: Option<StopKind>,
     /// What is written before it.
     pub(crate) before: Vec<EncodedEvent>,
 }
@@ -31,6 +32,7 @@ impl NewStatus {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             before: Vec::new(),
         }
     }
@@ -42,6 +44,7 @@ impl NewStatus {
                 change.summary.clone_from(&self.summary);
                 change.error_message.clone_from(&self.error_message);
                 change.pause_reason.clone_from(&self.pause_reason);
+                change.stop_kind = self.stop_kind;
             })?;
         planned.own.splice(0..0, self.before.iter().cloned());
         Ok(planned)

@@ -67,7 +67,10 @@ impl Runs {
         let page = self.index().read(|runs| runs.list(options, before)).await?;
         let mut runs = page.items;
         for run in &mut runs {
-            self.count_steps(run).await?;
+            if run.status == RunStatus::Running {
+                run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+            }
+            self.describe_listed(run).await?;
         }
         let next = page.next.map(|place| {
             Cursor {
@@ -112,37 +115,25 @@ impl Runs {
         }
     }
 
-    /// A run as lists tell of it, `None` when there is none of that id. It reads nothing of the run but, while that is running,
-    /// its newest step.
+    /// The project that a run belongs to, `None` where it is in none. The list of runs knows it: nothing of the run is read.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of reading the store.
     ///
     /// ```
-    /// use runlog::{NewRun, NewSession, RunStatus, Store};
+    /// use runlog::{NewRun, NewSession, Store};
     ///
     /// # pollster::block_on(async {
     /// let store = Store::in_memory();
-    /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
-    /// let found = store.runs().summary(run.id()).await?;
-    /// assert_eq!(found.map(|found| found.status), Some(RunStatus::Running));
+    /// let mut new = NewRun::in_new_session(NewSession::default(), "coder");
+    /// new.project = Some("papers".into());
+    /// let run = store.runs().start(new).await?;
+    /// assert_eq!(store.runs().project(run.id()).await?.as_deref(), Some("papers"));
     /// # Ok::<(), runlog::Error>(()) }).unwrap();
     /// ```
-    pub async fn summary(&self, id: RunId) -> Result<Option<RunSummary>> {
+    pub async fn project(&self, id: RunId) -> Result<Option<String>> {
         let found = self.index().read(|runs| runs.run(id)).await?;
-        let Some(mut run) = found.map(|found| found.run) else {
-            return Ok(None);
-        };
-        self.count_steps(&mut run).await?;
-        Ok(Some(run))
-    }
-
-    /// The catalog knows the steps of runs that aren't running.
-    async fn count_steps(&self, run: &mut RunSummary) -> Result<()> {
-        if run.status == RunStatus::Running {
-            run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
-        }
-        Ok(())
+        Ok(found.ok_or_else(|| missing(id))?.run.project)
     }
 
     /// One page of a run's messages, in the order they were recorded, which is that of its steps, or from the last one back.

@@ -1,7 +1,7 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
 use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
-use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, kinds};
+use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, RunSummary, kinds};
 
 use super::Runs;
 use crate::{Error, ErrorKind, Result, journal::follow::read_each, kernel::records::run_stream};
@@ -26,8 +26,9 @@ impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
     /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many
-    /// there are. Nothing but a change of status and a resume comes after the last step: an event of another kind that counts
-    /// and may come before a step has to be read here, too.
+    /// there are. Nothing but a change of status and a resume comes after the last step; what was said of the run may stand
+    /// anywhere, and the catalog knows where. An event of another kind that counts and may come before a step has to be read
+    /// here, too.
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
@@ -42,6 +43,7 @@ impl Runs {
         let created = page.records.into_iter().next().ok_or_else(missing)?;
         let created_position = created.position.0;
         let mut events = self.last_events(id, info.last_sequence).await?;
+        events.extend(self.description(id).await?);
         events.push(created);
 
         let (mut fold, mut ended_position) = (RunFold::new(), None);
@@ -74,7 +76,7 @@ impl Runs {
             let options = ReadOptions {
                 first: Sequence::FIRST.next(),
                 last,
-                kinds: event_kinds(),
+                kinds: course_kinds(),
                 direction: Direction::Backward,
                 limit: LAST_EVENTS,
             };
@@ -89,6 +91,47 @@ impl Runs {
             }
         }
         Ok(events)
+    }
+
+    /// The record of what was said of a run last. It is looked up where the catalog says it is, and searched where it isn't
+    /// there: a run that was shortened, or came from elsewhere, has it at another place.
+    pub(super) async fn description(&self, id: RunId) -> Result<Option<Record>> {
+        let Some(at) = self.index().read(|runs| runs.described(id)).await? else {
+            return Ok(None);
+        };
+        let at = Sequence(at.into());
+        let kinds = vec![Kind(kinds::RUN_DESCRIBED)];
+        let there = ReadOptions {
+            first: at,
+            last: at,
+            kinds: kinds.clone(),
+            ..ReadOptions::default()
+        };
+        let backend = self.store.backend();
+        let mut records = backend.read(run_stream(id), there).await?.records;
+        if records.is_empty() {
+            let newest = ReadOptions {
+                direction: Direction::Backward,
+                kinds,
+                limit: 1,
+                ..ReadOptions::default()
+            };
+            records = backend.read(run_stream(id), newest).await?.records;
+        }
+        Ok(records.pop().filter(|record| !record.redacted))
+    }
+
+    /// Gives a run of a list what was said of it.
+    pub(super) async fn describe_listed(&self, run: &mut RunSummary) -> Result<()> {
+        let Some(record) = self.description(run.id).await? else {
+            return Ok(());
+        };
+        let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+        let event = event.map_err(|error| name_run(error, run.id, record.sequence))?;
+        if let RunEvent::Described(description) = event {
+            (run.usage, run.metadata) = (description.usage, description.metadata);
+        }
+        Ok(())
     }
 
     /// Takes in what a run's stream has got since, and says where it ends now.
@@ -147,6 +190,13 @@ fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
         error.kind(),
         format!("event {sequence} of run {id}: {error}"),
     )
+}
+
+/// The kinds of the events that tell how far a run has come.
+fn course_kinds() -> Vec<Kind> {
+    let mut kinds = event_kinds();
+    kinds.retain(|kind| kind.0 != kinds::RUN_DESCRIBED);
+    kinds
 }
 
 /// The kinds of a run's own events, which other records of its stream aren't.

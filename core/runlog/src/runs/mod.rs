@@ -35,7 +35,8 @@ pub use recorder::{Recorded, RunEntry, RunRecorder};
 pub use resume::{Continuation, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions, ResumedRun};
 pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
 pub use runlog_model::{
-    ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall, ToolCallStatus, pause_reason,
+    ListRuns, Run, RunDetails, RunId, RunMessage, RunStatus, RunSummary, Stop, StopKind, ToolCall,
+    ToolCallStatus, pause_reason,
 };
 pub(crate) use short::ShortRun;
 pub use start::{NewRun, RunPlace};

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
-use runlog_model::{ContextEventKind, DanglingToolCall, NewContextEvent, tool_calls_of};
+use runlog_model::{
+    ContextEventKind, DanglingToolCall, NewContextEvent, ToolStyle, is_response_item, tool_calls_of,
+};
 use serde::Deserialize;
 
 use crate::{Error, Result};
@@ -19,6 +21,8 @@ struct Open {
     /// `None` with the providers that give none.
     id: Option<String>,
     tool: String,
+    /// Whether it is an item of an answer, behind which others of that answer may stand.
+    is_item: bool,
 }
 
 impl OpenCalls {
@@ -29,6 +33,7 @@ impl OpenCalls {
                 .map(|call| Open {
                     id: call.id,
                     tool: call.name,
+                    is_item: call.style == ToolStyle::OpenAiResponses,
                 })
                 .collect(),
         )
@@ -76,9 +81,10 @@ impl OpenCalls {
                 self.0.push(Open {
                     id,
                     tool: String::new(),
+                    is_item: false,
                 });
             }
-            _ if !self.0.is_empty() => return Err(self.between()),
+            _ if !self.0.is_empty() && !self.goes_on_with(event) => return Err(self.between()),
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
                 let mut ids = HashSet::new();
@@ -92,14 +98,32 @@ impl OpenCalls {
                     );
                     return Err(Error::invalid(message));
                 }
+                if let Some(call) = calls
+                    .iter()
+                    .find(|call| self.0.iter().any(|open| open.is_item && open.id == call.id))
+                {
+                    return Err(Error::invalid(format!(
+                        "the tool call {:?} is made a second time, and its first has no result yet",
+                        call.id.as_deref().unwrap_or(&call.name)
+                    )));
+                }
                 self.0.extend(calls.into_iter().map(|call| Open {
                     id: call.id,
                     tool: call.name,
+                    is_item: call.style == ToolStyle::OpenAiResponses,
                 }));
             }
             ContextEventKind::UserMessage | ContextEventKind::SystemMessage => {}
         }
         Ok(())
+    }
+
+    /// Whether an event is a further item of the answer that made the calls: OpenAI's Responses have each call as an item of
+    /// its own, and the results behind all of them.
+    fn goes_on_with(&self, event: &NewContextEvent) -> bool {
+        event.kind == ContextEventKind::AssistantMessage
+            && self.0.iter().all(|open| open.is_item)
+            && is_response_item(&event.content)
     }
 
     fn between(&self) -> Error {

@@ -1,6 +1,9 @@
 //! [`ToolOutcome`]: what a tool gave, and the message that it becomes.
 
-use runlog_model::{EventOptions, RawJson, ToolCallRequest, ToolCallStatus, ToolStyle};
+use runlog_model::{
+    DanglingToolCall, EventOptions, NewContextEvent, RawJson, ToolCallRequest, ToolCallStatus,
+    ToolStyle,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -12,6 +15,8 @@ use crate::{Error, Result, contexts::RawMessage};
 /// The call that an outcome answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnsweredCall {
+    /// Its id, `None` with the providers that give none.
+    pub(super) id: Option<String>,
     /// How the provider wrote it.
     pub(super) style: ToolStyle,
     /// The tool.
@@ -21,6 +26,17 @@ pub(super) struct AnsweredCall {
 impl From<&ToolCallRequest> for AnsweredCall {
     fn from(call: &ToolCallRequest) -> Self {
         Self {
+            id: call.id.clone(),
+            style: call.style,
+            name: call.name.clone(),
+        }
+    }
+}
+
+impl From<&DanglingToolCall> for AnsweredCall {
+    fn from(call: &DanglingToolCall) -> Self {
+        Self {
+            id: call.id.clone(),
             style: call.style,
             name: call.name.clone(),
         }
@@ -137,6 +153,22 @@ impl ToolOutcome {
                     &format!("\"output\":{{\"type\":\"{kind}\",\"value\":{output}}}"),
                 )
             }
+            ToolStyle::OpenAiResponses => {
+                // A string, or an array of content parts: nothing else is taken.
+                let output = match output.as_str().bytes().next() {
+                    Some(b'"' | b'[') => output.clone(),
+                    _ => RawJson::string(output.as_str()),
+                };
+                format!(
+                    "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{output}}}"
+                )
+            }
+            ToolStyle::Gemini => {
+                format!(
+                    "{{\"role\":\"user\",\"parts\":[{}]}}",
+                    self.response_part(call)
+                )
+            }
             ToolStyle::AiSdk4 => {
                 let mark = if is_error { ",\"isError\":true" } else { "" };
                 part_message(&id, &call.name, &format!("\"result\":{output}{mark}"))
@@ -151,6 +183,19 @@ impl ToolOutcome {
         RawMessage { json, event }
     }
 
+    /// The outcome as a part of a content of Gemini's, whose response is an object.
+    fn response_part(&self, call: &AnsweredCall) -> String {
+        let (name, output) = (RawJson::string(&call.name), &self.output);
+        let id = call.id.as_deref().map(RawJson::string);
+        let id = id.map_or_else(String::new, |id| format!("\"id\":{id},"));
+        let response = match self.status {
+            ToolCallStatus::Error => format!("{{\"error\":{output}}}"),
+            _ if output.as_str().starts_with('{') => output.as_str().to_owned(),
+            _ => format!("{{\"output\":{output}}}"),
+        };
+        format!("{{\"functionResponse\":{{{id}\"name\":{name},\"response\":{response}}}}}")
+    }
+
     /// Refuses what is no outcome yet.
     pub(super) fn check(&self) -> Result<()> {
         match self.status {
@@ -160,6 +205,51 @@ impl ToolOutcome {
             ToolCallStatus::Completed | ToolCallStatus::Error => Ok(()),
         }
     }
+}
+
+/// The results that answer calls, as events in the form of the provider that made the calls. Gemini wants those of one turn in
+/// one content; the others take a message for each.
+pub(super) fn result_events(
+    answers: &[(ToolOutcome, AnsweredCall)],
+    options: &EventOptions,
+) -> Result<Vec<NewContextEvent>> {
+    let mut events = Vec::new();
+    for (outcome, call) in answers {
+        outcome.check()?;
+        if call.style == ToolStyle::Gemini {
+            continue;
+        }
+        let RawMessage { json, event } = outcome.message(call);
+        let options = EventOptions {
+            run_id: options.run_id,
+            step_number: options.step_number,
+            ..event
+        };
+        events.extend(NewContextEvent::of_message(json, &options)?);
+    }
+    let of_gemini: Vec<_> = answers
+        .iter()
+        .filter(|(_, call)| call.style == ToolStyle::Gemini)
+        .collect();
+    if of_gemini.is_empty() {
+        return Ok(events);
+    }
+    let parts: Vec<String> = of_gemini
+        .iter()
+        .map(|(outcome, call)| outcome.response_part(call))
+        .collect();
+    let json = RawJson::parse(format!(
+        "{{\"role\":\"user\",\"parts\":[{}]}}",
+        parts.join(",")
+    ))?;
+    let mut results = NewContextEvent::of_message(json, options)?;
+    let marks = results.iter_mut().flat_map(|event| &mut event.meta.tools);
+    for (mark, (outcome, _)) in marks.zip(of_gemini) {
+        mark.is_error = outcome.status == ToolCallStatus::Error;
+        mark.duration_ms = outcome.duration_ms;
+    }
+    events.extend(results);
+    Ok(events)
 }
 
 /// A message of the Vercel AI SDK's with one result.

@@ -1,7 +1,7 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
 use runlog_log::Batch;
-use runlog_model::{RunId, RunStatus, StatusChange, pause_reason};
+use runlog_model::{RunId, RunStatus, StatusChange, StopKind, pause_reason};
 
 use super::{
     Runs,
@@ -63,6 +63,7 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: Some(pause_reason::ORPHANED.to_owned()),
+            stop_kind: Some(StopKind::Orphaned),
         };
         PlannedChange::new(id, loaded.last_sequence, change).map(Some)
     }

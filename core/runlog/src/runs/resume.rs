@@ -3,7 +3,7 @@
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
-    NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    NewContextEvent, NewMessage, RawJson, Role, Run, RunDetails, RunEvent, RunId, RunStatus,
     max_steps,
 };
 
@@ -20,7 +20,7 @@ use crate::{
         lookup::check_id,
         records::{append, context_records, context_stream, run_stream},
     },
-    runs::creation::creation,
+    runs::creation::Creation,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -65,6 +65,9 @@ pub struct ResumeOptions {
     pub max_total_steps: u32,
     /// What becomes of tool calls that have no result.
     pub dangling: Dangling,
+    /// Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and tells
+    /// by [`resumed_by`](Run::resumed_by) which one goes on.
+    pub ended: bool,
     /// The id of the new run, where the caller has one already; else a fresh one.
     pub id: Option<RunId>,
     /// The run that spawns the new one; `None` is the one that spawned the run before.
@@ -78,6 +81,7 @@ impl Default for ResumeOptions {
             max_steps: None,
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
             dangling: Dangling::default(),
+            ended: false,
             id: None,
             parent_run_id: None,
         }
@@ -211,7 +215,7 @@ impl Runs {
         let mut retries = Retries::default();
         loop {
             let old = self.load(id).await?;
-            check(&old.run, options.max_total_steps)?;
+            check(&old.run, options.max_total_steps, options.ended)?;
             self.store.writable_instance(old.run.instance_id).await?;
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
@@ -266,8 +270,12 @@ impl Runs {
             at_ms: run.created_at_ms,
         }
         .encode()?;
-        let own = RunEvent::Created(Box::new(run.clone())).encode()?;
-        let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
+        // What it took is each run's own; what else was said goes on with it.
+        let carried = RunDetails {
+            metadata: old.run.metadata.clone(),
+            ..RunDetails::default()
+        };
+        let creation = Creation::new(run, carried)?;
         // In this order, a run's messages lie between its creation and its end: those that close calls before
         // the old run's, the new message after the new one's creation.
         let mut ops = vec![
@@ -282,8 +290,8 @@ impl Runs {
                 records: vec![resumed.record()],
             },
         ];
-        ops.extend(creation(run, &own, &listed));
-        ops.extend(flow.into_iter().flat_map(|flow| flow.ops(Sequence::FIRST)));
+        ops.extend(creation.ops());
+        ops.extend(flow.into_iter().flat_map(|flow| flow.ops(creation.last())));
         ops.push(append(context, context_records(told, &told_metas)));
         if let Some(ResumedBy {
             recorder,
@@ -373,6 +381,9 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
+            usage: None,
+            metadata: None,
             created_at_ms: backend.now_ms(),
             completed_at_ms: None,
             duration_ms: None,
@@ -381,14 +392,14 @@ impl Runs {
     }
 }
 
-/// Refuses what isn't paused, was resumed already, or has taken too many steps.
-pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
-    if run.status != RunStatus::Paused {
+/// Refuses what isn't paused, nor has ended where that will do, was resumed already, or has taken too many steps.
+pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> {
+    if run.status != RunStatus::Paused && !(ended && run.status.is_final()) {
         return Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
-                "run {} is {}; only paused runs can be resumed. To go on in its context, start a run in instance {}, or in a \
-                 copy of session {}",
+                "run {} is {}; only paused runs can be resumed. To go on in its context, resume it as one that has ended, start \
+                 a run in instance {}, or in a copy of session {}",
                 run.id, run.status, run.instance_id, run.session_id
             ),
         ));
@@ -397,7 +408,7 @@ pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
         return Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
-                "run {} was resumed already, as run {by}; resume that one once it is paused",
+                "run {} was resumed already, as run {by}; resume that one",
                 run.id
             ),
         ));

@@ -10,7 +10,7 @@ use crate::{ErrorKind, Result, kernel::records::run_stream};
 pub(crate) struct ShortRun {
     /// The last sequence of its stream.
     pub(crate) last: Sequence,
-    /// The records that say all that is told of the run: its creation, its last step, how it ended.
+    /// The records that say all that is told of the run: its creation, what was said of it, its last step, how it ended.
     pub(crate) kept: Vec<Record>,
 }
 
@@ -31,6 +31,7 @@ impl Runs {
             page => page?,
         };
         let mut kept = page.records;
+        kept.extend(self.description(id).await?);
         let mut later = self.last_events(id, info.last_sequence).await?;
         later.reverse();
         kept.extend(later);

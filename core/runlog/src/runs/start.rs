@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EventOptions, InstanceId,
-    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
-    max_steps,
+    NewContextEvent, RawJson, Run, RunDetails, RunId, RunStatus, Session, SessionId, max_steps,
 };
 
-use super::{Dangling, RunRecorder, Runs, creation::creation};
+use super::{Dangling, RunRecorder, Runs, creation::Creation};
 use crate::{
     Error, ErrorKind, Result,
     kernel::{
@@ -56,6 +55,14 @@ pub struct NewRun {
     pub max_steps: Option<u32>,
     /// The node of a flow that it runs.
     pub node_id: Option<String>,
+    /// What it took so far, such as tokens and their cost: a JSON object. [`RunRecorder::describe`] says it later.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else that is to be said of it, as JSON.
+    pub metadata: Option<RawJson>,
     /// Messages it begins with, in the provider's own JSON, before its first step.
     #[serde(skip)]
     pub messages: Vec<RawJson>,
@@ -107,6 +114,8 @@ impl NewRun {
             parent_run_id: None,
             max_steps: None,
             node_id: None,
+            usage: None,
+            metadata: None,
             messages: Vec::new(),
             dangling: Dangling::default(),
             concurrent: false,
@@ -153,11 +162,14 @@ impl Runs {
             .iter()
             .map(NewContextEvent::encode)
             .collect::<Result<Vec<_>>>()?;
-        let own = RunEvent::Created(Box::new(run.clone())).encode()?;
-        let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
+        let details = RunDetails {
+            usage: new.usage.clone(),
+            metadata: new.metadata.clone(),
+        };
+        let creation = Creation::new(&run, details)?;
 
         // The creation comes first: the run's messages are those after it.
-        let mut ops = creation(&run, &own, &listed);
+        let mut ops = creation.ops();
         if !context.is_empty() {
             let stream = context_stream(made.instance.id);
             ops.push(Op::Append {
@@ -369,7 +381,10 @@ impl Runs {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
             node_id: new.node_id.clone(),
+            usage: None,
+            metadata: None,
             created_at_ms: backend.now_ms(),
             completed_at_ms: None,
             duration_ms: None,

@@ -12,7 +12,7 @@ use runlog::{
     chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
     engine::{ReadOptions, Record, Sequence, StreamId},
     flows::PlaybackOptions,
-    runs::{ListRunMessages, ListRuns, ListToolCalls},
+    runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions},
     sessions::{Deleted, ListSessions},
     transcripts::keep::{aside_stream, envelope_matches},
 };
@@ -127,9 +127,15 @@ impl Answers {
         let runs = store.runs();
         self.add("run", &runs.get(id));
         self.add("children", &runs.children(id, 100, None).unwrap().items);
+        let of_100_steps = ResumeOptions {
+            max_total_steps: 100,
+            ..ResumeOptions::default()
+        };
         self.add(
             "resumable",
-            &runs.resumable(id, 100).map_err(|error| error.kind()),
+            &runs
+                .resumable(id, &of_100_steps)
+                .map_err(|error| error.kind()),
         );
         let mut messages = runs
             .messages(

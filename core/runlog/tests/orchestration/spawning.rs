@@ -11,7 +11,7 @@ use std::{
 use runlog::{
     AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunStatus,
     agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnRequest},
-    runs::{ListRuns, pause_reason},
+    runs::{ListRuns, StopKind, pause_reason},
 };
 use tokio::sync::{Barrier, Notify};
 
@@ -33,6 +33,7 @@ claims! {
     scenario_invalid_agent_name
     scenario_parent_cancellation_cascades
     scenario_individual_sub_agent_timeout
+    what_stops_sub_agents_is_told_by_its_kind
     a_spawn_is_one_batch_with_its_record
     results_stand_in_the_parents_context
     results_come_in_the_order_of_the_requests
@@ -658,6 +659,42 @@ async fn scenario_individual_sub_agent_timeout(world: World) {
         ]
     );
     assert_eq!(world.run(parent).await.status, RunStatus::Running);
+}
+
+async fn what_stops_sub_agents_is_told_by_its_kind(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            if run.task() == "says so" {
+                return Ok(AgentEnd::paused("timeout"));
+            }
+            if run.task() == "steps" {
+                steps(&run, 5).await?;
+            }
+            forever().await
+        })
+        .await;
+    let parent = world.parent().await;
+    let requests = vec![
+        SpawnRequest::new("worker", "slow").with_timeout(Duration::from_millis(10)),
+        SpawnRequest::new("worker", "steps").with_max_steps(2),
+        SpawnRequest::new("worker", "says so"),
+    ];
+    let results = world
+        .orchestrator
+        .spawn_agents(parent, requests)
+        .await
+        .unwrap();
+    let kinds: Vec<_> = results.iter().map(|result| result.stop_kind).collect();
+    let expected = [StopKind::Timeout, StopKind::Budget, StopKind::Requested];
+    assert_eq!(kinds, expected.map(Some));
+    let json = serde_json::to_value(&results).unwrap();
+    assert_eq!(json[0]["stop_kind"], "timeout");
+    for result in results {
+        assert_eq!(
+            world.run(result.run_id.unwrap()).await.stop_kind,
+            result.stop_kind
+        );
+    }
 }
 
 async fn a_spawn_is_one_batch_with_its_record(world: World) {

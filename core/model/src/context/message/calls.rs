@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::envelope::{Envelope, id_string, push, string};
+use super::envelope::{Envelope, Item, id_string, push, string};
 use crate::{
     Error, RawJson, Result,
     json::slices::{each_element, unique_fields},
@@ -26,6 +26,12 @@ pub enum ToolStyle {
     /// The same with `args` and `result`, as versions 3 and 4 of the Vercel AI SDK wrote them.
     #[serde(rename = "ai_sdk_4")]
     AiSdk4,
+    /// An item `function_call` of OpenAI's Responses for each call; each result is an item `function_call_output`.
+    #[serde(rename = "openai_responses")]
+    OpenAiResponses,
+    /// `functionCall` parts in a content of the model's, as Gemini writes them; all results are `functionResponse` parts of
+    /// one content of the user's.
+    Gemini,
 }
 
 /// One tool call that an assistant message asks for.
@@ -35,7 +41,7 @@ pub struct ToolCallRequest {
     pub id: Option<String>,
     /// The tool.
     pub name: String,
-    /// The arguments as the provider wrote them: a JSON string (OpenAI) or an object (Anthropic).
+    /// The arguments as the provider wrote them: a JSON string (OpenAI) or an object (Anthropic, Gemini).
     pub arguments: RawJson,
     /// How the provider writes tool calls.
     pub style: ToolStyle,
@@ -107,6 +113,25 @@ impl Envelope<'_> {
             push(
                 &mut calls,
                 request(id, name, input.or(args), style)?,
+                "tool calls",
+            )
+        })?;
+        if self.item == Some(Item::FunctionCall) {
+            let [id, name, arguments] = self.fields(["call_id", "name", "arguments"])?;
+            if id.is_none() {
+                return Err(Error::invalid(
+                    "a function_call item has no call_id; its result names it",
+                ));
+            }
+            let call = request(id, name, arguments, ToolStyle::OpenAiResponses)?;
+            push(&mut calls, call, "tool calls")?;
+        }
+        self.each_part(["functionCall", "function_call"], |part| {
+            let [id, name, args] =
+                unique_fields(part, "a functionCall part", ["id", "name", "args"])?;
+            push(
+                &mut calls,
+                request(id, name, args, ToolStyle::Gemini)?,
                 "tool calls",
             )
         })?;

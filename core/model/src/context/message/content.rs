@@ -3,7 +3,7 @@
 //! A context holds what a model is sent, for ever: one message that a provider refuses makes every later call fail, long
 //! after the mistake. So what no provider takes is refused where it is made.
 
-use super::envelope::Envelope;
+use super::envelope::{Envelope, Item};
 use crate::{
     Error, RawJson, Result, Role,
     json::slices::{beginning, has_field, unique_fields},
@@ -30,6 +30,17 @@ const INSTEAD_OF_CONTENT: [&str; 5] = [
 /// Refuses a content that is missing, `null`, a number or a boolean. An assistant's may be missing where the message asks
 /// for tool calls, or says something in another field; a tool's may be any value, for it is what the tool gave.
 pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
+    if envelope.parts.is_some() {
+        return Ok(());
+    }
+    if let Some(item) = envelope.item {
+        return match (item, envelope.fields(["output"])?) {
+            (Item::FunctionCallOutput, [None]) => Err(Error::invalid(
+                "a function_call_output item has no output, and OpenAI takes none without",
+            )),
+            _ => Ok(()),
+        };
+    }
     if role == Role::Tool && has_field(json.as_str(), "content") {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{
     Error, RawJson, Result, Role,
-    json::slices::{beginning, each_element, unique_fields},
+    json::slices::{beginning, each_element, has_field, unique_fields},
     limits::{MESSAGE_TOOLS_MAX, TOOL_CALL_ID_BYTES_MAX},
 };
 
@@ -18,6 +18,37 @@ pub(in crate::context) struct Envelope<'a> {
     pub(super) function_call: Option<&'a str>,
     pub(super) tool_call_id: Option<&'a str>,
     pub(super) tool_call_ids: Option<&'a str>,
+    /// The item of OpenAI's Responses that it is, which has no role.
+    pub(in crate::context) item: Option<Item>,
+    /// The parts of a content of Gemini's.
+    pub(super) parts: Option<&'a str>,
+    text: &'a str,
+}
+
+/// An item of OpenAI's Responses that has no role: what it is says whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::context) enum Item {
+    FunctionCall,
+    FunctionCallOutput,
+    Reasoning,
+}
+
+impl Item {
+    fn of(raw: &str) -> Option<Self> {
+        match raw {
+            "\"function_call\"" => Some(Self::FunctionCall),
+            "\"function_call_output\"" => Some(Self::FunctionCallOutput),
+            "\"reasoning\"" => Some(Self::Reasoning),
+            _ => None,
+        }
+    }
+
+    fn role(self) -> Role {
+        match self {
+            Self::FunctionCall | Self::Reasoning => Role::Assistant,
+            Self::FunctionCallOutput => Role::Tool,
+        }
+    }
 }
 
 impl<'a> Envelope<'a> {
@@ -29,6 +60,8 @@ impl<'a> Envelope<'a> {
             "function_call",
             "tool_call_id",
             "tool_call_ids",
+            "type",
+            "parts",
         ];
         let [
             role,
@@ -37,7 +70,13 @@ impl<'a> Envelope<'a> {
             function_call,
             tool_call_id,
             tool_call_ids,
+            kind,
+            parts,
         ] = unique_fields(json.as_str(), "a message", names)?;
+        let parts = match (parts, content) {
+            (Some(parts), None) if are_geminis(parts)? => Some(parts),
+            _ => None,
+        };
         Ok(Self {
             role,
             content,
@@ -45,16 +84,46 @@ impl<'a> Envelope<'a> {
             function_call,
             tool_call_id,
             tool_call_ids,
+            item: kind.filter(|_| role.is_none()).and_then(Item::of),
+            parts,
+            text: json.as_str(),
         })
     }
 
+    /// Fields of the message by their names.
+    pub(super) fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&'a str>; N]> {
+        unique_fields(self.text, "a message", names)
+    }
+
     pub(in crate::context) fn role(&self) -> Result<Role> {
-        match self.role {
-            Some(raw) => string(raw, "role")?.parse(),
-            None => Err(Error::invalid(
+        match (self.role, self.item) {
+            // What Gemini's model says; elsewhere nobody has this role.
+            (Some("\"model\""), _) if self.parts.is_some() => Ok(Role::Assistant),
+            (Some(raw), _) => string(raw, "role")?.parse(),
+            (None, Some(item)) => Ok(item.role()),
+            (None, None) => Err(Error::invalid(
                 "the message has no role; it is one of system, user, assistant, tool",
             )),
         }
+    }
+
+    /// Gives what every part of Gemini's content holds under one of two names to `take`: the API's name, and that of its client
+    /// for Python.
+    pub(super) fn each_part(
+        &self,
+        names: [&str; 2],
+        mut take: impl FnMut(&'a str) -> Result<()>,
+    ) -> Result<()> {
+        let Some(parts) = self.parts else {
+            return Ok(());
+        };
+        each_element(parts, "parts", |part| {
+            let [camel, snake] = unique_fields(part, "a part of the message", names)?;
+            match camel.or(snake) {
+                Some(found) if found.starts_with('{') => take(found),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Gives every content block of a type to `take`. Content that has no blocks has none of them.
@@ -77,6 +146,28 @@ impl<'a> Envelope<'a> {
             }
         })
     }
+}
+
+/// Whether parts are those of Gemini's content: objects that have no `type`, which those of the Vercel AI SDK have.
+fn are_geminis(parts: &str) -> Result<bool> {
+    let (mut count, mut fit) = (0_usize, parts.starts_with('['));
+    if fit {
+        each_element(parts, "parts", |part| {
+            count += 1;
+            fit = fit && part.starts_with('{') && !has_field(part, "type");
+            Ok(())
+        })?;
+    }
+    Ok(fit && count > 0)
+}
+
+/// Whether a message is an item of OpenAI's Responses: those of one answer follow one another, calls among them.
+pub fn is_response_item(json: &RawJson) -> bool {
+    Envelope::of(json).is_ok_and(|envelope| {
+        envelope
+            .item
+            .is_some_and(|item| item != Item::FunctionCallOutput)
+    })
 }
 
 /// The role of a message.

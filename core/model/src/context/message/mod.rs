@@ -2,7 +2,8 @@
 //!
 //! Read are OpenAI's form (`tool_calls[].function.{name, arguments}`, `tool_call_id`, the older `function_call`),
 //! Anthropic's (content blocks `tool_use` and `tool_result`), that of the Vercel AI SDK's model messages (content parts
-//! `tool-call` and `tool-result`), and the plain `tool_calls[].{id, name, arguments}`.
+//! `tool-call` and `tool-result`), the items `function_call` and `function_call_output` of OpenAI's Responses, Gemini's parts
+//! `functionCall` and `functionResponse`, and the plain `tool_calls[].{id, name, arguments}`.
 //! What is not understood is kept, not refused: only what decides where an event belongs must be right.
 
 mod calls;
@@ -13,6 +14,6 @@ mod results;
 pub(crate) use calls::plain_call;
 pub use calls::{ToolCallRequest, ToolStyle, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
-pub use envelope::role_of;
 pub(super) use envelope::{Envelope, check_id_length, id_string, string};
+pub use envelope::{is_response_item, role_of};
 pub(crate) use results::output_of;

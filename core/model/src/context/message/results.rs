@@ -1,18 +1,25 @@
 //! The tool results that a message carries.
 
-use super::envelope::{Envelope, id_string, push};
+use super::envelope::{Envelope, Item, id_string, push};
 use crate::{
     Error, RawJson, Result, Role,
     codec::ToolMark,
     json::slices::{each_element, unique_fields},
 };
 
+/// What Gemini names a result, in its API and in its client for Python.
+const FUNCTION_RESPONSE: [&str; 2] = ["functionResponse", "function_response"];
+
 impl Envelope<'_> {
     /// Which calls the message answers, as a message of a role.
     pub(in crate::context) fn results(&self, role: Role) -> Result<Vec<ToolMark>> {
         let mut marks = Vec::new();
         match role {
-        Role::User => self.each_block("tool_result", |block| {
+            Role::User => {
+                self.each_part(FUNCTION_RESPONSE, |part| {
+                    push(&mut marks, response_mark(part)?, "tool results")
+                })?;
+                self.each_block("tool_result", |block| {
             let [id, is_error] = unique_fields(
                 block,
                 "a tool_result block",
@@ -29,30 +36,43 @@ impl Envelope<'_> {
                 duration_ms: None,
             };
             push(&mut marks, mark, "tool results")
-        })?,
-        Role::Tool => {
-            if let Some(raw) = self.tool_call_id {
-                marks.push(named_mark(id_string(raw, "tool_call_id")?));
+        })?;
             }
-            if let Some(raw) = self.tool_call_ids {
-                each_element(raw, "tool_call_ids", |raw| {
-                    let mark = named_mark(id_string(raw, "tool_call_ids")?);
-                    if marks.contains(&mark) {
-                        Ok(())
-                    } else {
-                        push(&mut marks, mark, "tool results")
-                    }
+            Role::Tool => {
+                if self.item == Some(Item::FunctionCallOutput) {
+                    let [id] = self.fields(["call_id"])?;
+                    let id = id.ok_or_else(|| {
+                    Error::invalid(
+                        "a function_call_output item has no call_id; it must name the call it answers",
+                    )
                 })?;
+                    marks.push(named_mark(id_string(id, "call_id")?));
+                }
+                self.each_part(FUNCTION_RESPONSE, |part| {
+                    push(&mut marks, response_mark(part)?, "tool results")
+                })?;
+                if let Some(raw) = self.tool_call_id {
+                    marks.push(named_mark(id_string(raw, "tool_call_id")?));
+                }
+                if let Some(raw) = self.tool_call_ids {
+                    each_element(raw, "tool_call_ids", |raw| {
+                        let mark = named_mark(id_string(raw, "tool_call_ids")?);
+                        if marks.contains(&mark) {
+                            Ok(())
+                        } else {
+                            push(&mut marks, mark, "tool results")
+                        }
+                    })?;
+                }
+                self.each_block("tool-result", |part| {
+                    push(&mut marks, part_mark(part)?, "tool results")
+                })?;
+                if marks.is_empty() {
+                    marks.push(ToolMark::default());
+                }
             }
-            self.each_block("tool-result", |part| {
-                push(&mut marks, part_mark(part)?, "tool results")
-            })?;
-            if marks.is_empty() {
-                marks.push(ToolMark::default());
-            }
+            Role::System | Role::Assistant => {}
         }
-        Role::System | Role::Assistant => {}
-    }
         Ok(marks)
     }
 }
@@ -79,6 +99,32 @@ fn part_mark(part: &str) -> Result<ToolMark> {
     })
 }
 
+/// What a part of Gemini's says. Its API has no field for errors: a response that is `{"error": …}` and nothing else is one, as
+/// its documentation wants them written.
+fn response_mark(part: &str) -> Result<ToolMark> {
+    let [id, response] = unique_fields(part, "a functionResponse part", ["id", "response"])?;
+    let is_error = match response.filter(|response| response.starts_with('{')) {
+        Some(response) => {
+            let [error] = unique_fields(response, "the response of a part", ["error"])?;
+            error.is_some() && fields_of(response) == 1
+        }
+        None => false,
+    };
+    Ok(ToolMark {
+        tool_call_id: id
+            .map(|raw| id_string(raw, "the id of a functionResponse part"))
+            .transpose()?,
+        is_error,
+        duration_ms: None,
+    })
+}
+
+/// How many fields an object has.
+fn fields_of(object: &str) -> usize {
+    serde_json::from_str::<std::collections::BTreeMap<String, serde::de::IgnoredAny>>(object)
+        .map_or(0, |fields| fields.len())
+}
+
 fn named_mark(id: String) -> ToolMark {
     ToolMark {
         tool_call_id: Some(id),
@@ -86,15 +132,24 @@ fn named_mark(id: String) -> ToolMark {
     }
 }
 
-/// What a tool gave as the result of a call: the content of the message or block that answers it.
-pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
+/// What a tool gave as the result of a call: the content of the message or block that answers it. Where results have no ids, it
+/// is the one behind so many others.
+pub(crate) fn output_of(content: &RawJson, id: Option<&str>, behind: usize) -> RawJson {
     let Ok(envelope) = Envelope::of(content) else {
         return content.clone();
     };
-    let mut block_output = None;
+    if envelope.item == Some(Item::FunctionCallOutput) {
+        let output = envelope.fields(["output"]).ok().and_then(|[output]| output);
+        return output.map_or_else(RawJson::null, RawJson::from_slice);
+    }
+    let (mut block_output, mut before) = (None, behind);
     let mut take = |found: Option<&str>, what: &str, output: Option<&str>| {
         let found = found.map(|raw| id_string(raw, what)).transpose()?;
         if block_output.is_none() && found.as_deref() == id {
+            if before > 0 {
+                before -= 1;
+                return Ok(());
+            }
             block_output = Some(output.map_or_else(RawJson::null, RawJson::from_slice));
         }
         Ok(())
@@ -127,6 +182,13 @@ pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
                 )
             })
         });
+    let looked = looked.and_then(|()| {
+        envelope.each_part(FUNCTION_RESPONSE, |part| {
+            let [found, response] =
+                unique_fields(part, "a functionResponse part", ["id", "response"])?;
+            take(found, "the id of a functionResponse part", response)
+        })
+    });
     match (looked, block_output) {
         (Ok(()), Some(output)) => output,
         _ => envelope

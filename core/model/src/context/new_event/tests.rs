@@ -446,10 +446,132 @@ fn tool_calls_and_results_of_the_ai_sdk_are_read() {
             .collect::<Vec<_>>(),
         [false, true, true]
     );
-    let outputs = ["t1", "t2", "t3"].map(|id| output_of(&raw(text), Some(id)).as_str().to_owned());
+    let outputs =
+        ["t1", "t2", "t3"].map(|id| output_of(&raw(text), Some(id), 0).as_str().to_owned());
     assert_eq!(outputs, ["[1]", "\"no\"", "\"gone\""]);
     assert!(
         refused(r#"{"role":"tool","content":[{"type":"tool-result","toolName":"ls"}]}"#)
             .contains("no toolCallId")
     );
+}
+
+#[test]
+fn items_of_openais_responses_are_read_without_a_role() {
+    let call = r#"{"type":"function_call","id":"fc_1","call_id":"call_1","name":"ls","arguments":"{\"path\":\"/\"}","status":"completed"}"#;
+    let asked = events(call);
+    assert_eq!(asked.len(), 2);
+    assert_eq!(
+        (asked[0].kind, asked[0].content.as_str()),
+        (ContextEventKind::AssistantMessage, call)
+    );
+    assert_eq!(
+        asked[1].content.as_str(),
+        r#"{"id":"call_1","name":"ls","arguments":"{\"path\":\"/\"}"}"#
+    );
+    assert_eq!(
+        tool_calls_of(&raw(call)).unwrap()[0].style,
+        ToolStyle::OpenAiResponses
+    );
+    let answered =
+        events(r#"{"type":"function_call_output","call_id":"call_1","output":"Cargo.toml"}"#);
+    assert_eq!(
+        (answered.len(), answered[0].kind),
+        (1, ContextEventKind::ToolResult)
+    );
+    assert_eq!(ids(&answered[0]), [Some("call_1")]);
+    assert_eq!(
+        output_of(&answered[0].content, Some("call_1"), 0).as_str(),
+        "\"Cargo.toml\""
+    );
+    let thought = events(r#"{"type":"reasoning","id":"rs_1","summary":[]}"#);
+    assert_eq!(
+        (thought.len(), thought[0].kind),
+        (1, ContextEventKind::AssistantMessage)
+    );
+    for (text, why) in [
+        (
+            r#"{"type":"function_call","name":"ls","arguments":"{}"}"#,
+            "no call_id",
+        ),
+        (r#"{"type":"function_call","call_id":"c"}"#, "no name"),
+        (
+            r#"{"type":"function_call","call_id":7,"name":"ls"}"#,
+            "should be a string",
+        ),
+        (
+            r#"{"type":"function_call_output","output":"x"}"#,
+            "no call_id",
+        ),
+        (
+            r#"{"type":"function_call_output","call_id":"c"}"#,
+            "no output",
+        ),
+        (r#"{"type":"web_search_call","id":"w"}"#, "no role"),
+        (r#"{"type":"message","content":"x"}"#, "no role"),
+        (r#"{"type":7,"call_id":"c","name":"ls"}"#, "no role"),
+    ] {
+        assert!(refused(text).contains(why), "{text}: {}", refused(text));
+    }
+}
+
+#[test]
+fn calls_and_responses_of_gemini_are_read() {
+    let text = r#"{"role":"model","parts":[{"text":"hm"},{"functionCall":{"name":"ls","args":{ "path": "/" }}},{"function_call":{"id":"g2","name":"rm","args":{}}}]}"#;
+    let asked = events(text);
+    assert_eq!(
+        (asked.len(), asked[0].kind, asked[0].content.as_str()),
+        (3, ContextEventKind::AssistantMessage, text)
+    );
+    assert_eq!(
+        [asked[1].content.as_str(), asked[2].content.as_str()],
+        [
+            r#"{"id":null,"name":"ls","arguments":{ "path": "/" }}"#,
+            r#"{"id":"g2","name":"rm","arguments":{}}"#
+        ]
+    );
+    let text = r#"{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"output":"a"}}},{"functionResponse":{"name":"cat","response":{"error":"no","path":"x"}}},{"functionResponse":{"id":"g2","name":"rm","response":{"error":"denied"}}}]}"#;
+    let answered = events(text);
+    assert_eq!(
+        (answered.len(), answered[0].kind),
+        (1, ContextEventKind::ToolResult)
+    );
+    assert_eq!(ids(&answered[0]), [None, None, Some("g2")]);
+    let errors: Vec<bool> = answered[0]
+        .meta
+        .tools
+        .iter()
+        .map(|mark| mark.is_error)
+        .collect();
+    assert_eq!(errors, [false, false, true]);
+    let output = |id, behind| output_of(&raw(text), id, behind).as_str().to_owned();
+    assert_eq!(
+        [output(None, 0), output(None, 1), output(Some("g2"), 0)],
+        [
+            r#"{"output":"a"}"#,
+            r#"{"error":"no","path":"x"}"#,
+            r#"{"error":"denied"}"#
+        ]
+    );
+    let plain = events(r#"{"role":"user","parts":[{"text":"hi"}]}"#);
+    assert_eq!(plain[0].kind, ContextEventKind::UserMessage);
+    for (text, why) in [
+        (r#"{"role":"model","content":"hi"}"#, "unknown role"),
+        (r#"{"role":"model","parts":[]}"#, "unknown role"),
+        (r#"{"role":"model","parts":["hi"]}"#, "unknown role"),
+        (
+            r#"{"role":"model","parts":[{"type":"text","text":"hi"}]}"#,
+            "unknown role",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"text","text":"hi"}]}"#,
+            "Vercel",
+        ),
+        (r#"{"parts":[{"text":"hi"}]}"#, "no role"),
+        (
+            r#"{"role":"model","parts":[{"functionCall":{"args":{}}}]}"#,
+            "no name",
+        ),
+    ] {
+        assert!(refused(text).contains(why), "{text}: {}", refused(text));
+    }
 }

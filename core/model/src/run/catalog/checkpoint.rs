@@ -50,6 +50,8 @@ pub(crate) struct RunRow {
     pub(crate) created_at_ms: u64,
     /// When it paused or was over; 0 while it runs.
     pub(crate) ended_at_ms: u64,
+    /// Where in its stream stands what was said of it last; 0 where nothing was.
+    pub(crate) described: u32,
 }
 
 impl Checkpointed for RunCatalog {
@@ -76,6 +78,7 @@ impl Checkpointed for RunCatalog {
                 step_count,
                 at_ms,
             } => self.change(id, status, step_count, at_ms),
+            RunCatalogEvent::Described { id, sequence } => self.describe(id, sequence),
         }
     }
 
@@ -157,6 +160,7 @@ impl RunCatalog {
                 step_count: entry.step_count,
                 created_at_ms: entry.created_at_ms,
                 ended_at_ms: entry.ended_at_ms,
+                described: entry.described,
             });
         }
         RunPart { runs, ..part }
@@ -214,18 +218,22 @@ impl RunCatalog {
             older_of_project: NONE,
             older_of_parent: NONE,
             children: List::default(),
+            described: row.described,
             status: status_of(row)?,
         };
         self.insert(entry).map(|_| ())
     }
 
-    /// Gives a run what a later part says of it. Only its end changes.
+    /// Gives a run what a later part says of it. Only its end changes, and what is said of it.
     fn change_row(&mut self, row: &RunRow) -> std::result::Result<(), String> {
         let found = self.entries.get(row.place).map(|entry| entry.id);
         if found != Some(row.id.0) {
             return Err(format!("run {} is another one", row.place));
         }
         self.end(row.place, status_of(row)?, row.step_count, row.ended_at_ms);
+        if let Some(entry) = self.entries.get_mut(row.place) {
+            entry.described = row.described;
+        }
         Ok(())
     }
 }

@@ -23,6 +23,8 @@ fn run(number: u32) -> RunSummary {
         step_count: number,
         parent_run_id: (number % 5 == 4).then(|| id(number - 4)),
         resumed_from: (number % 7 == 6).then(|| id(number - 1)),
+        usage: None,
+        metadata: None,
         created_at_ms: 1_000 + u64::from(number),
         completed_at_ms: None,
         duration_ms: None,
@@ -41,7 +43,10 @@ fn ended(number: u32, status: RunStatus) -> RunCatalogEvent {
 fn catalog(runs: u32) -> RunCatalog {
     let mut catalog = RunCatalog::new();
     for number in 0..runs {
-        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+        push(
+            &mut catalog,
+            &RunCatalogEvent::Created(Box::new(run(number))),
+        );
         match number % 4 {
             1 => push(&mut catalog, &ended(number, RunStatus::Completed)),
             2 => push(&mut catalog, &ended(number, RunStatus::Paused)),
@@ -144,7 +149,10 @@ fn pages_stay_right_while_runs_are_made() {
     let before = all(&catalog, &filter);
     let first = catalog.list(&filter, None);
     for number in 20..30 {
-        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+        push(
+            &mut catalog,
+            &RunCatalogEvent::Created(Box::new(run(number))),
+        );
     }
     let second = catalog.list(&filter, first.next);
     assert_eq!([first.items, second.items].concat(), before[..6]);
@@ -179,9 +187,9 @@ fn an_event_that_does_not_follow_is_damage() {
         ..run(4)
     };
     let events = [
-        RunCatalogEvent::Created(run(0)),
+        RunCatalogEvent::Created(Box::new(run(0))),
         ended(999, RunStatus::Failed),
-        RunCatalogEvent::Created(stranger),
+        RunCatalogEvent::Created(Box::new(stranger)),
     ];
     for event in events {
         assert_eq!(
@@ -191,7 +199,7 @@ fn an_event_that_does_not_follow_is_damage() {
     }
     assert_eq!(
         catalog
-            .apply(next + 1, RunCatalogEvent::Created(run(5)))
+            .apply(next + 1, RunCatalogEvent::Created(Box::new(run(5))))
             .unwrap_err()
             .kind(),
         ErrorKind::Damaged

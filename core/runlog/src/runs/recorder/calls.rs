@@ -5,6 +5,8 @@
 //! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
 //! such as that of the run before a resume, it looks into the context, from its end.
 
+use std::collections::HashSet;
+
 use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent};
 
@@ -71,9 +73,20 @@ impl RunRecorder {
             Ok(open) => open,
             Err(error) => return (taken, Err(error)),
         };
-        for id in events.clone().flat_map(results) {
-            if let Err(error) = self.look_for(id).await {
-                return (taken, Err(error));
+        // Calls that are made here needn't be looked for: the context hasn't got them yet.
+        let mut made = HashSet::new();
+        for event in events.clone() {
+            if event.kind == ContextEventKind::ToolCall {
+                let ids = event.meta.tools.iter();
+                made.extend(ids.filter_map(|mark| mark.tool_call_id.as_deref()));
+            }
+            for id in results(event) {
+                if made.contains(id) {
+                    continue;
+                }
+                if let Err(error) = self.look_for(id).await {
+                    return (taken, Err(error));
+                }
             }
         }
         let mut events = events;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use runlog_log::Sequence;
-use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
+use runlog_model::{
+    ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, is_response_item, tool_calls_of,
+};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -99,7 +101,7 @@ impl Calls {
                             Some((call.id?, answered))
                         }),
                 );
-                if !made.is_empty() {
+                if !made.is_empty() && !is_response_item(&event.content) {
                     // Results come before the next calls; a later one is looked for in the context.
                     self.known.retain(|_, call| call.is_pending);
                 }
@@ -229,6 +231,7 @@ impl AnsweredCall {
     /// A call that no message of a provider's makes.
     pub(super) fn plain() -> Self {
         Self {
+            id: None,
             style: ToolStyle::OpenAi,
             name: String::new(),
         }

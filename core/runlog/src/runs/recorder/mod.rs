@@ -1,6 +1,7 @@
 //! Writing a run while it happens.
 
 mod calls;
+mod describe;
 mod entries;
 mod known_calls;
 mod open;

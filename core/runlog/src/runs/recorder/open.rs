@@ -1,7 +1,9 @@
 //! Which tool calls are open where a recorder is about to write.
 
 use runlog_log::Sequence;
-use runlog_model::{ContextEvent, ContextEventKind, DanglingFold, NewContextEvent, RawJson};
+use runlog_model::{
+    ContextEvent, ContextEventKind, DanglingFold, NewContextEvent, RawJson, is_response_item,
+};
 
 use super::state::RunRecorder;
 use crate::{
@@ -38,12 +40,16 @@ impl RunRecorder {
     async fn look_for_open(&self) -> Result<OpenCalls> {
         let instance = self.state().run.instance_id;
         let mut turn = Vec::new();
+        let mut items = false;
         let collect = |event: &ContextEvent| match event.event_type {
             ContextEventKind::UserMessage | ContextEventKind::SystemMessage => Some(()),
             ContextEventKind::AssistantMessage => {
                 turn.push(event.clone());
-                Some(())
+                items = is_response_item(&event.content);
+                (!items).then_some(())
             }
+            // What comes before an answer's items, and was answered, is another turn.
+            ContextEventKind::ToolResult if items => Some(()),
             ContextEventKind::ToolCall | ContextEventKind::ToolResult => {
                 let mut event = event.clone();
                 if event.event_type == ContextEventKind::ToolResult {

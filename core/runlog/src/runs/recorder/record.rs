@@ -3,7 +3,7 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus,
-    pause_reason, tool_calls_of,
+    Stop, StopKind, tool_calls_of,
 };
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     kernel::records::{context_records, context_stream, run_stream},
     runs::{
         changes::BatchExtras,
-        outcome::{AnsweredCall, ToolOutcome},
+        outcome::{AnsweredCall, ToolOutcome, result_events},
     },
 };
 
@@ -43,7 +43,7 @@ impl RunRecorder {
                 }
             }
         };
-        self.pause(pause_reason::STEP_BUDGET).await?;
+        self.pause(StopKind::Budget).await?;
         Err(Error::new(
             ErrorKind::LimitReached,
             format!(
@@ -129,9 +129,8 @@ impl RunRecorder {
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
         let calls = tool_calls_of(&message)?;
-        let mut messages = vec![RawMessage::from(message)];
+        let mut answers = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
-            outcome.check()?;
             let answered = calls
                 .iter()
                 .find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
@@ -141,19 +140,29 @@ impl RunRecorder {
                     outcome.tool_call_id
                 ))
             })?;
-            messages.push(outcome.message(&call));
+            answers.push((outcome.clone(), call));
         }
-        self.record(&messages, &AppendOptions::default()).await
+        let options = EventOptions {
+            run_id: Some(self.id()),
+            ..EventOptions::default()
+        };
+        let mut events = self.events_of(&[RawMessage::from(message)])?;
+        events.extend(result_events(&answers, &options)?);
+        self.record_events(events, &AppendOptions::default(), &BatchExtras::default())
+            .await
     }
 
-    /// Pauses the run: it can be resumed. Durable when it returns.
+    /// Pauses the run: it can be resumed. A text is a reason that somebody asks for it with; a [`StopKind`] or [`Stop`] says
+    /// what else stops it, which [`Run::stop_kind`] then tells. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`TooLarge`](ErrorKind::TooLarge) for a
     /// reason over its limit.
-    pub async fn pause(&self, reason: &str) -> Result<Run> {
+    pub async fn pause(&self, reason: impl Into<Stop>) -> Result<Run> {
+        let stop = reason.into();
         self.change(RunStatus::Paused, |change| {
-            change.pause_reason = Some(reason.to_owned())
+            change.pause_reason = Some(stop.reason.clone());
+            change.stop_kind = Some(stop.kind);
         })
         .await
     }
@@ -188,7 +197,8 @@ impl RunRecorder {
     /// for a summary over its limit.
     pub async fn cancel(&self, summary: Option<&str>) -> Result<Run> {
         self.change(RunStatus::Cancelled, |change| {
-            change.summary = summary.map(str::to_owned)
+            change.summary = summary.map(str::to_owned);
+            change.stop_kind = Some(StopKind::Cancelled);
         })
         .await
     }
@@ -210,9 +220,18 @@ impl RunRecorder {
         options: &AppendOptions,
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
+        let events = self.events_of(messages)?;
+        self.record_events(events, options, extras).await
+    }
+
+    async fn record_events(
+        &self,
+        mut events: Vec<NewContextEvent>,
+        options: &AppendOptions,
+        extras: &BatchExtras<'_>,
+    ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
-        let mut events = self.events_of(messages)?;
         let _turn = self.turn(events.iter()).await;
         let (taken, calls) = self.take_calls(events.iter()).await;
         let (mut retries, mut refused) = (Retries::default(), None);

@@ -66,6 +66,7 @@ impl RunRecorder {
             summary: None,
             error_message: None,
             pause_reason: None,
+            stop_kind: None,
         };
         fill(&mut change);
         PlannedChange::new(self.id(), state.last_sequence, change)

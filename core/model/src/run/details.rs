@@ -1,0 +1,77 @@
+//! [`RunDetails`]: what a caller says of a run beside what it does.
+
+use serde::Deserialize;
+
+use super::Run;
+use crate::{
+    RawJson, Result,
+    check::{check_length, object},
+    limits::RUN_DETAIL_BYTES_MAX,
+};
+
+/// What a caller says of a run beside what it does; the same words as of a chat's request.
+///
+/// ```
+/// use runlog_model::{RawJson, RunDetails};
+///
+/// let tokens = RunDetails { usage: Some(RawJson::parse(r#"{"input_tokens":812}"#)?), ..RunDetails::default() };
+/// let ticket = RunDetails { metadata: Some(RawJson::parse(r#"{"ticket":7}"#)?), ..RunDetails::default() };
+/// assert_eq!(tokens.clone().and(ticket.clone()), ticket.and(tokens));
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RunDetails {
+    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::json::raw::JsonObject>")
+    )]
+    pub usage: Option<RawJson>,
+    /// Anything else, as JSON; `None` leaves it as it was.
+    pub metadata: Option<RawJson>,
+}
+
+impl RunDetails {
+    /// What is said of a run now.
+    pub fn of(run: &Run) -> Self {
+        Self {
+            usage: run.usage.clone(),
+            metadata: run.metadata.clone(),
+        }
+    }
+
+    /// These, and those that are said anew in their place.
+    pub fn and(self, new: Self) -> Self {
+        Self {
+            usage: new.usage.or(self.usage),
+            metadata: new.metadata.or(self.metadata),
+        }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.usage.is_none() && self.metadata.is_none()
+    }
+
+    /// Checks what a caller says.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the usage isn't an object,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for more than 64 KiB of it or of metadata.
+    pub fn check(&self) -> Result<()> {
+        object("the run's usage", self.usage.as_ref())?;
+        for (what, json) in [
+            ("the run's usage", &self.usage),
+            ("the run's metadata", &self.metadata),
+        ] {
+            check_length(
+                what,
+                json.as_ref().map(RawJson::as_str),
+                RUN_DETAIL_BYTES_MAX,
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! Saying of a run what it took, and whatever else there is to say.
+
+use runlog_log::{Batch, Expected, Op};
+use runlog_model::{Run, RunDetails, RunId};
+
+use super::state::RunRecorder;
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::{
+    Result,
+    journal::attempts::Retries,
+    kernel::{
+        records::{append, run_stream},
+        runs::RUNS_STREAM,
+    },
+    runs::{
+        Runs,
+        creation::{described, listed_description},
+    },
+};
+
+impl RunRecorder {
+    /// Says of the run what it took, such as tokens and their cost, and anything else, as often as there is something to say,
+    /// whatever its status is. What is left out stays as it was. Lists of runs tell it too. A run that is resumed gives its
+    /// metadata to the one that goes on from it, and keeps its usage, which is each run's own. Durable when it returns.
+    ///
+    /// ```
+    /// use runlog::{NewRun, NewSession, RawJson, blocking::Store, runs::RunDetails};
+    ///
+    /// let store = Store::in_memory();
+    /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+    /// let usage = RawJson::parse(r#"{"input_tokens":812,"output_tokens":97,"cost":0.0041}"#)?;
+    /// run.describe(RunDetails { usage: Some(usage.clone()), ..RunDetails::default() })?;
+    /// assert_eq!(store.runs().list(&Default::default())?.items[0].usage, Some(usage));
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the usage isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge) for more
+    /// than 64 KiB of it or of metadata, [`NotFound`](ErrorKind::NotFound) when the run's session was deleted.
+    pub async fn describe(&self, details: RunDetails) -> Result<Run> {
+        details.check()?;
+        let instance = self.run().instance_id;
+        self.inner.runs.store.writable_instance(instance).await?;
+        let backend = self.inner.runs.store.backend();
+        // The run's flow writes to the same stream all the time.
+        let _closed = self.gate().close().await;
+        let mut retries = Retries::default();
+        self.refresh_if_moved().await?;
+        loop {
+            let (run, last) = self.run_at();
+            let all = RunDetails::of(&run).and(details.clone());
+            let own = described(all, backend.now_ms())?;
+            let listed = listed_description(run.id, last.next())?;
+            let ops = vec![
+                Op::Append {
+                    stream: run_stream(run.id),
+                    expected: Expected::Last(last),
+                    records: vec![own.record()],
+                },
+                append(RUNS_STREAM, vec![listed.record()]),
+            ];
+            match backend.commit(Batch::new(ops)).await {
+                Ok(_) => {
+                    self.inner.runs.index().after_commit().await;
+                    self.refresh().await?;
+                    return Ok(self.run());
+                }
+                Err(error) => {
+                    retries.again(error)?;
+                    self.refresh().await?;
+                }
+            }
+        }
+    }
+}
+
+impl Runs {
+    /// Says of a run what it took and anything else, as [`RunRecorder::describe`] does: also of one that is over, or that
+    /// somebody else records.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else as [`RunRecorder::describe`].
+    pub async fn describe(&self, id: RunId, details: RunDetails) -> Result<Run> {
+        self.recorder(id).await?.describe(details).await
+    }
+}

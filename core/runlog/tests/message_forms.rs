@@ -1,0 +1,249 @@
+//! Runs whose messages are in the form of OpenAI's Responses, or of Gemini's.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod both;
+
+use runlog::{
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson,
+    blocking::{RunRecorder, Store},
+    contexts::AppendOptions,
+    runs::{Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
+};
+
+both! {
+    items_of_one_answer_are_recorded_one_by_one_and_answered_behind
+    a_message_between_items_and_their_results_is_refused
+    calls_of_responses_that_were_cut_off_are_closed_as_items
+    what_responses_call_is_answered_in_their_form
+    calls_of_gemini_that_were_cut_off_are_closed_in_one_content
+    what_gemini_calls_is_answered_in_one_content
+    a_recorder_that_comes_later_knows_the_calls_of_all_items
+}
+
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).unwrap()
+}
+
+fn started(store: &Store) -> RunRecorder {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    run.record_message(NewMessage::user("list it")).unwrap();
+    run
+}
+
+fn call(id: &str) -> RawJson {
+    raw(&format!(
+        r#"{{"type":"function_call","id":"fc_{id}","call_id":"{id}","name":"ls","arguments":"{{}}"}}"#
+    ))
+}
+
+const GEMINI: &str = r#"{"role":"model","parts":[{"functionCall":{"name":"ls","args":{}}},{"functionCall":{"id":"g2","name":"rm","args":{}}}]}"#;
+
+/// The messages of a run's context from one on.
+fn messages(store: &Store, run: &RunRecorder, from: usize) -> Vec<String> {
+    let context = store.context(run.run().instance_id).unwrap();
+    let messages = context.get_messages().unwrap();
+    messages[from..]
+        .iter()
+        .map(|message| message.json.as_str().to_owned())
+        .collect()
+}
+
+fn statuses(store: &Store, run: &RunRecorder) -> Vec<(ToolCallStatus, Option<String>)> {
+    let calls = store
+        .runs()
+        .tool_calls(run.id(), &ListToolCalls::default())
+        .unwrap();
+    let told = |output: RawJson| output.as_str().to_owned();
+    calls
+        .items
+        .into_iter()
+        .map(|call| (call.status, call.output.map(told)))
+        .collect()
+}
+
+fn items_of_one_answer_are_recorded_one_by_one_and_answered_behind(store: &Store) {
+    let run = started(store);
+    let items = [
+        raw(r#"{"type":"reasoning","id":"rs_1","summary":[]}"#),
+        call("a"),
+        raw(r#"{"type":"reasoning","id":"rs_2","summary":[]}"#),
+        call("b"),
+    ];
+    for item in &items {
+        run.record_raw_message(item.clone()).unwrap();
+    }
+    run.record_tool_result(&ToolOutcome::completed("a", raw(r#"{"n":1}"#)).took_ms(7))
+        .unwrap();
+    run.record_tool_result(&ToolOutcome::error("b", RawJson::string("no")))
+        .unwrap();
+    assert_eq!(
+        messages(store, &run, 5),
+        [
+            r#"{"type":"function_call_output","call_id":"a","output":"{\"n\":1}"}"#,
+            r#"{"type":"function_call_output","call_id":"b","output":"no"}"#
+        ]
+    );
+    assert_eq!(
+        messages(store, &run, 1)[..4],
+        items.map(|item| item.as_str().to_owned())
+    );
+    assert_eq!(
+        statuses(store, &run),
+        [
+            (ToolCallStatus::Completed, Some(r#""{\"n\":1}""#.to_owned())),
+            (ToolCallStatus::Error, Some("\"no\"".to_owned()))
+        ]
+    );
+    run.record_raw_message(raw(r#"{"role":"assistant","content":"done"}"#))
+        .unwrap();
+}
+
+fn a_message_between_items_and_their_results_is_refused(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(call("a")).unwrap();
+    for text in [
+        r#"{"role":"user","content":"and?"}"#,
+        r#"{"role":"assistant","content":"done"}"#,
+    ] {
+        let refused = run.record_raw_message(raw(text)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    }
+    let twice = run.record_raw_message(call("a")).unwrap_err();
+    assert!(twice.to_string().contains("a second time"), "{twice}");
+    let stray = run
+        .record_raw_message(raw(
+            r#"{"type":"function_call_output","call_id":"z","output":"x"}"#,
+        ))
+        .unwrap_err();
+    assert_eq!(stray.kind(), ErrorKind::InvalidInput);
+}
+
+fn calls_of_responses_that_were_cut_off_are_closed_as_items(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(call("a")).unwrap();
+    run.record_raw_message(call("b")).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::CloseWith("cut off".to_owned()),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    assert_eq!(
+        messages(store, &resumed.recorder, 3)[..2],
+        ["a", "b"].map(|id| format!(
+            r#"{{"type":"function_call_output","call_id":"{id}","output":"cut off"}}"#
+        ))
+    );
+}
+
+fn what_responses_call_is_answered_in_their_form(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(call("a")).unwrap();
+    run.record_raw_message(call("b")).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::Answer(vec![ToolOutcome::completed("b", RawJson::string("yes"))]),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    let told = messages(store, &resumed.recorder, 3);
+    assert!(
+        told[0].contains("interrupted") && told[0].contains(r#""call_id":"a""#),
+        "{told:?}"
+    );
+    assert_eq!(
+        told[1],
+        r#"{"type":"function_call_output","call_id":"b","output":"yes"}"#
+    );
+}
+
+fn calls_of_gemini_that_were_cut_off_are_closed_in_one_content(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(raw(GEMINI)).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::CloseWith("cut off".to_owned()),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    assert_eq!(
+        messages(store, &resumed.recorder, 2)[0],
+        r#"{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"error":"cut off"}}},{"functionResponse":{"id":"g2","name":"rm","response":{"error":"cut off"}}}]}"#
+    );
+    let told = statuses(store, &run);
+    assert!(
+        told.iter()
+            .all(|(status, _)| *status == ToolCallStatus::Error),
+        "{told:?}"
+    );
+}
+
+fn what_gemini_calls_is_answered_in_one_content(store: &Store) {
+    let run = started(store);
+    let asked = GEMINI.replace(r#"{"name":"ls""#, r#"{"id":"g1","name":"ls""#);
+    let outcomes = [
+        ToolOutcome::completed("g1", RawJson::string("a.txt")).took_ms(3),
+        ToolOutcome::error("g2", RawJson::string("denied")).took_ms(4),
+    ];
+    run.record_tool_call(raw(&asked), &outcomes).unwrap();
+    assert_eq!(
+        messages(store, &run, 2),
+        [
+            r#"{"role":"user","parts":[{"functionResponse":{"id":"g1","name":"ls","response":{"output":"a.txt"}}},{"functionResponse":{"id":"g2","name":"rm","response":{"error":"denied"}}}]}"#
+        ]
+    );
+    let calls = store
+        .runs()
+        .tool_calls(run.id(), &ListToolCalls::default())
+        .unwrap()
+        .items;
+    let told: Vec<_> = calls
+        .iter()
+        .map(|call| (call.status, call.duration_ms))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (ToolCallStatus::Completed, Some(3)),
+            (ToolCallStatus::Error, Some(4))
+        ]
+    );
+
+    // One of two is answered when the run is resumed, and the other closed beside it.
+    run.record_raw_message(raw(GEMINI)).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::Answer(vec![ToolOutcome::completed("g2", raw(r#"{"ok":true}"#))]),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    let told = &messages(store, &resumed.recorder, 4)[0];
+    assert!(
+        told.contains("interrupted")
+            && told.contains(r#"{"id":"g2","name":"rm","response":{"ok":true}}"#),
+        "{told}"
+    );
+}
+
+fn a_recorder_that_comes_later_knows_the_calls_of_all_items(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(call("a")).unwrap();
+    run.record_raw_message(call("b")).unwrap();
+    let other = store.runs().recorder(run.id()).unwrap();
+    other
+        .record_tool_result(&ToolOutcome::completed("b", RawJson::string("1")))
+        .unwrap();
+    let between = other.record_raw_message_with(
+        raw(r#"{"role":"user","content":"and?"}"#),
+        &AppendOptions::default(),
+    );
+    assert_eq!(between.unwrap_err().kind(), ErrorKind::InvalidInput);
+    other
+        .record_tool_result(&ToolOutcome::completed("a", RawJson::string("2")))
+        .unwrap();
+    other.record_message(NewMessage::user("and?")).unwrap();
+}
