@@ -6,13 +6,11 @@
 use std::io;
 
 use super::dictionary::Dictionary;
+#[cfg(not(target_family = "wasm"))]
+use super::dictionary::ZSTD_LEVEL;
 #[cfg(target_family = "wasm")]
 use super::dictionary::portable;
 use crate::format::pack::{Encoding, RATIO_MAX};
-
-/// The level that Zstandard encodes with: the next ones take twice as long for a tenth less.
-#[cfg(not(target_family = "wasm"))]
-pub(super) const ZSTD_LEVEL: i32 = 3;
 
 /// Whether this build can encode so.
 pub(crate) const fn can_encode(encoding: Encoding) -> bool {
