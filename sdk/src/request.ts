@@ -17,7 +17,7 @@ export interface RequestFailed {
 
 /**
  * A request under way: the user's message was written at its entry, everything else is written as one atomic batch at
- * its exit. In between all is in memory, and lost if the process crashes.
+ * its exit. In between all is in memory, and lost if the process crashes, but for what was {@link flush | flushed}.
  *
  * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`,
  * also where an exception ends it; {@link Chats.withRequest} says `failed` then. One that nobody holds any more is written as
@@ -100,13 +100,19 @@ export class RequestBuffer implements AsyncDisposable {
   }
 
   /**
-   * Replaces a message's properties.
+   * Replaces a message's properties, and its type where one is given: what was loading becomes the text that came.
+   *
+   * @example
+   * ```ts
+   * const waiting = await request.send({ role: "assistant", type: "loading", props: { message: "…" } });
+   * await request.replace(waiting, { content: "By train?" }, "text");
+   * ```
    *
    * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input`, `too_large` for what
    * can't be saved.
    */
-  async replace(messageId: string, props: object | RawJson): Promise<void> {
-    await this.#handle.value("replace", { id: messageId, value: props });
+  async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
+    await this.#handle.value("replace", { id: messageId, value: props, type });
   }
 
   /**
@@ -154,6 +160,28 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async leave(): Promise<void> {
     this.#place = await this.#handle.value("leave");
+  }
+
+  /**
+   * Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
+   * than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
+   * gathers more than fits a batch is written in parts. Durable when it resolves; with nothing new it does nothing. After
+   * an error it can be called again; what is gathered is written once.
+   *
+   * @example
+   * ```ts
+   * for (const question of questions) {
+   *   const step = await request.startStep("llm", { question });
+   *   await request.completeStep(step, { answer: await ask(question) });
+   *   await request.flush(); // this answer isn't asked for again
+   * }
+   * ```
+   *
+   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `already_exists` when a message that was sent
+   * has an id that is taken by now; `invalid_input` when the request has ended; else those of the storage.
+   */
+  async flush(): Promise<void> {
+    await this.#handle.value("flush");
   }
 
   /**

@@ -92,7 +92,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     }
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Half of them may wait for the disk.
+        // All but one of them may wait for the disk.
         .worker_threads(available_parallelism().map_or(4, |own| own.get().max(4)))
         // Requests that read at one time; the others wait.
         .max_blocking_threads(32)

@@ -22,11 +22,11 @@ pub(super) async fn in_background<T: Send + 'static>(
 }
 
 /// Does what is read in a moment at once, as handing it over takes longer than most reads do. Where the disk makes it wait,
-/// half of the runtime's threads are left for everybody else; what comes then is handed over.
+/// one of the runtime's threads, of which there are four at least, is left for everybody else; what comes then is handed over.
 pub(super) async fn at_once<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
-    let Some(turn) = Turn::take(Handle::current().metrics().num_workers() / 2) else {
+    let Some(turn) = Turn::take(Handle::current().metrics().num_workers() - 1) else {
         return in_background(work).await;
     };
     let done = catch_unwind(AssertUnwindSafe(work));

@@ -1,5 +1,6 @@
 //! The six addresses of the history of agent runs.
 
+use runlog::{NewMessage, NewRun, NewSession, blocking::Store};
 use serde_json::{Value, json};
 
 use crate::{
@@ -244,4 +245,42 @@ fn tool_calls_come_by_step_filtered_and_one_by_one() {
     ));
     assert_eq!([ids(&first), ids(&second)].concat(), ids(&page));
     server.get(&format!("{calls}/1")).problem(404, "not_found");
+}
+
+#[test]
+fn a_request_sees_all_that_was_acknowledged_before_it_came() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let new = || NewRun {
+        project: Some("p".into()),
+        ..NewRun::in_new_session(NewSession::default(), "coder")
+    };
+    let run = store.runs().start(new()).unwrap();
+    let server = Server::start(&place, &[]);
+    let at = format!("/api/projects/p/agent-runs/{}", run.id());
+    for number in 1..=60_usize {
+        let recorded = run
+            .record_message(NewMessage::user(&format!("Part {number}")))
+            .unwrap();
+        let page = server.json(&format!("{at}/messages?limit=100"));
+        assert_eq!(ids(&page).len(), number);
+        let id = recorded.id;
+        assert_eq!(server.json(&format!("{at}/messages/{id}"))["id"], json!(id));
+        if number % 20 == 0 {
+            let another = store.runs().start(new()).unwrap();
+            let listed = server.json("/api/projects/p/agent-runs?limit=1");
+            assert_eq!(ids(&listed), [another.id().to_string()]);
+        }
+    }
+    let other = format!("/api/projects/q/agent-runs/{}", run.id());
+    for rest in [
+        "",
+        "/messages",
+        "/messages/1",
+        "/tool-calls",
+        "/tool-calls/1",
+    ] {
+        let refused = server.get(&format!("{other}{rest}"));
+        assert_eq!(refused.status, 404, "{rest}");
+    }
 }

@@ -83,6 +83,27 @@ impl RequestObject {
     }
 }
 
+impl RequestObject {
+    /// The request goes on while it is written: what comes meanwhile is of the next part.
+    fn flush(self: Rc<Self>) -> Result<Told<()>> {
+        let next = |of: &Self| match of.request.borrow_mut().as_mut() {
+            Some(request) => request.start_flush().map_err(Failure::from),
+            None => Err(ended()),
+        };
+        let Some(first) = next(&self)? else {
+            return Ok(known(Ok::<_, Failure>(())));
+        };
+        Ok(write(async move {
+            first.write().await?;
+            // It may have ended meanwhile, which writes all there is.
+            if let Some(request) = self.request.borrow_mut().as_mut() {
+                request.flushed(&first);
+            }
+            Ok::<_, runlog::Error>(())
+        }))
+    }
+}
+
 fn ended() -> Failure {
     Failure::invalid("the request has ended already; begin another")
 }
@@ -125,13 +146,19 @@ calls! {
     (of: &Rc<RequestObject>, _scope, input) {}
 
     finish { end: RequestEnd } -> () => Rc::clone(of).finish(end)?;
+    flush {} -> () => Rc::clone(of).flush()?;
     send(message: Given<ChatMessage>) -> String => of.with(|request| request.send(message.0));
     describe(details: RequestDetails) -> () =>
         of.with(|request| request.describe(details).map(drop));
     append { id: String, value: String } -> () =>
         of.with(|request| request.append(&id, &value).map(drop));
-    replace { id: String, value: RawJson } -> () =>
-        of.with(|request| request.replace(&id, value).map(drop));
+    replace { id: String, value: RawJson, #[serde(rename = "type")] message_type: Option<String> } -> () =>
+        of.with(|request| {
+            match message_type {
+                Some(message_type) => request.replace_as(&id, message_type, value),
+                None => request.replace(&id, value),
+            }
+        });
     startStep { #[serde(rename = "type")] step_type: StepType, input: RawJson } -> String =>
         of.with(|request| request.start_step(step_type, input));
     completeStep { id: String, output: Option<RawJson> } -> () =>

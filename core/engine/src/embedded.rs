@@ -264,6 +264,20 @@ impl Backend for Embedded {
         Some(Arc::new(self.with_wait(wait)))
     }
 
+    fn as_of_now(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        Box::pin(async move {
+            if self.mode != Mode::ReadOnly {
+                return Ok(None);
+            }
+            let engine = self.engine.as_of_now()?;
+            let now: Arc<dyn Backend> = Arc::new(Self {
+                engine,
+                ..self.clone()
+            });
+            Ok(Some(now))
+        })
+    }
+
     fn is_read_only(&self) -> bool {
         self.mode == Mode::ReadOnly
     }

@@ -94,6 +94,12 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
+    /// The same log for several reads that together answer one question: it looks now for what another process has written,
+    /// and its reads don't look again. `None`, the default, where reads need no such look.
+    fn as_of_now(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Whether it was opened for reading only, so that another process may be the one that writes.
     fn is_read_only(&self) -> bool {
         false

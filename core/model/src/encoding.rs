@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use runlog_log::{Kind, NewRecord};
+use runlog_log::{Kind, Label, NewRecord};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Error, ErrorKind, Result};
@@ -24,13 +24,15 @@ pub struct EncodedEvent {
     pub meta: Vec<u8>,
     /// Its payload: JSON.
     pub payload: Bytes,
+    /// What its record is found by.
+    pub labels: Vec<Label>,
 }
 
 impl EncodedEvent {
     /// The record to append.
     pub fn record(&self) -> NewRecord<'_> {
         NewRecord {
-            labels: &[],
+            labels: &self.labels,
             kind: Kind(self.kind),
             meta: &self.meta,
             payload: &self.payload,
@@ -72,6 +74,7 @@ pub(crate) trait Event: Sized {
             kind,
             meta: Self::meta(),
             payload: payload.into(),
+            labels: Vec::new(),
         })
     }
 

@@ -99,6 +99,8 @@ kinds! {
     CHAT_TOUCHED = 81,
     /// A request of a chat was begun, or has ended.
     CHAT_REQUEST_CHANGED = 82,
+    /// In a chat the messages are in another order than that in which they were saved.
+    CHAT_REORDERED = 83,
 
     // 96 to 111: a flow, in the stream of its run.
     /// An event of an agent.

@@ -32,9 +32,10 @@ pub use agent::{
     ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use chat::{
-    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, KeptMessage, MessageFilter,
+    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, KeptMessage, MessageFilter,
     MessagePlace, OpenRequest, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType,
-    Touched, id_in_copy,
+    assistant_steps_label, changed_messages_label, chat_labels, id_in_copy, is_in_copy,
+    request_messages_label, status_steps_label, type_steps_label,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use context::{

@@ -214,6 +214,7 @@ fn catalog_events(lines: &mut Lines) {
         "instance-created-bare": CatalogEvent::InstanceCreated(root),
         "chat-updated": CatalogEvent::ChatUpdated { id: SessionId(id(1)), at_ms: 5, updates: updates() },
         "chat-touched": CatalogEvent::ChatTouched { id: SessionId(id(1)), at_ms: 5 },
+        "chat-reordered": CatalogEvent::ChatReordered { id: SessionId(id(1)) },
         "chat-request-changed": CatalogEvent::ChatRequestChanged { id: SessionId(id(1)), request: open },
         "agent-defined": AgentCatalogEvent::Defined(Box::new(agent())),
         "agent-updated": AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("a", ""))),

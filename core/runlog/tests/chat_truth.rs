@@ -112,9 +112,17 @@ fn the_last_message_is_as_old_as_it_says() {
 fn an_id_that_two_chats_have_is_ambiguous_whatever_was_read_before() {
     let (_, chats, one) = chats();
     let other = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
-    for chat in [&one, &other] {
-        chats.save_messages(chat, vec![message("m1", "x")]).unwrap();
-    }
+    chats.save_messages(&one, vec![message("m1", "x")]).unwrap();
+    let error = chats
+        .save_messages(&other, vec![message("m1", "x")])
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    // While a chat is deleted its ids are free.
+    chats.delete_chat(&one).unwrap();
+    chats
+        .save_messages(&other, vec![message("m1", "x")])
+        .unwrap();
+    chats.restore_chat(&one).unwrap();
     for chat in [None, Some(&one), Some(&other)] {
         chat.iter().for_each(|chat| drop(texts(&chats, chat)));
         let error = chats
@@ -126,7 +134,6 @@ fn an_id_that_two_chats_have_is_ambiguous_whatever_was_read_before() {
             "{error}"
         );
     }
-    // From then on the ids of the store are known.
     let third = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
     let error = chats
         .save_messages(&third, vec![message("m1", "x")])

@@ -1568,8 +1568,11 @@ fn an_id_in_two_chats_is_ambiguous(store: &blocking::Store) {
     let chats = store.chats();
     for chat in ["c", "d"] {
         chats.create_chat(named(chat)).unwrap();
-        chats.save_messages(chat, vec![message("m")]).unwrap();
     }
+    chats.save_messages("c", vec![message("m")]).unwrap();
+    chats.delete_chat("c").unwrap();
+    chats.save_messages("d", vec![message("m")]).unwrap();
+    chats.restore_chat("c").unwrap();
     assert_eq!(
         kind(chats.update_message("m", &updates(r#"{"type":"x"}"#))),
         ErrorKind::Ambiguous

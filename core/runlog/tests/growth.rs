@@ -11,7 +11,7 @@ use runlog::{
     NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, SessionId, Store,
     backend::Backend,
     blocking::{self, RunRecorder},
-    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Updates},
+    chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Step, StepType, Updates},
     contexts::EventOptions,
     engine::{Embedded, StreamId, SystemHost, Wait},
     runs::{ListRunMessages, ListToolCalls, RunEntry, ToolOutcome},
@@ -314,10 +314,45 @@ fn a_change_of_a_chat_reads_itself() {
 }
 
 #[test]
+fn pages_and_saves_of_a_chat_that_is_not_in_memory_read_no_more_than_they_give() {
+    let newest = ListMessages {
+        newest_first: true,
+        limit: 5,
+        ..ListMessages::default()
+    };
+    let oldest = ListMessages {
+        newest_first: false,
+        ..newest.clone()
+    };
+    reads_at_most(50, "two pages from either end, and a save", |size| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, size);
+        let before = watched.read(stream);
+        let backend: Arc<dyn Backend> = watched.clone();
+        let chats = blocking::Store::with_backend(backend).chats();
+        for options in [&newest, &oldest] {
+            let first = chats.list_messages(&chat, options).unwrap();
+            let cursor = first.next.clone();
+            let next = ListMessages {
+                cursor,
+                ..options.clone()
+            };
+            let second = chats.list_messages(&chat, &next).unwrap();
+            assert_eq!((first.items.len(), second.items.len()), (5, 5));
+        }
+        let new = ChatMessage::text(ChatRole::User, "x");
+        chats.save_messages(&chat, vec![new]).unwrap();
+        watched.read(stream) - before
+    });
+}
+
+#[test]
 fn two_who_look_at_a_chat_at_once_fold_it_once() {
     reads_at_most(4, "two looks at once", |size| {
         let (watched, store) = store();
         let (chat, stream) = chat(&store, size);
+        let all = MessageFilter::default();
+        store.chats().count_messages(&chat, &all).unwrap();
         let backend: Arc<dyn Backend> = watched.clone();
         // Another handle of the log writes, so that both find something new.
         blocking::Store::with_backend(backend)
@@ -326,7 +361,9 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
             .unwrap();
         let (before, reader) = (watched.read(stream), Store::chats(&store.to_async()));
         watched.give_way();
+        // One that needs the fold.
         let filter = MessageFilter {
+            role: Some(ChatRole::User),
             limit: 1,
             ..MessageFilter::default()
         };

@@ -572,6 +572,7 @@ export interface RequestCalls {
   finish: { args: {
     end: RequestEnd;
   }; value: undefined };
+  flush: { args: undefined; value: undefined };
   send: { args: NewChatMessage; value: string };
   describe: { args: RequestDetails; value: undefined };
   append: { args: {
@@ -580,6 +581,7 @@ export interface RequestCalls {
   }; value: undefined };
   replace: { args: {
     id: string;
+    type?: string | undefined;
     value: unknown;
   }; value: undefined };
   startStep: { args: {

@@ -195,6 +195,8 @@ export interface ChatFields {
   preset: boolean;
   /** As `Chat::public`. */
   public: boolean;
+  /** Whether messages may be in another order than that in which they were saved. */
+  reordered?: boolean;
   /** As `Chat::share`. */
   share: ChatShare;
   /** As `Chat::sort`. */

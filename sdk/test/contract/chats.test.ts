@@ -137,6 +137,35 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.restore("his"), "already_exists");
   });
 
+  test("a request is flushed while it goes on, and its messages change their type", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const message = { type: "text", props: { content: "?" } };
+    const request = await chats.beginRequest(chatId, { assistantId: "travel", requestId: "req_1", message });
+    const step = await request.startStep("llm", { n: 1 });
+    const waiting = await request.send({ role: "assistant", type: "loading", props: {} });
+    await Promise.all([
+      request.flush(),
+      request.flush(),
+      request.replace(waiting, { content: "By " }, "text"),
+      request.append(waiting, "train"),
+    ]);
+    const told = async () => (await chats.getMessages(chatId)).map((it) => [it.type, it.props]);
+    expect((await told())[1]).toEqual(["loading", {}]);
+    expect((await chats.getSteps("req_1")).map((it) => it.status)).toEqual(["running"]);
+    await request.flush();
+    await request.flush();
+    expect((await told()).slice(1)).toEqual([["text", { content: "By train" }]]);
+    await failure(request.replace(waiting, {}, ""), "invalid_input");
+    await request.completeStep(step, { n: 2 });
+    await request.append(waiting, "?");
+    await Promise.all([request.flush(), request.finish("completed")]);
+    await failure(request.flush(), "invalid_input");
+    expect((await told()).slice(1)).toEqual([["text", { content: "By train?" }]]);
+    const steps = await chats.getSteps("req_1");
+    expect(steps.map((it) => [it.status, it.input, it.output])).toEqual([["completed", { n: 1 }, { n: 2 }]]);
+  });
+
   test("a request is recorded in two writes, with its steps and its space", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });

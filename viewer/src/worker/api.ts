@@ -7,15 +7,17 @@ import { compare } from "./compare.js";
 import { type Lines, birthOf, eventsOf, groupLength, isForgotten, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
 import { type Family, familyOf } from "./family.js";
+import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
-import { Kind, kindName } from "./kinds.js";
+import { Kind } from "./kinds.js";
 import { firstWhere } from "./lists.js";
-import { Flag, type Lane } from "./model.js";
+import type { Lane } from "./model.js";
+import { type Target, momentOf, nextMoment } from "./moments.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
-import { Search } from "./search.js";
 import { snapshotsOf } from "./snapshots.js";
 import { type GivenFile, type Source, openGiven } from "./source.js";
+import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
 import { Tree, statusOf } from "./tree.js";
 
@@ -34,12 +36,11 @@ export class Api {
   #opened: Opened | undefined;
   #family: Family | undefined;
   #lane: Lane | undefined;
-  #search: Search | undefined;
+  #hits = new Hits();
   #openGroups = new Set<number>();
   #lines: { key: string; lines: Lines } | undefined;
   #events: { key: string; ranks: Uint32Array | undefined } | undefined;
   #stepsOf: { lane: Lane; steps: StepRow[] } | undefined;
-  #ranksOfHits: { family: Family; of: Search["hits"]; count: number; ranks: Uint32Array } | undefined;
   /** Counts what is opened; the last one counts. */
   #turn = 0;
   /** Asked for first, since everything else waits for the module. */
@@ -70,8 +71,7 @@ export class Api {
       await source.close();
       throw error;
     }
-    this.#search?.stop();
-    this.#search = undefined;
+    this.#hits.stop();
     this.#family = undefined;
     this.#lane = undefined;
     this.#stepsOf = undefined;
@@ -98,8 +98,7 @@ export class Api {
     opened.tree.grown();
     const before = opened.source;
     this.#opened = { ...opened, source, payloads: new Payloads(source), total };
-    this.#search?.stop();
-    this.#search = undefined;
+    this.#hits.stop();
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
@@ -204,22 +203,7 @@ export class Api {
   }
 
   moment(at: number): Moment | undefined {
-    const { index } = this.#store;
-    const family = this.#family;
-    const rank = Math.min(at, family?.length ?? 0) - 1;
-    if (family === undefined || rank < 0) return undefined;
-    const row = family.order[rank] as number;
-    const lane = index.lanes[index.rows.lane.at(row)];
-    return {
-      rank,
-      position: index.rows.position.at(row),
-      time: index.rows.time.at(row),
-      folded: family.folded[rank] ?? 0,
-      laneId: lane?.id ?? "",
-      agent: lane?.name ?? "",
-      step: index.rows.step.at(row),
-      label: kindName(index.rows.kind.at(row)),
-    };
+    return this.#family === undefined ? undefined : momentOf(this.#store.index, this.#family, at);
   }
 
   /** The moment right after the event at a position. */
@@ -233,22 +217,8 @@ export class Api {
     return this.#family?.momentAt(folded) ?? 0;
   }
 
-  /** The moment after or before one: of the next event of the lane, the next step of it, or the next error. */
-  next(at: number, what: "event" | "step" | "error", forward: boolean): number {
-    const { index } = this.#store;
-    const family = this.#family as Family;
-    const lane = this.#lane as Lane;
-    const { rows } = index;
-    const isIt = (row: number) => {
-      if (what === "error") return (rows.flags.at(row) & Flag.Error) !== 0 && rows.kind.at(row) !== Kind.ToolCall;
-      if (rows.lane.at(row) !== lane.index && !(lane.forkOf >= 0 && rows.lane.at(row) === lane.forkOf && (family.rank[row] as number) < (family.rank[lane.forkRow] ?? 0))) return false;
-      if (lane.flowStatus !== undefined) return what === "event";
-      return what === "event" ? rows.kind.at(row) <= Kind.ToolResult : rows.kind.at(row) === Kind.StepStarted;
-    };
-    for (let rank = forward ? at : at - 2; rank >= 0 && rank < family.length; rank += forward ? 1 : -1) {
-      if (isIt(family.order[rank] as number)) return rank + 1;
-    }
-    return forward ? family.length : 0;
+  next(at: number, what: Target, forward: boolean): number {
+    return nextMoment(this.#store.index, this.#family as Family, this.#lane as Lane, at, what, forward);
   }
 
   async conversation(from: number, count: number, moment: number, filter: Filter): Promise<Rows> {
@@ -268,7 +238,7 @@ export class Api {
         continue;
       }
       row.forgotten = isForgotten(family, lane, entry, moment);
-      row.hit = this.#isHit(row.row);
+      row.hit = this.#hits.has(row.row);
       if (entry < lane.inherited) row.inherited = this.#titleOf(index.lanes[lane.forkOf] as Lane);
       rows.push(row);
     }
@@ -293,7 +263,7 @@ export class Api {
     for (let at = from; at < Math.min(total, from + count); at++) {
       const rank = ranks === undefined ? at : (ranks[at] as number);
       const row = bareRow(index, family, family.order[rank] as number, moment, undefined);
-      row.hit = this.#isHit(row.row);
+      row.hit = this.#hits.has(row.row);
       row.forgotten = this.#isForgottenBy(row.row, moment);
       rows.push(row);
     }
@@ -363,7 +333,7 @@ export class Api {
   }
 
   timeline(request: TimelineRequest): TimelineData {
-    return timelineOf(this.#store.index, this.#family as Family, request, (row) => this.#isHit(row));
+    return timelineOf(this.#store.index, this.#family as Family, request, (row) => this.#hits.has(row));
   }
 
   /** Ranks of a stretch of folded time. */
@@ -379,54 +349,21 @@ export class Api {
   }
 
   search(query: string): void {
-    this.#search?.stop();
-    this.#search = undefined;
-    this.#lines = undefined;
-    this.#events = undefined;
+    this.#forgetLists();
+    this.#hits.stop();
     if (query === "") {
       this.tell({ search: { query, hits: 0, here: 0, done: true, problem: undefined } });
       return;
     }
     const { index, source } = this.#store;
-    const search = new Search(query, index, source);
-    this.#search = search;
-    const told = (problem?: string) => {
-      if (this.#search !== search) return;
-      this.#lines = undefined;
-      this.#events = undefined;
-      this.tell({ search: { query, hits: search.hits.length, here: this.#hitsHere().length, done: search.done, problem } });
-    };
-    search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
+    this.#hits.search(query, index, source, (state) => {
+      this.#forgetLists();
+      this.tell({ search: { ...state, here: this.#hits.countIn(this.#family) } });
+    });
   }
 
-  /** The hit after or before a moment, as its row and its rank. */
-  nextHit(at: number, forward: boolean): { row: number; rank: number; laneId: string; number: number } | undefined {
-    const { index } = this.#store;
-    const family = this.#family as Family;
-    const ranks = this.#hitsHere();
-    if (ranks.length === 0) return undefined;
-    const after = firstWhere(ranks.length, (hit) => (ranks[hit] as number) >= at);
-    const hit = forward ? after % ranks.length : (firstWhere(ranks.length, (place) => (ranks[place] as number) >= at - 1) - 1 + ranks.length) % ranks.length;
-    const rank = ranks[hit] as number;
-    const row = family.order[rank] as number;
-    return { row, rank, laneId: index.lanes[index.rows.lane.at(row)]?.id ?? "", number: hit + 1 };
-  }
-
-  #hitsHere(): Uint32Array {
-    const family = this.#family;
-    if (family === undefined || this.#search === undefined) return new Uint32Array();
-    const { hits } = this.#search;
-    const known = this.#ranksOfHits;
-    if (known?.family === family && known.of === hits && known.count === hits.length) return known.ranks;
-    const ranks = hits.view().map((row) => family.rank[row] as number).filter((rank) => rank !== 0xffffffff);
-    // Rows are in the order of ranks, unless times say something else.
-    if (ranks.some((rank, at) => at > 0 && rank < (ranks[at - 1] as number))) ranks.sort();
-    this.#ranksOfHits = { family, of: hits, count: hits.length, ranks };
-    return ranks;
-  }
-
-  #isHit(row: number): boolean {
-    return this.#search?.has(row) ?? false;
+  nextHit(at: number, forward: boolean): NextHit | undefined {
+    return this.#family === undefined ? undefined : this.#hits.next(this.#store.index, this.#family, at, forward);
   }
 
   #isForgottenBy(row: number, moment: number): boolean {
@@ -437,6 +374,12 @@ export class Api {
     const entries = lane.entries.view();
     const entry = firstWhere(entries.length - lane.inherited, (at) => (entries[at + lane.inherited] as number) >= row) + lane.inherited;
     return entries[entry] === row && isForgotten(family, lane, entry, moment);
+  }
+
+  /** What a filter leaves is another with other hits. */
+  #forgetLists(): void {
+    this.#lines = undefined;
+    this.#events = undefined;
   }
 
   #linesAt(moment: number, filter: Filter): Lines {
@@ -454,38 +397,13 @@ export class Api {
   }
 
   #passes(filter: Filter) {
-    return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#isHit(row));
+    return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#hits.has(row));
   }
 
   /** The steps of a lane as it is now. */
   #steps(lane: Lane): StepRow[] {
-    if (this.#stepsOf?.lane !== lane) this.#stepsOf = { lane, steps: this.#collectSteps(lane) };
+    if (this.#stepsOf?.lane !== lane) this.#stepsOf = { lane, steps: stepsOf(this.#store.index, this.#family as Family, lane) };
     return this.#stepsOf.steps;
-  }
-
-  #collectSteps(lane: Lane): StepRow[] {
-    const { rows } = this.#store.index;
-    const family = this.#family as Family;
-    const steps: StepRow[] = [];
-    const now = lane.alive.map((entry) => lane.entries.at(entry));
-    let last: StepRow | undefined;
-    for (const row of now) {
-      const step = rows.step.at(row);
-      if (step < 0) continue;
-      if (last === undefined || last.step !== step) {
-        last = { step, row, rank: family.rank[row] as number, position: rows.position.at(row), time: rows.time.at(row), durationMs: 0, messages: 0, calls: 0, errors: 0, text: "" };
-        steps.push(last);
-      }
-      last.durationMs = rows.time.at(row) - last.time;
-      const kind = rows.kind.at(row);
-      if (kind === Kind.ToolCall) {
-        last.calls += 1;
-        const tool = this.#store.index.tools[rows.tool.at(row)] ?? "";
-        if (last.text.length < 120) last.text += (last.text === "" ? "" : ", ") + tool;
-        if ((rows.flags.at(row) & Flag.Error) !== 0) last.errors += 1;
-      } else last.messages += 1;
-    }
-    return steps;
   }
 
   #part(row: number, part: string): Promise<unknown> {

@@ -170,28 +170,34 @@ async fn list(store: Store, of: OfProject, mut options: ListRuns) -> Answer<Page
     Ok(store.runs().list(&options).await?.map(Into::into))
 }
 
-/// The run, where it is one of the project.
-async fn of_project(store: &Store, project: &str, id: RunId) -> Answer<Run> {
-    let run = runs::whole(store, id).await?;
-    if run.project.as_deref() != Some(project) {
-        return Err(Problem::not_found(format!(
-            "no run {id} in the project {project:?}"
-        )));
+/// Refuses what isn't a run of the project. The list of runs knows it, so that no run is read for that.
+async fn check_of_project(store: &Store, project: &str, id: RunId) -> Answer<()> {
+    let own = store.runs().project(id).await?;
+    check_project(own.as_deref(), project, id)
+}
+
+fn check_project(own: Option<&str>, project: &str, id: RunId) -> Answer<()> {
+    if own == Some(project) {
+        return Ok(());
     }
-    Ok(run)
+    Err(Problem::not_found(format!(
+        "no run {id} in the project {project:?}"
+    )))
 }
 
 async fn run(store: Store, of: OfRun, _: NoQuery) -> Answer<WholeRun> {
-    Ok(of_project(&store, &of.id, of.run_id).await?.into())
+    let run = runs::whole(&store, of.run_id).await?;
+    check_project(run.project.as_deref(), &of.id, of.run_id)?;
+    Ok(run.into())
 }
 
 async fn messages(store: Store, of: OfRun, options: ListRunMessages) -> Answer<Page<RunMessage>> {
-    of_project(&store, &of.id, of.run_id).await?;
+    check_of_project(&store, &of.id, of.run_id).await?;
     runs::some_messages(&store, of.run_id, options).await
 }
 
 async fn message(store: Store, of: OfMessage, _: NoQuery) -> Answer<RunMessage> {
-    of_project(&store, &of.id, of.run_id).await?;
+    check_of_project(&store, &of.id, of.run_id).await?;
     runs::one_message(&store, of.run_id, of.message_id).await
 }
 
@@ -200,13 +206,13 @@ async fn tool_calls(
     of: OfRun,
     options: ListToolCalls,
 ) -> Answer<Page<WholeToolCall>> {
-    of_project(&store, &of.id, of.run_id).await?;
+    check_of_project(&store, &of.id, of.run_id).await?;
     let page = runs::some_tool_calls(&store, of.run_id, options).await?;
     Ok(page.map(Into::into))
 }
 
 async fn tool_call(store: Store, of: OfToolCall, _: NoQuery) -> Answer<WholeToolCall> {
-    of_project(&store, &of.id, of.run_id).await?;
+    check_of_project(&store, &of.id, of.run_id).await?;
     Ok(runs::one_tool_call(&store, of.run_id, of.call_id)
         .await?
         .into())

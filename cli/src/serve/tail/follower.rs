@@ -25,6 +25,12 @@ const CHUNK_RECORDS: u64 = 256;
 /// How many clients that are behind read at one time. More would leave no thread for other requests, however many clients
 /// come back at once.
 const READERS: usize = 4;
+/// Each piece of the log wakes every client, which costs about so much of a processor for each. The follower rests for as long
+/// as that, so that a writer that flushes hundreds of times a second leaves no thousand clients awake all the time: what
+/// comes meanwhile is one piece.
+const REST_PER_CLIENT: Duration = Duration::from_micros(25);
+/// It is told this soon all the same.
+const REST_MAX: Duration = Duration::from_millis(50);
 /// How long to wait after the log couldn't be read.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -113,6 +119,7 @@ impl Follower {
                 next = chunk.last + 1;
                 self.publish(chunk.last, News::Chunk(Arc::new(chunk)));
             }
+            tokio::time::sleep(rest(self.news.receiver_count())).await;
         }
     }
 
@@ -121,6 +128,12 @@ impl Follower {
         self.last.store(last, Ordering::SeqCst);
         let _ = self.news.send(news);
     }
+}
+
+/// How long to rest after so many clients were told.
+fn rest(clients: usize) -> Duration {
+    let clients = u32::try_from(clients).unwrap_or(u32::MAX);
+    REST_PER_CLIENT.saturating_mul(clients).min(REST_MAX)
 }
 
 /// Reads the records from a position on, at most up to another, which has to be there.
@@ -171,4 +184,17 @@ async fn lost(store: &Store, first: u64, end: u64, error: &Error) -> Answer<Chun
         last,
         items: vec![damaged(first, last, &error.to_string())?],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_clients_are_told_at_once_and_any_number_soon() {
+        assert_eq!(rest(0), Duration::ZERO);
+        assert!(rest(1) < Duration::from_millis(1));
+        assert_eq!(rest(1_000), Duration::from_millis(25));
+        assert_eq!(rest(usize::MAX), REST_MAX);
+    }
 }

@@ -341,11 +341,12 @@ impl Segment {
             .is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(..)))
     }
 
-    /// The map of a sealed segment, where the storage can.
+    /// The map of a segment, where the storage can: of a sealed one, and for who reads beside the writer also of the active
+    /// one, as long as that was when it was mapped.
     pub(crate) fn map(&self) -> Option<Arc<dyn Map>> {
-        match self.sealed.as_ref()?.block {
-            Indexed::InFile(..) => self.file.map(),
-            Indexed::Made(_) => None,
+        match self.sealed.as_ref().map(|sealed| &sealed.block) {
+            Some(Indexed::InFile(..)) | None => self.file.map(),
+            Some(Indexed::Made(_)) => None,
         }
     }
 

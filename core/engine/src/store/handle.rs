@@ -54,6 +54,8 @@ use crate::{
 pub struct Store {
     open: Arc<OpenStore>,
     recovery: Recovery,
+    /// Whether it has looked already at what a writer in another process wrote, and doesn't look again.
+    has_looked: bool,
 }
 
 impl std::fmt::Debug for Store {
@@ -99,11 +101,50 @@ impl Store {
         Ok(Self {
             open: Arc::new(OpenStore(shared)),
             recovery,
+            has_looked: false,
         })
     }
 
     fn shared(&self) -> &Arc<Shared> {
         &self.open.0
+    }
+
+    /// Sees what a writer in another process has written.
+    fn look(&self) -> Result<()> {
+        match self.has_looked {
+            true => Ok(()),
+            false => self.shared().refresh(),
+        }
+    }
+
+    /// A handle for several reads that together answer one question. It has looked, now, at what a writer in another process
+    /// has written, so that everything acknowledged before this call is seen; its reads don't look again, each of which would
+    /// read a file. What other handles come to see it may see too: it is no snapshot. What waits for more still looks.
+    ///
+    /// # Errors
+    /// As [`Store::stream`].
+    ///
+    /// ```
+    /// use runlog_engine::{Expected, NewRecord, OpenOptions, Store, StreamId};
+    ///
+    /// # fn main() -> runlog_engine::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("store");
+    /// let writer = Store::open(&path, OpenOptions::default())?;
+    /// let reader = Store::open(&path, OpenOptions::default().read_only())?;
+    /// let stream = StreamId(writer.new_id());
+    /// writer.append(stream, Expected::Absent, &[NewRecord::data(b"there")])?;
+    /// let now = reader.as_of_now()?;
+    /// assert_eq!(now.stream(stream)?.map(|found| found.last_sequence.0), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn as_of_now(&self) -> Result<Self> {
+        self.shared().refresh()?;
+        Ok(Self {
+            has_looked: self.shared().is_read_only(),
+            ..self.clone()
+        })
     }
 
     /// What opening found.
@@ -345,7 +386,7 @@ impl Store {
     /// its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
     /// [`Io`](crate::ErrorKind::Io), after which the reading ends.
     pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
-        self.shared().refresh()?;
+        self.look()?;
         Reader::new(self.shared().clone(), &stream, options)
     }
 
@@ -357,7 +398,7 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or [`Io`](crate::ErrorKind::Io), after which
     /// the finding ends.
     pub fn find(&self, label: Label, options: FindOptions) -> Result<Finder> {
-        self.shared().refresh()?;
+        self.look()?;
         Finder::new(self.shared().clone(), label, options)
     }
 
@@ -368,7 +409,7 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
     /// writer.
     pub fn scan(&self, first: Position) -> Result<LogReader> {
-        self.shared().refresh()?;
+        self.look()?;
         Ok(LogReader::new(self.shared().clone(), first))
     }
 
@@ -398,7 +439,7 @@ impl Store {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn record(&self, position: Position) -> Result<Option<Record>> {
-        self.shared().refresh()?;
+        self.look()?;
         let shared = self.shared();
         shared.past_packs(|| {
             let Some(place) = Place::of(&shared.durable(), position.0) else {
@@ -416,7 +457,7 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
     /// writer.
     pub fn stream(&self, stream: StreamId) -> Result<Option<StreamInfo>> {
-        self.shared().refresh()?;
+        self.look()?;
         let durable = self.shared().durable();
         let found = durable
             .directory
@@ -430,7 +471,7 @@ impl Store {
     /// # Errors
     /// As [`Store::stream`].
     pub fn streams(&self) -> Result<Vec<StreamInfo>> {
-        self.shared().refresh()?;
+        self.look()?;
         let durable = self.shared().durable();
         Ok(durable
             .directory
@@ -451,7 +492,7 @@ impl Store {
         stream: StreamId,
         at_or_before: Sequence,
     ) -> Result<Option<Snapshot>> {
-        self.shared().refresh()?;
+        self.look()?;
         snapshots::latest_snapshot(self.shared(), &stream, at_or_before)
     }
 
@@ -460,7 +501,7 @@ impl Store {
     /// # Errors
     /// As [`Store::stream`].
     pub fn last_position(&self) -> Result<Position> {
-        self.shared().refresh()?;
+        self.look()?;
         Ok(Position(self.shared().durable().next_position - 1))
     }
 
@@ -475,6 +516,7 @@ impl Store {
     /// As [`Store::stream`].
     pub fn wait_past(&self, seen: Position, timeout: Duration) -> Result<Position> {
         Subscription::new(self.shared().clone(), seen.next()).wait(timeout)?;
+        self.shared().refresh()?;
         self.last_position()
     }
 
@@ -511,7 +553,7 @@ impl Store {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io).
     pub fn stat(&self) -> Result<Stat> {
-        self.shared().refresh()?;
+        self.look()?;
         stat::stat(self.shared())
     }
 

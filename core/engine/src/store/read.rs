@@ -238,7 +238,10 @@ impl Reader {
     fn read_ahead(&self, from: usize) {
         let window: Vec<&Located> = self.window.iter().skip(from).flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
-            if let Some(map) = run[0].segment.map() {
+            // One alone is read next, and waited for once either way.
+            if run.len() > 1
+                && let Some(map) = run[0].segment.map()
+            {
                 map.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
             }
         }
@@ -276,8 +279,11 @@ impl Reader {
             }
             let arena = &mut self.arena;
             let found = segment.frame_in_map(&**map, located.offset, located.end, arena);
-            self.mapped = Some(mapped);
-            return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
+            if let Some(frame) = found {
+                self.mapped = Some(mapped);
+                return Ok(frame);
+            }
+            // The active segment has grown since, or something doesn't check.
         }
         self.mapped = Some(mapped);
         let mut bytes = self

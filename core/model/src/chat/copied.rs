@@ -5,15 +5,31 @@ use uuid::{Builder, Uuid};
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-/// What an id becomes in a copy: always the same, another in each copy, and none that there was before.
+/// How many bytes of an id say which copy it is in.
+const COPY_BYTES: usize = 6;
+
+/// What an id becomes in a copy: always the same, another in each copy, and none that there was before. It begins with what
+/// says which copy that is, so that it is looked for in that one only.
 pub fn id_in_copy(copy: Uuid, id: &str) -> String {
-    let bytes = copy.as_bytes().iter().chain(id.as_bytes());
-    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
+    let mut bytes = hash(copy.as_bytes().iter().chain(id.as_bytes())).to_be_bytes();
+    bytes[..COPY_BYTES].copy_from_slice(&mark_of(copy));
+    Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+/// Whether an id may be one that something has in a copy: of ids from elsewhere that is said of one in 2^48.
+pub fn is_in_copy(copy: Uuid, id: &str) -> bool {
+    Uuid::parse_str(id).is_ok_and(|id| id.as_bytes()[..COPY_BYTES] == mark_of(copy))
+}
+
+fn mark_of(copy: Uuid) -> [u8; COPY_BYTES] {
+    let [a, b, c, d, e, f, ..] = hash(copy.as_bytes().iter()).to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+fn hash<'a>(bytes: impl Iterator<Item = &'a u8>) -> u128 {
+    bytes.fold(FNV_OFFSET, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(FNV_PRIME)
-    });
-    Builder::from_custom_bytes(hash.to_be_bytes())
-        .into_uuid()
-        .to_string()
+    })
 }
 
 #[cfg(test)]
@@ -28,6 +44,11 @@ mod tests {
         for (index, id) in ids.iter().enumerate() {
             assert!(!ids[..index].contains(id) && *id != id_in_copy(Uuid::from_u128(8), "msg_1"));
         }
-        assert_eq!(ids[1], "55ae3dc7-1cdc-8901-9de3-cb9ae970bed9");
+        assert!(
+            ids.iter()
+                .all(|id| is_in_copy(copy, id) && !is_in_copy(Uuid::from_u128(8), id))
+        );
+        assert!(!is_in_copy(copy, "msg_1"));
+        assert_eq!(ids[1], "f1f90b7b-f005-8901-9de3-cb9ae970bed9");
     }
 }

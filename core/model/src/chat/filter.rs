@@ -50,7 +50,7 @@ impl MessageFilter {
     }
 
     /// Whether it limits a list to fewer than all messages.
-    pub(super) fn is_narrow(&self) -> bool {
+    pub fn is_narrow(&self) -> bool {
         let texts = [
             &self.request_id,
             &self.block_id,

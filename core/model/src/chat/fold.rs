@@ -35,8 +35,8 @@ pub struct ChatFold {
     requests: HashMap<String, Request>,
     /// The steps of each node of the call stack.
     stacks: HashMap<String, BTreeSet<usize>>,
-    /// The positions of the events, and what each saved or changed.
-    touched: Vec<(u64, Place)>,
+    /// The positions of the events that saved or changed messages, and the place of each.
+    touched: Vec<(u64, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,12 +76,6 @@ struct Request {
     record: Option<Box<ChatRequest>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Message(usize),
-    Step(usize),
-}
-
 /// Where a message is kept, which may be deleted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptMessage {
@@ -91,19 +85,19 @@ pub struct KeptMessage {
     pub positions: Vec<u64>,
 }
 
-/// What an event saved or changed.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Touched<'a> {
-    /// A message.
-    Message(&'a ChatMessage),
-    /// A step.
-    Step(&'a Step),
-}
-
 impl ChatFold {
     /// A chat of nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A part of a chat, from after the message that has this sequence on: what comes before isn't there, and its events change
+    /// nothing.
+    pub fn after_message(sequence: u64) -> Self {
+        Self {
+            last_message_sequence: sequence,
+            ..Self::default()
+        }
     }
 
     /// The sequence of the last event that was applied or passed over.
@@ -166,7 +160,7 @@ impl ChatFold {
                         message,
                     };
                     self.put_message(place, Some(saved));
-                    self.touched.push((position, Place::Message(place)));
+                    self.touched.push((position, place));
                 }
             }
             ChatEvent::MessagesDeleted { message_ids, .. } => {
@@ -188,7 +182,6 @@ impl ChatFold {
                     self.unlink_step(place);
                     self.steps[place] = step;
                     self.link_step(place);
-                    self.touched.push((position, Place::Step(place)));
                 }
             }
             ChatEvent::Copied {
@@ -218,7 +211,7 @@ impl ChatFold {
             .insert(message.message_id.clone(), place);
         self.messages.push(None);
         self.put_message(place, Some(SavedMessage { position, message }));
-        self.touched.push((position, Place::Message(place)));
+        self.touched.push((position, place));
     }
 
     fn put_message(&mut self, place: usize, saved: Option<SavedMessage>) {
@@ -271,7 +264,6 @@ impl ChatFold {
             }
         };
         self.link_step(place);
-        self.touched.push((position, Place::Step(place)));
     }
 
     fn unlink_step(&mut self, place: usize) {
@@ -351,26 +343,6 @@ impl ChatFold {
             .get(place)?
             .as_ref()
             .map(|saved| &*saved.message)
-    }
-
-    /// What was saved or changed after a position of the log and is still there, in the order of the events; some more
-    /// than once.
-    pub fn touched_after(&self, position: u64) -> impl Iterator<Item = Touched<'_>> {
-        let first = self
-            .touched
-            .partition_point(|(touched, _)| *touched <= position);
-        self.touched
-            .iter()
-            .skip(first)
-            .filter_map(|(_, place)| match place {
-                Place::Message(place) => self.message_at(*place).map(Touched::Message),
-                Place::Step(place) => self.steps.get(*place).map(Touched::Step),
-            })
-    }
-
-    /// The position of the last event that saved or changed something, 0 where none did.
-    pub fn touched_at(&self) -> u64 {
-        self.touched.last().map_or(0, |(position, _)| *position)
     }
 }
 

@@ -7,15 +7,20 @@ mod copied;
 mod event;
 mod filter;
 mod fold;
+mod labels;
 mod message;
 mod request;
 mod space;
 mod step;
 
-pub use copied::id_in_copy;
+pub use copied::{id_in_copy, is_in_copy};
 pub use event::ChatEvent;
 pub use filter::MessageFilter;
-pub use fold::{ChatFold, KeptMessage, MessagePlace, Touched};
+pub use fold::{ChatFold, KeptMessage, MessagePlace};
+pub use labels::{
+    ChatIdOf, assistant_steps_label, changed_messages_label, chat_labels, request_messages_label,
+    status_steps_label, type_steps_label,
+};
 pub use message::{ChatMessage, ChatRole};
 pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};
 pub use space::Space;

@@ -165,6 +165,7 @@ impl RuntimeEvent {
             kind: self.kind.byte(),
             meta: Self::meta(),
             payload: self.json.clone().into_bytes(),
+            labels: Vec::new(),
         }
     }
 

@@ -46,6 +46,11 @@ impl Updates {
         self
     }
 
+    /// The new value of a field; `null` is one that takes the old one away.
+    pub fn get(&self, field: &str) -> Option<&RawJson> {
+        self.0.get(field)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

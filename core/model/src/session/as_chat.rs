@@ -32,9 +32,16 @@ impl Chat {
         session.metadata = self.metadata;
         session.updated_at_ms = self.updated_at.0;
         let before = session.chat.take();
-        let open_requests = before.map_or_else(Vec::new, |chat| chat.open_requests);
+        let (open_requests, reordered) = before.map_or_else(Default::default, |chat| {
+            let ChatFields {
+                open_requests,
+                reordered,
+                ..
+            } = *chat;
+            (open_requests, reordered)
+        });
         session.chat = Some(Box::new(
-            with_fields_of!(self => ChatFields { open_requests }),
+            with_fields_of!(self => ChatFields { open_requests, reordered }),
         ));
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
 use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
-use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress};
+use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress, is_in_copy};
 
 mod chats;
 mod checkpoint;
@@ -40,10 +40,6 @@ pub struct Catalog {
     /// Sessions and instances in the order they were made.
     items: Vec<Item>,
     progress: Progress,
-    /// When each chat was last written to, of those that were since this catalog's checkpoint.
-    touched: HashMap<SessionId, u64>,
-    /// The same by when that was.
-    by_touch: BTreeMap<u64, SessionId>,
 }
 
 /// What was made.
@@ -176,20 +172,17 @@ impl Catalog {
             CatalogEvent::ChatRequestChanged { id, request } => {
                 self.change_request(sequence, id, request)
             }
-            CatalogEvent::ChatTouched { id, at_ms } => {
-                let place = self.change(id, |session| {
-                    if at_ms > 0 {
-                        let chat = session.chat.get_or_insert_default();
-                        chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
-                    }
-                    Ok(())
-                })?;
-                if let Some(before) = self.touched.insert(id, sequence) {
-                    self.by_touch.remove(&before);
+            CatalogEvent::ChatTouched { id, at_ms } => self.change(id, |session| {
+                if at_ms > 0 {
+                    let chat = session.chat.get_or_insert_default();
+                    chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
                 }
-                self.by_touch.insert(sequence, id);
-                Ok(place)
-            }
+                Ok(())
+            }),
+            CatalogEvent::ChatReordered { id } => self.change(id, |session| {
+                session.chat.get_or_insert_default().reordered = true;
+                Ok(())
+            }),
         }
     }
 
@@ -202,12 +195,15 @@ impl Catalog {
         copies.map(|entry| entry.session.id).collect()
     }
 
-    /// The chats that were written to after a sequence of the catalog's, which is not before the first one that this
-    /// process applied itself.
-    pub fn touched_after(&self, sequence: u64) -> impl Iterator<Item = SessionId> + '_ {
-        self.by_touch
-            .range(sequence.saturating_add(1)..)
-            .map(|(_, id)| *id)
+    /// The copies, of those that aren't deleted, that an id may be of: it looks at all sessions.
+    pub fn copies_that_may_have(&self, id: &str) -> Vec<SessionId> {
+        let copies = self.sessions.iter().filter(|(_, entry)| {
+            entry.session.copied_from.is_some() && entry.session.deleted_at_ms.is_none()
+        });
+        copies
+            .filter(|(copy, _)| is_in_copy(copy.0, id))
+            .map(|(copy, _)| *copy)
+            .collect()
     }
 
     /// Changes a session, and says its place.

@@ -137,6 +137,9 @@ pub struct ChatFields {
     /// The requests that aren't over, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_requests: Vec<OpenRequest>,
+    /// Whether messages may be in another order than that in which they were saved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reordered: bool,
 }
 
 /// Makes a `Chat` or a `ChatFields` with what the other one says of the fields that they both have.
@@ -165,7 +168,7 @@ pub(super) use with_fields_of;
 impl Default for ChatFields {
     fn default() -> Self {
         let chat = Chat::new("");
-        with_fields_of!(chat => ChatFields { open_requests: Vec::new() })
+        with_fields_of!(chat => ChatFields { open_requests: Vec::new(), reordered: false })
     }
 }
 

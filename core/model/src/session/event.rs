@@ -54,6 +54,12 @@ events! {
             /// When its newest message was made: milliseconds since 1970-01-01 UTC; 0 where only steps were saved.
             at_ms: u64,
         },
+        /// In a chat the order of the messages is not that in which they were saved any more: one was given a sequence that isn't
+        /// after those before it.
+        CHAT_REORDERED => ChatReordered {
+            /// The chat's session.
+            id: SessionId,
+        },
         /// A request of a chat was begun, or has ended.
         CHAT_REQUEST_CHANGED => ChatRequestChanged {
             /// The chat's session.

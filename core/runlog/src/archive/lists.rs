@@ -98,6 +98,7 @@ impl ListEvent {
                 CatalogEvent::InstanceCreated(instance) => instance.session_id,
                 CatalogEvent::ChatUpdated { id, .. } => *id,
                 CatalogEvent::ChatTouched { id, .. }
+                | CatalogEvent::ChatReordered { id }
                 | CatalogEvent::ChatRequestChanged { id, .. } => *id,
             }),
             Self::Run(event) => Subject::Run(match event {
@@ -127,6 +128,7 @@ impl ListEvent {
             Self::Session(CatalogEvent::InstanceCreated(_)) => "instance_created",
             Self::Session(CatalogEvent::ChatUpdated { .. }) => "chat_updated",
             Self::Session(CatalogEvent::ChatTouched { .. }) => "chat_touched",
+            Self::Session(CatalogEvent::ChatReordered { .. }) => "chat_reordered",
             Self::Session(CatalogEvent::ChatRequestChanged { .. }) => "chat_request_changed",
             Self::Run(RunCatalogEvent::Created(_)) => "run_created",
             Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",

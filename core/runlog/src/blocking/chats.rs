@@ -185,6 +185,10 @@ waiting! {
     /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
     now fn send(&mut self, message: ChatMessage) -> Result<String>;
 
+    /// Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
+    /// than what comes after. Durable when it returns.
+    fn flush(&mut self) -> Result<()>;
+
     /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
     /// request ended, except that a delegate step that waits for one under way stays `running`.
     fn finish(&mut self, end: RequestEnd) -> Result<()>;

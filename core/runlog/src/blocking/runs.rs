@@ -77,6 +77,9 @@ waiting! {
         cursor: Option<String>,
     ) -> Result<Page<RunSummary>>;
 
+    /// The project that a run belongs to, `None` where it is in none.
+    fn project(&self, id: RunId) -> Result<Option<String>>;
+
     /// The whole of a run, `None` when there is none of that id.
     fn get(&self, id: RunId) -> Result<Option<Run>>;
 

@@ -1,16 +1,14 @@
 //! [`RequestDraft`]: what a request has done so far, in memory.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
+    ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
     StepStatus, StepType, Timestamp, limits::STACK_DEPTH_MAX,
 };
 
 use super::{
+    buffered::{BufferedMessage, BufferedStep, content_of},
     ending::{RequestEnd, ended, settled},
     sizes::{
         self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
@@ -21,33 +19,29 @@ use super::{
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
-/// before the request ends.
+/// before the request is flushed, or ends.
 pub struct RequestDraft {
     backend: Arc<dyn Backend>,
     request: ChatRequest,
     stack: Vec<StackNode>,
     space: Space,
-    messages: Vec<Buffered>,
+    messages: Vec<BufferedMessage>,
     message_indexes: HashMap<String, usize>,
     /// The ids that the caller gave, which the chat may have already.
     given_ids: Vec<String>,
-    steps: Vec<Step>,
-    /// An upper bound of the bytes that all of it takes now.
+    steps: Vec<BufferedStep>,
+    /// An upper bound of the bytes that what isn't written takes now.
     bytes: usize,
+    /// How many messages and steps were there when all of them were written last.
+    written_count: usize,
+    /// Whether what is kept of the request itself isn't what was written of it.
+    is_request_changed: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct StackNode {
     pub(super) stack_id: String,
     pub(super) assistant_id: String,
-}
-
-struct Buffered {
-    message: ChatMessage,
-    /// What it takes as JSON, at most.
-    bytes: usize,
-    /// What was appended to its content since.
-    appended: String,
 }
 
 impl RequestDraft {
@@ -67,6 +61,8 @@ impl RequestDraft {
             given_ids: Vec::new(),
             steps: Vec::new(),
             bytes: 0,
+            written_count: 0,
+            is_request_changed: false,
         }
     }
 
@@ -92,7 +88,9 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the usage isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge)
     /// for more than 64 KiB of it or of metadata.
     pub fn describe(&mut self, details: RequestDetails) -> Result<()> {
-        self.request.describe(details)
+        self.request.describe(details)?;
+        self.is_request_changed = true;
+        Ok(())
     }
 
     /// The node of the call stack that is at work.
@@ -152,11 +150,7 @@ impl RequestDraft {
         let bytes = message_bytes(&message);
         self.make_room(0, bytes)?;
         self.message_indexes.insert(id.clone(), self.messages.len());
-        self.messages.push(Buffered {
-            message,
-            bytes,
-            appended: String::new(),
-        });
+        self.messages.push(BufferedMessage::new(message, bytes));
         Ok(id)
     }
 
@@ -172,12 +166,13 @@ impl RequestDraft {
         if buffered.appended.is_empty() {
             content_of(&buffered.message)?;
         }
-        let before = buffered.bytes;
-        let after = before + text_bytes(text);
+        let (before, after) = (
+            buffered.unwritten_bytes(),
+            buffered.bytes + text_bytes(text),
+        );
         self.make_room(before, after)?;
         let buffered = self.message_mut(message_id)?;
-        buffered.bytes = after;
-        buffered.appended.push_str(text);
+        buffered.append(text, after);
         buffered.message.updated_at = now;
         Ok(())
     }
@@ -188,10 +183,25 @@ impl RequestDraft {
     /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
     pub fn replace(&mut self, message_id: &str, props: RawJson) -> Result<()> {
+        let message_type = self.message_mut(message_id)?.message.message_type.clone();
+        self.replace_as(message_id, message_type, props)
+    }
+
+    /// [`replace`](Self::replace) by a message of another type: what was loading becomes the text that came.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn replace_as(
+        &mut self,
+        message_id: &str,
+        message_type: impl Into<String>,
+        props: RawJson,
+    ) -> Result<()> {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
-        let before = buffered.bytes;
+        let before = buffered.unwritten_bytes();
         let message = ChatMessage {
+            message_type: message_type.into(),
             props,
             updated_at: now,
             ..buffered.message.clone()
@@ -199,11 +209,7 @@ impl RequestDraft {
         message.check()?;
         let bytes = message_bytes(&message);
         self.make_room(before, bytes)?;
-        *self.message_mut(message_id)? = Buffered {
-            message,
-            bytes,
-            appended: String::new(),
-        };
+        self.message_mut(message_id)?.replace(message, bytes);
         Ok(())
     }
 
@@ -220,9 +226,9 @@ impl RequestDraft {
         };
         step.check()?;
         self.check_count()?;
-        self.make_room(0, step_bytes(&step))?;
-        let id = step.step_id.clone();
-        self.steps.push(step);
+        let (id, bytes) = (step.step_id.clone(), step_bytes(&step));
+        self.make_room(0, bytes)?;
+        self.steps.push(BufferedStep::new(step, bytes));
         Ok(id)
     }
 
@@ -252,9 +258,10 @@ impl RequestDraft {
         error: Option<String>,
     ) -> Result<()> {
         let now = self.now();
-        let index = self.steps.iter().rposition(|step| step.step_id == step_id);
+        let mut steps = self.steps.iter();
+        let index = steps.rposition(|buffered| buffered.step.step_id == step_id);
         let index = index.ok_or_else(|| not_found("step", step_id))?;
-        let step = &self.steps[index];
+        let (step, before) = (&self.steps[index].step, self.steps[index].unwritten_bytes());
         if step.status != StepStatus::Running {
             return Err(Error::invalid(format!(
                 "step {step_id:?} is {} already",
@@ -269,8 +276,9 @@ impl RequestDraft {
             ..step.clone()
         };
         ended.check()?;
-        self.make_room(step_bytes(&self.steps[index]), step_bytes(&ended))?;
-        self.steps[index] = ended;
+        let bytes = step_bytes(&ended);
+        self.make_room(before, bytes)?;
+        self.steps[index].change(ended, bytes);
         Ok(())
     }
 
@@ -325,29 +333,48 @@ impl RequestDraft {
         !self.given_ids.is_empty()
     }
 
-    /// Refuses messages whose ids the chat has.
-    pub(super) fn check_ids(&self, chat: &ChatFold) -> Result<()> {
-        self.given_ids
-            .iter()
-            .try_for_each(|id| check_free_in(chat, id))
+    /// The ids that the caller gave to messages.
+    pub(super) fn given_ids(&self) -> &[String] {
+        &self.given_ids
     }
 
     /// What is to be written when the request ends so.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();
         let untold = self.untold(end);
-        let steps = settled(&self.steps, end, now)
+        let steps: Vec<&Step> = self.steps.iter().map(|buffered| &buffered.step).collect();
+        let steps = settled(&steps, end, now)
             .into_iter()
-            .chain(untold)
-            .map(|step| ChatEvent::StepSaved(Box::new(step)));
-        let messages = self
-            .messages
-            .iter()
-            .map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
+            .zip(&self.steps)
+            .filter_map(|(settled, buffered)| buffered.event_as(settled))
+            .chain(untold.map(|step| ChatEvent::StepSaved(Box::new(step))));
+        let messages = self.messages.iter().filter_map(BufferedMessage::event);
         messages
             .chain(steps)
             .chain([ended(&self.request, end, now)])
             .collect()
+    }
+
+    /// What isn't written yet, as it is now.
+    pub(super) fn unwritten(&self) -> Vec<ChatEvent> {
+        let request = || ChatEvent::RequestSaved(Box::new(self.request.clone()));
+        let messages = self.messages.iter().filter_map(BufferedMessage::event);
+        messages
+            .chain(self.steps.iter().filter_map(BufferedStep::event))
+            .chain(self.is_request_changed.then(request))
+            .collect()
+    }
+
+    /// Takes note that all there is now is written, and says which ids of messages in it the caller gave.
+    pub(super) fn mark_written(&mut self) -> Vec<String> {
+        self.messages
+            .iter_mut()
+            .for_each(BufferedMessage::mark_written);
+        self.steps.iter_mut().for_each(BufferedStep::mark_written);
+        self.bytes = 0;
+        self.written_count = self.messages.len() + self.steps.len();
+        self.is_request_changed = false;
+        std::mem::take(&mut self.given_ids)
     }
 
     /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
@@ -358,7 +385,7 @@ impl RequestDraft {
         if self
             .steps
             .iter()
-            .any(|step| step.status == StepStatus::Running)
+            .any(|buffered| buffered.step.status == StepStatus::Running)
         {
             return None;
         }
@@ -400,7 +427,7 @@ impl RequestDraft {
         Timestamp(self.backend.now_ms())
     }
 
-    fn message_mut(&mut self, id: &str) -> Result<&mut Buffered> {
+    fn message_mut(&mut self, id: &str) -> Result<&mut BufferedMessage> {
         let index = self
             .message_indexes
             .get(id)
@@ -412,11 +439,19 @@ impl RequestDraft {
     /// couldn't be written at the end, as long as something can be done about it.
     fn make_room(&mut self, before: usize, after: usize) -> Result<()> {
         if after > CONTENT_BYTES_MAX {
-            return Err(sizes::too_large(after, CONTENT_BYTES_MAX));
+            return Err(sizes::too_large(
+                after,
+                CONTENT_BYTES_MAX,
+                "keep large content elsewhere",
+            ));
         }
         let bytes = self.bytes - before + after;
         if bytes > REQUEST_BYTES_MAX {
-            return Err(sizes::too_large(bytes, REQUEST_BYTES_MAX));
+            return Err(sizes::too_large(
+                bytes,
+                REQUEST_BYTES_MAX,
+                "flush it, and go on",
+            ));
         }
         self.bytes = bytes;
         Ok(())
@@ -424,54 +459,15 @@ impl RequestDraft {
 
     /// Checks that there may be one more message or step.
     fn check_count(&self) -> Result<()> {
-        if self.messages.len() + self.steps.len() >= REQUEST_RECORDS_MAX {
+        let unwritten = self.messages.len() + self.steps.len() - self.written_count;
+        if unwritten >= REQUEST_RECORDS_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
                 format!(
-                    "a request has at most {REQUEST_RECORDS_MAX} messages and steps; end it and begin another"
+                    "a request gathers at most {REQUEST_RECORDS_MAX} messages and steps; flush it, and go on"
                 ),
             ));
         }
         Ok(())
     }
-}
-
-impl Buffered {
-    /// The message with what was appended.
-    fn finished(&self) -> ChatMessage {
-        let mut message = self.message.clone();
-        if !self.appended.is_empty()
-            && let Ok((mut props, content)) = content_of(&message)
-        {
-            props.insert(
-                "content".to_owned(),
-                RawJson::string(&(content + &self.appended)),
-            );
-            message.props =
-                RawJson::from_value(&props).expect("keys are strings and values are JSON");
-        }
-        message
-    }
-}
-
-/// Refuses a message id that the chat has.
-pub(super) fn check_free_in(chat: &ChatFold, id: &str) -> Result<()> {
-    match chat.message(id) {
-        None => Ok(()),
-        Some(_) => Err(already_exists("message", id, "update_message changes it")),
-    }
-}
-
-fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
-    let props: BTreeMap<String, RawJson> = message.props.to_value()?;
-    let content = props
-        .get("content")
-        .map_or_else(|| Ok(String::new()), RawJson::to_value);
-    let content = content.map_err(|_| {
-        let id = &message.message_id;
-        Error::invalid(format!(
-            "the content of message {id:?} isn't text, so that none can be appended; replace it"
-        ))
-    })?;
-    Ok((props, content))
 }

@@ -55,8 +55,8 @@ pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> 
 
 /// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it
 /// is completed when that one is resumed and returns.
-pub(super) fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
-    let running = |step: &&Step| step.status == StepStatus::Running;
+pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
+    let running = |step: &&&Step| step.status == StepStatus::Running;
     let waited_for: HashSet<&str> = steps
         .iter()
         .filter(running)
@@ -65,8 +65,8 @@ pub(super) fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<S
     // All of them are told the error, and together they must fit the batch.
     let running_count = steps.iter().filter(running).count().max(1);
     let chars_max = sizes::error_chars_max(running_count);
-    let settle = |step: &Step| {
-        let mut step = step.clone();
+    let settle = |step: &&Step| {
+        let mut step = Step::clone(step);
         let waits =
             step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
         if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {

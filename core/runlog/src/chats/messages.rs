@@ -3,20 +3,23 @@
 use std::collections::HashSet;
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, MessageFilter, Page, SessionId,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, MessageFilter, Page, SessionId,
     Timestamp, Updates,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::store::{Chats, already_exists, check_chat, not_found};
+use super::{
+    pages::{Found, Passed, Stretch},
+    save::{NextMessages, request_exists},
+    store::{Chats, already_exists, check_chat, not_found},
+};
 use crate::{
     Result,
     journal::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
     },
-    kernel::chats::IdOf,
 };
 
 /// Which messages of a chat to list, from which end, and how many.
@@ -108,41 +111,78 @@ impl Chats {
         messages: Vec<ChatMessage>,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        self.save_messages_if(session, messages, None, |_| Ok(()))
-            .await
+        self.save_messages_of(session, messages, None, false).await
     }
 
-    /// Saves messages, and what is kept of the request that they begin, where a check of the chat as it is then says so.
-    pub(super) async fn save_messages_if(
+    /// Saves messages, and what is kept of the request that they begin, which the chat may know already where its id was given.
+    pub(super) async fn save_messages_of(
         &self,
         session: SessionId,
         messages: Vec<ChatMessage>,
         request: Option<&ChatRequest>,
-        check: impl Fn(&ChatFold) -> Result<()>,
+        is_request_given: bool,
     ) -> Result<Vec<ChatMessage>> {
         let chat = self.chat_id_of(session);
-        for message in messages
-            .iter()
-            .filter(|message| !message.message_id.is_empty())
-        {
+        let mut given_ids: Vec<String> = Vec::new();
+        let mut taken = HashSet::new();
+        for id in messages.iter().map(|message| &message.message_id) {
+            if id.is_empty() {
+                continue;
+            }
+            if !taken.insert(id) {
+                return Err(already_exists("message", id, "update_message changes it"));
+            }
             self.store
-                .check_id_elsewhere(session, IdOf::Message, &message.message_id)
+                .check_id_elsewhere(session, ChatIdOf::Message, id)
                 .await?;
+            given_ids.push(id.clone());
         }
         let messages = messages
             .into_iter()
             .map(|message| self.complete_message(message, &chat))
             .collect::<Result<Vec<ChatMessage>>>()?;
+        if messages.is_empty() && request.is_none() {
+            return Ok(messages);
+        }
+        let is_next = messages.iter().all(|message| message.sequence == 0);
+        let next = NextMessages {
+            messages,
+            given_ids: &given_ids,
+            request,
+            is_request_given,
+        };
+        let saved = if is_next {
+            self.save_next(session, &next).await?
+        } else {
+            None
+        };
+        match saved {
+            Some(saved) => Ok(saved),
+            None => self.save_among(session, &next).await,
+        }
+    }
+
+    /// Saves messages in a chat of another order, or at sequences that they were given: the fold knows where they come.
+    async fn save_among(
+        &self,
+        session: SessionId,
+        next: &NextMessages<'_>,
+    ) -> Result<Vec<ChatMessage>> {
+        let messages = &next.messages;
         self.write(session, |fold| {
-            check(fold)?;
-            let mut taken = HashSet::new();
-            for message in &messages {
-                let id = message.message_id.as_str();
-                if fold.message(id).is_some() || !taken.insert(id) {
+            if let Some(request) = next.request.filter(|_| next.is_request_given)
+                && fold.has_request(&request.request_id)
+            {
+                return Err(request_exists(&request.request_id));
+            }
+            for id in next.given_ids {
+                if fold.message(id).is_some() {
                     return Err(already_exists("message", id, "update_message changes it"));
                 }
             }
-            let request = request.map(|request| ChatEvent::RequestSaved(Box::new(request.clone())));
+            let request = next
+                .request
+                .map(|request| ChatEvent::RequestSaved(Box::new(request.clone())));
             Ok(messages
                 .iter()
                 .map(|message| ChatEvent::MessageSaved(Box::new(message.clone())))
@@ -150,7 +190,8 @@ impl Chats {
                 .collect())
         })
         .await?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         Ok(messages
             .iter()
             .filter_map(|message| fold.message(&message.message_id).cloned())
@@ -186,18 +227,27 @@ impl Chats {
         filter: &MessageFilter,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        Ok(self
-            .store
-            .chat_fold(session)
-            .await?
-            .messages(filter)
-            .into_iter()
-            .cloned()
-            .collect())
+        let is_page = filter.limit > 0 && filter.offset == 0 && !filter.is_narrow();
+        if is_page && self.store.kept_chat_fold(session).await?.is_none() {
+            let stretch = Stretch {
+                newest_first: false,
+                limit: filter.limit,
+                passed: None,
+            };
+            if let Some(found) = self.store.messages_at(session, stretch).await? {
+                let messages = found.messages.into_iter().map(|(_, message)| message);
+                return Ok(messages.collect());
+            }
+        }
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
+        Ok(fold.messages(filter).into_iter().cloned().collect())
     }
 
-    /// One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is, once the
-    /// chat is in memory; by several filters what the narrowest of them admits.
+    /// One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is, by several
+    /// filters what the narrowest of them admits. A filter or [`start_after`](ListMessages::start_after) has the chat folded
+    /// first, if it isn't in memory yet; so does one whose order isn't that in which its messages were saved, or with more than 256
+    /// changes of messages.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no message
@@ -213,7 +263,24 @@ impl Chats {
         let filter = options.filter();
         let bound = (session, &filter, options.newest_first, &options.start_after);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::ChatMessages, &bound)?;
-        let fold = self.store.chat_fold(session).await?;
+        let is_stretch = !filter.is_narrow()
+            && options.start_after.is_none()
+            && cursor.as_ref().is_none_or(|cursor| cursor.third > 0);
+        if is_stretch && self.store.kept_chat_fold(session).await?.is_none() {
+            let stretch = Stretch {
+                newest_first: options.newest_first,
+                limit: options.limit,
+                passed: cursor.as_ref().map(|cursor| Passed {
+                    message: cursor.first,
+                    at: cursor.third,
+                }),
+            };
+            if let Some(found) = self.store.messages_at(session, stretch).await? {
+                return Ok(page_of(found, &bound));
+            }
+        }
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         let place_of = |id| fold.place_of(id).ok_or_else(|| not_found("message", id));
         let passed = match (cursor, options.start_after.as_deref()) {
             (Some(cursor), _) => Some((cursor.first, cursor.second)),
@@ -254,7 +321,8 @@ impl Chats {
     pub async fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize> {
         let session = self.session_id(chat_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        Ok(fold.message_count(filter))
+        let count = fold.read().message_count(filter);
+        Ok(count)
     }
 
     /// Changes fields of a message. Durable when it returns.
@@ -264,7 +332,7 @@ impl Chats {
     /// several have, [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that
     /// is refused.
     pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
-        let session = self.store.chat_with(IdOf::Message, message_id).await?;
+        let session = self.store.chat_with(ChatIdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
             let message = fold
@@ -282,7 +350,8 @@ impl Chats {
             }])
         })
         .await?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         fold.message(message_id)
             .cloned()
             .ok_or_else(|| not_found("message", message_id))
@@ -302,9 +371,30 @@ impl Chats {
             if message_ids.is_empty() {
                 return Ok(Vec::new());
             }
-            let message_ids = message_ids.iter().map(|id| (*id).to_owned()).collect();
-            Ok(vec![ChatEvent::MessagesDeleted { message_ids, at }])
+            let together = message_ids.chunks(ChatEvent::DELETED_TOGETHER_MAX);
+            let deleted = together.map(|ids| ChatEvent::MessagesDeleted {
+                message_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+                at,
+            });
+            Ok(deleted.collect())
         })
         .await
+    }
+}
+
+/// A page of messages that were read from where they are.
+fn page_of(found: Found, bound: &impl Serialize) -> Page<ChatMessage> {
+    let last = found.messages.last().filter(|_| found.is_more);
+    let next = last.map(|(at, message)| {
+        let cursor = Cursor {
+            first: message.sequence,
+            second: message.id.unwrap_or(0),
+            third: *at,
+        };
+        cursor.encode(CursorKind::ChatMessages, bound)
+    });
+    Page {
+        items: found.messages.into_iter().map(|(_, it)| it).collect(),
+        next,
     }
 }

@@ -4,16 +4,21 @@
 //! A chat's messages and steps are events of its session's stream, folded in memory and kept there while there
 //! is room. A save is one batch; it tells the catalog when the chat's last message was.
 
+mod buffered;
 mod cache;
 mod copy;
 mod draft;
 mod ending;
+mod flush;
 mod import;
+mod lookup;
 mod messages;
+mod pages;
 mod redact;
 mod request;
 mod requests;
 mod resume;
+mod save;
 mod sizes;
 mod steps;
 mod store;
@@ -22,6 +27,7 @@ mod write;
 pub(crate) use copy::{CopiedChat, Point};
 pub use draft::RequestDraft;
 pub use ending::RequestEnd;
+pub use flush::RequestFlush;
 pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
 pub use messages::ListMessages;
 pub use request::{NewRequest, RequestBuffer};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use runlog_log::{Batch, Expected, Op, Position};
-use runlog_model::{ChatEvent, KeptMessage, SessionId, Timestamp, id_in_copy};
+use runlog_model::{ChatEvent, ChatIdOf, KeptMessage, SessionId, Timestamp, id_in_copy};
 
 use super::{Chats, store::not_found, write::Prepared};
-use crate::{Result, kernel::chats::IdOf};
+use crate::Result;
 
 /// A message in one of the chats that share it.
 struct Shared {
@@ -50,14 +50,15 @@ impl Chats {
     /// # Errors
     /// As [`update_message`](Self::update_message).
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
-        let chat = self.store.chat_with(IdOf::Message, message_id).await?;
-        let fold = self.store.chat_fold(chat).await?;
-        let message = fold
-            .message(message_id)
-            .and_then(|_| fold.kept_message(Some(message_id), 0));
+        let chat = self.store.chat_with(ChatIdOf::Message, message_id).await?;
+        let shared = self.store.chat_fold(chat).await?;
+        let message = {
+            let fold = shared.read();
+            fold.message(message_id)
+                .and_then(|_| fold.kept_message(Some(message_id), 0))
+        };
         let saved_at = message.and_then(|message| message.positions.first().copied());
         let saved_at = saved_at.ok_or_else(|| not_found("message", message_id))?;
-        drop(fold);
 
         let at = Timestamp(self.store.backend().now_ms());
         let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
@@ -75,7 +76,7 @@ impl Chats {
             });
             gone.extend(
                 deleted
-                    .map(|deleted| Prepared::new(chat, vec![deleted], at.0))
+                    .map(|deleted| Prepared::new(chat, vec![deleted], None, at.0))
                     .transpose()?,
             );
         }
@@ -109,6 +110,7 @@ impl Chats {
                 .store
                 .chat_fold(chat)
                 .await?
+                .read()
                 .kept_message(id.as_deref(), saved_at);
             if let Some(kept) = kept {
                 id = kept.id.clone().or(id);
@@ -147,7 +149,8 @@ impl Chats {
             let Some(source) = source.filter(|source| seen.insert(*source)) else {
                 return Ok(message);
             };
-            let fold = self.store.chat_fold(source).await?;
+            let shared = self.store.chat_fold(source).await?;
+            let fold = shared.read();
             // An imported copy may have records of its own, which are told by the id alone.
             let by_id =
                 || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);

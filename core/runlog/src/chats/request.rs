@@ -1,5 +1,6 @@
 //! [`RequestBuffer`]: a request that is written twice, at its entry and at its exit.
 
+use futures_util::FutureExt;
 use runlog_engine::Wait;
 use std::{
     fmt,
@@ -17,7 +18,8 @@ use serde::Deserialize;
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
-    draft::{StackNode, check_free_in},
+    draft::StackNode,
+    flush::{Part, RequestFlush, free_at},
     resume::{check_resumable, ended_with_request},
     store::already_exists,
     write::Prepared,
@@ -25,7 +27,7 @@ use super::{
 use crate::{
     Error, Result, Store,
     backend::Backend,
-    kernel::{claims::Claim, lookup::live_session},
+    kernel::{claims::Claim, lookup::live_session, records::chat_stream},
 };
 
 /// A request to begin.
@@ -52,7 +54,7 @@ impl NewRequest {
 }
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
-/// exit. In between all is in memory, and lost if the process crashes.
+/// exit. In between all is in memory, and lost if the process crashes, but for what was [flushed](Self::flush).
 ///
 /// The exit is [`finish`](Self::finish), or the drop of the buffer: then the step under way is `failed` when the
 /// thread panics, else `interrupted`.
@@ -88,6 +90,8 @@ pub struct RequestBuffer {
     /// Names the exit's batch, so that it is written once, however often it is tried.
     key: [u8; 16],
     written: bool,
+    /// A part that was begun to be written, and isn't known to be.
+    flushing: Option<RequestFlush>,
     /// The step that was cut off, where this goes on with a request.
     resumed: Option<Step>,
     /// Keeps others from beginning it, or going on with it, too.
@@ -118,10 +122,9 @@ impl Chats {
         }
         let backend = self.store.backend();
         let fresh = || backend.new_id().to_string();
-        let request_id = new
-            .request_id
-            .or_else(|| message.request_id.take())
-            .unwrap_or_else(fresh);
+        let given = new.request_id.or_else(|| message.request_id.take());
+        let is_given = given.is_some();
+        let request_id = given.unwrap_or_else(fresh);
         let node = StackNode {
             stack_id: new.stack_id.unwrap_or_else(fresh),
             assistant_id: new.assistant_id,
@@ -132,17 +135,8 @@ impl Chats {
         // Taken before the chat is looked at, so that of two who begin at once one finds what the other has written.
         let claim = self.store.claims().take(session, &request_id)?;
         let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
-        self.save_messages_if(session, vec![message], Some(&request), |fold| {
-            if fold.has_request(&request_id) {
-                return Err(already_exists(
-                    "request",
-                    &request_id,
-                    "resume goes on with it, another id begins another",
-                ));
-            }
-            Ok(())
-        })
-        .await?;
+        self.save_messages_of(session, vec![message], Some(&request), is_given)
+            .await?;
         Ok(self.buffer(session, request, vec![node], Space::new(), None, claim))
     }
 
@@ -181,7 +175,8 @@ impl Chats {
             .store
             .claims()
             .take(session, &resumption.step.request_id)?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         check_resumable(&fold, &resumption.step)?;
         let stack = resumption.stack.iter().map(|level| StackNode {
             stack_id: level.stack_id.clone(),
@@ -222,6 +217,7 @@ impl Chats {
             draft,
             key,
             written: false,
+            flushing: None,
             resumed,
             claim,
         }
@@ -236,12 +232,88 @@ impl RequestBuffer {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for what can't be
     /// saved.
     pub fn send(&mut self, message: ChatMessage) -> Result<String> {
-        if !message.message_id.is_empty()
-            && let Some(fold) = self.store.chat_cache().known(self.session)
-        {
-            check_free_in(&fold, &message.message_id)?;
+        let id = &message.message_id;
+        if !id.is_empty() {
+            // A backend elsewhere isn't waited for: `finish` tells.
+            let has = self.store.has_message(self.session, id).now_or_never();
+            if matches!(has, Some(Ok(true))) {
+                return Err(already_exists("message", id, "update_message changes it"));
+            }
         }
         self.draft.send(message)
+    }
+
+    /// Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
+    /// than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
+    /// gathers more than fits a batch is written in parts. Durable when it returns; with nothing new it does nothing. After
+    /// an error it can be called again; what is gathered is written once.
+    ///
+    /// ```
+    /// use runlog::{
+    ///     RawJson,
+    ///     blocking::Store,
+    ///     chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest, RequestEnd, StepType},
+    /// };
+    ///
+    /// let chats = Store::in_memory().chats();
+    /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+    /// let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
+    /// let mut request = chats.begin_request(&chat_id, NewRequest::new("travel"), asked)?;
+    /// let step = request.start_step(StepType::Llm, RawJson::parse("{}")?)?;
+    /// let answer = request.send(ChatMessage::text(ChatRole::Assistant, "By "))?;
+    /// request.flush()?;
+    /// assert_eq!(chats.get_messages(&chat_id, &MessageFilter::default())?.len(), 2);
+    /// request.append(&answer, "train?")?;
+    /// request.complete_step(&step, None)?;
+    /// request.finish(RequestEnd::Completed)?;
+    /// let messages = chats.get_messages(&chat_id, &MessageFilter::default())?;
+    /// assert_eq!(messages[1].props.as_str(), r#"{"content":"By train?"}"#);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the request has ended; else those of the storage.
+    pub async fn flush(&mut self) -> Result<()> {
+        while let Some(flush) = self.start_flush()? {
+            flush.write().await?;
+            self.flushed(&flush);
+        }
+        Ok(())
+    }
+
+    /// The part of the request that a flush writes next, for whoever goes on with the request while that is written: whatever
+    /// comes in the meantime is of the next part. `None` when there is nothing to write.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn start_flush(&mut self) -> Result<Option<RequestFlush>> {
+        if self.written {
+            return Err(ended_already());
+        }
+        if self.flushing.is_none() {
+            let events = self.draft.unwritten();
+            if events.is_empty() {
+                return Ok(None);
+            }
+            let prepared = self.of_live_chat(events)?;
+            let given_ids = self.draft.mark_written();
+            self.flushing = Some(RequestFlush(Arc::new(Part {
+                store: self.store.clone(),
+                session: self.session,
+                prepared,
+                key: *self.store.backend().new_id().as_bytes(),
+                given_ids,
+            })));
+        }
+        Ok(self.flushing.clone())
+    }
+
+    /// Takes note that a part is written.
+    pub fn flushed(&mut self, flush: &RequestFlush) {
+        self.flushing
+            .take_if(|flushing| Arc::ptr_eq(&flushing.0, &flush.0));
     }
 
     /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
@@ -257,37 +329,66 @@ impl RequestBuffer {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it was written already; else those of the storage.
     pub async fn finish(&mut self, end: RequestEnd) -> Result<()> {
         if self.written {
-            return Err(Error::invalid(
-                "the request has ended already; begin another",
-            ));
+            return Err(ended_already());
         }
-        let mut also = Vec::new();
-        if self.draft.has_given_ids() || self.resumed.is_some() {
-            let fold = self.store.chat_fold(self.session).await?;
-            self.draft.check_ids(&fold)?;
-            if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, &end) {
-                also =
-                    ended_with_request(&fold, resumed, Timestamp(self.store.backend().now_ms()))?;
-            }
+        if let Some(flush) = self.flushing.clone() {
+            flush.write().await?;
+            self.flushed(&flush);
         }
-        let prepared = self.prepared(&end, also)?;
-        let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
-        self.store.backend().commit(batch).await?;
+        let prepared = self.commit(&end).await?;
         self.written = true;
         prepared.notify_catalog(&self.store).await;
         self.claim = None;
         Ok(())
     }
 
+    /// Writes what the request has gathered. With ids that the caller gave, or the step that it goes on with, as the chat is
+    /// when it is written; else wherever that comes.
+    async fn commit(&self, end: &RequestEnd) -> Result<Prepared> {
+        let backend = &**self.store.backend();
+        if !self.draft.has_given_ids() && self.resumed.is_none() {
+            let prepared = self.prepared(end, Vec::new())?;
+            let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
+            backend.commit(batch).await?;
+            return Ok(prepared);
+        }
+        let stream = chat_stream(self.session);
+        let queues = &self.store.shared.folds.queues;
+        let mut attempts = queues.attempts(backend, stream).await;
+        loop {
+            let last = free_at(&self.store, self.session, self.draft.given_ids()).await?;
+            let mut also = Vec::new();
+            if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
+                let shared = self.store.chat_fold(self.session).await?;
+                let now = Timestamp(backend.now_ms());
+                also = ended_with_request(&shared.read(), resumed, now)?;
+            }
+            let prepared = self.prepared(end, also)?;
+            let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(&self.key);
+            match backend.commit(batch).await {
+                Ok(_) => return Ok(prepared),
+                Err(error) => attempts.again(error).await?,
+            }
+        }
+    }
+
     fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Prepared> {
+        let mut events = self.draft.events(end);
+        events.extend(also);
+        self.of_live_chat(events)
+    }
+
+    fn of_live_chat(&self, events: Vec<ChatEvent>) -> Result<Prepared> {
         self.store
             .shared
             .catalog
             .with_state(|catalog| live_session(catalog, self.session).map(drop))?;
-        let mut events = self.draft.events(end);
-        events.extend(also);
-        Prepared::new(self.session, events, self.store.backend().now_ms())
+        Prepared::new(self.session, events, None, self.store.backend().now_ms())
     }
+}
+
+fn ended_already() -> Error {
+    Error::invalid("the request has ended already; begin another")
 }
 
 impl Deref for RequestBuffer {
@@ -317,11 +418,37 @@ impl Drop for RequestBuffer {
         let Ok(prepared) = self.prepared(&end, Vec::new()) else {
             return;
         };
-        let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
         // Nobody is left to be told of an error.
         let backend = self.store.backend();
         let blocking = backend.waiting(Wait::Block);
-        let _ = wait_for(&**blocking.as_ref().unwrap_or(backend), batch);
+        let backend = &**blocking.as_ref().unwrap_or(backend);
+        let write_under = |key: &[u8; 16], prepared: &Prepared, expected| {
+            wait_for(backend, Batch::new(prepared.ops(expected)).with_key(key))
+        };
+        if let Some(RequestFlush(part)) = self.flushing.take() {
+            let reordered = || part.prepared.clone().reordered();
+            let prepared = if part.given_ids.is_empty() {
+                Ok(part.prepared.clone())
+            } else {
+                reordered()
+            };
+            let _ = prepared.map(|prepared| write_under(&part.key, &prepared, Expected::Any));
+        }
+        let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
+        if !self.draft.has_given_ids() {
+            let _ = write(&prepared, Expected::Any);
+            return;
+        }
+        let last = free_at(&self.store, self.session, self.draft.given_ids())
+            .now_or_never()
+            .and_then(Result::ok);
+        let written = last.map(|last| write(&prepared, Expected::Last(last)));
+        if !matches!(written, Some(Ok(()))) {
+            // An id may be taken: then the message gets another, which only a fold tells.
+            if let Ok(prepared) = prepared.reordered() {
+                let _ = write(&prepared, Expected::Any);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The requests of chats: what became of one, and which aren't over, anywhere in the store.
 
-use runlog_model::{ChatRequest, OpenRequest, Page, RequestStatus, SessionId, Timestamp};
+use runlog_model::{ChatIdOf, ChatRequest, OpenRequest, Page, RequestStatus, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Chats;
@@ -10,7 +10,6 @@ use crate::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
     },
-    kernel::chats::IdOf,
 };
 
 /// Which of the requests that aren't over to list, and how many.
@@ -157,8 +156,10 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
     /// several have.
     pub async fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>> {
-        let session = self.store.chat_with(IdOf::Request, request_id).await?;
-        let fold = self.store.chat_fold(session).await?;
-        Ok(fold.request(request_id).cloned())
+        let of = ChatIdOf::Request;
+        let session = self.store.chat_with(of, request_id).await?;
+        let fold = self.store.steps_fold(session, of, request_id).await?;
+        let request = fold.read().request(request_id).cloned();
+        Ok(request)
     }
 }

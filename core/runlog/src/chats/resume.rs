@@ -1,12 +1,12 @@
 //! Resuming an interrupted request, nested calls included.
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step, StepStatus,
-    StepType, Timestamp, Updates,
+    ChatEvent, ChatFold, ChatIdOf, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step,
+    StepStatus, StepType, Timestamp, Updates,
 };
 
 use super::{Chats, store::not_found};
-use crate::{Error, ErrorKind, Result, kernel::chats::IdOf};
+use crate::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
@@ -95,7 +95,8 @@ impl Chats {
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the step's space or stack can't be restored.
     pub async fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
         let session = self.session_id(chat_id).await?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         fold.last_resumable_step()
             .map(|step| resumption(&fold, step))
             .transpose()
@@ -109,8 +110,9 @@ impl Chats {
     /// have, [`InvalidInput`](ErrorKind::InvalidInput) for an empty id, or when the step's space or stack can't be restored.
     pub async fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>> {
         check_given(request_id)?;
-        let session = self.store.chat_with(IdOf::Request, request_id).await?;
-        let fold = self.store.chat_fold(session).await?;
+        let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         fold.last_resumable_step_of(request_id)
             .map(|step| resumption(&fold, step))
             .transpose()
@@ -146,7 +148,7 @@ impl Chats {
     /// an empty id.
     pub async fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
         check_given(request_id)?;
-        let session = self.store.chat_with(IdOf::Request, request_id).await?;
+        let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
         let _claim = self.store.claims().take(session, request_id)?;
         let at = Timestamp(self.store.backend().now_ms());
         let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at)?);
@@ -259,7 +261,8 @@ impl Chats {
         })
         .await?;
         let ids = changed.into_inner().expect("nobody else has it");
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
     }
 }

@@ -4,9 +4,9 @@ use runlog_model::{ChatMessage, RawJson, Step};
 
 use crate::{Error, ErrorKind};
 
-/// The most content that one request gathers, so that it fits one batch: 96 MiB.
+/// The most content that one request gathers between two flushes, so that it fits one batch: 96 MiB.
 pub(super) const REQUEST_BYTES_MAX: usize = 96 << 20;
-/// The most messages and steps of one request: 100,000.
+/// The most messages and steps that it gathers between two flushes: 100,000.
 pub(super) const REQUEST_RECORDS_MAX: usize = 100_000;
 /// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
 pub(super) const CONTENT_BYTES_MAX: usize = 15 << 20;
@@ -87,11 +87,10 @@ fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
     }
 }
 
-pub(super) fn too_large(bytes: usize, max: usize) -> Error {
+/// What is refused, and what to do instead.
+pub(super) fn too_large(bytes: usize, max: usize, instead: &str) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        format!(
-            "the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"
-        ),
+        format!("the request would gather {bytes} bytes, at most {max} are allowed; {instead}"),
     )
 }

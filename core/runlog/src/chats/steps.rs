@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, Page, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{ChatEvent, ChatIdOf, Page, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
     Chats,
@@ -14,7 +14,6 @@ use crate::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
     },
-    kernel::chats::IdOf,
 };
 use serde::Deserialize;
 
@@ -102,7 +101,8 @@ impl Chats {
         } = options;
         let filter = (session, request_id, stack_id, step_type, status);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         let mut page = Page {
             items: Vec::new(),
             next: None,
@@ -166,7 +166,8 @@ impl Chats {
                 .collect())
         })
         .await?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         Ok(completed
             .iter()
             .filter_map(|step| fold.step(&step.step_id).cloned())
@@ -192,7 +193,7 @@ impl Chats {
     /// when several have, [`InvalidInput`](crate::ErrorKind::InvalidInput) or
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field that is refused.
     pub async fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
-        let session = self.store.chat_with(IdOf::Step, step_id).await?;
+        let session = self.store.chat_with(ChatIdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
             let step = fold
@@ -209,7 +210,8 @@ impl Chats {
             }])
         })
         .await?;
-        let fold = self.store.chat_fold(session).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
         fold.step(step_id)
             .cloned()
             .ok_or_else(|| not_found("step", step_id))
@@ -220,15 +222,12 @@ impl Chats {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the request.
     pub async fn get_steps(&self, request_id: &str) -> Result<Vec<Step>> {
-        let session = self.store.chat_with(IdOf::Request, request_id).await?;
-        Ok(self
-            .store
-            .chat_fold(session)
-            .await?
-            .steps_of_request(request_id)
-            .into_iter()
-            .cloned()
-            .collect())
+        let of = ChatIdOf::Request;
+        let session = self.store.chat_with(of, request_id).await?;
+        let shared = self.store.steps_fold(session, of, request_id).await?;
+        let fold = shared.read();
+        let steps = fold.steps_of_request(request_id).into_iter();
+        Ok(steps.cloned().collect())
     }
 
     /// The chat's last step that isn't completed; `None` when there is nothing to resume.
@@ -237,12 +236,9 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
     pub async fn get_last_incomplete_step(&self, chat_id: &str) -> Result<Option<Step>> {
         let session = self.session_id(chat_id).await?;
-        Ok(self
-            .store
-            .chat_fold(session)
-            .await?
-            .last_incomplete_step()
-            .cloned())
+        let fold = self.store.chat_fold(session).await?;
+        let step = fold.read().last_incomplete_step().cloned();
+        Ok(step)
     }
 
     /// The steps of a node of the call stack, in their order.
@@ -250,15 +246,12 @@ impl Chats {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the node.
     pub async fn get_steps_by_stack_id(&self, stack_id: &str) -> Result<Vec<Step>> {
-        let session = self.store.chat_with(IdOf::Stack, stack_id).await?;
-        Ok(self
-            .store
-            .chat_fold(session)
-            .await?
-            .steps_of_stack(stack_id)
-            .into_iter()
-            .cloned()
-            .collect())
+        let of = ChatIdOf::Stack;
+        let session = self.store.chat_with(of, stack_id).await?;
+        let shared = self.store.steps_fold(session, of, stack_id).await?;
+        let fold = shared.read();
+        let steps = fold.steps_of_stack(stack_id).into_iter();
+        Ok(steps.cloned().collect())
     }
 
     /// The nodes of the call stack from the root to this one.
@@ -267,8 +260,9 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the node,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when its steps' parents go round in a circle.
     pub async fn get_stack_path(&self, stack_id: &str) -> Result<Vec<String>> {
-        let session = self.store.chat_with(IdOf::Stack, stack_id).await?;
-        let path = self.store.chat_fold(session).await?.stack_path(stack_id)?;
+        let session = self.store.chat_with(ChatIdOf::Stack, stack_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        let path = fold.read().stack_path(stack_id)?;
         path.ok_or_else(|| Error::not_found(format!("no step has the stack {stack_id:?}")))
     }
 }

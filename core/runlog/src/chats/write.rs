@@ -37,15 +37,19 @@ impl Chats {
                 .catalog
                 .read(|catalog| live_session(catalog, session).map(drop));
             live.await??;
-            let fold = self.store.chat_fold(session).await?;
-            let events = decide(&fold)?;
-            if events.is_empty() {
-                return Ok(());
-            }
-            let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
-            let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
-            // Released before the commit: a task that catches up the fold meanwhile would have to copy it.
-            drop(fold);
+            let shared = self.store.chat_fold(session).await?;
+            let (prepared, last) = {
+                let fold = shared.read();
+                let events = decide(&fold)?;
+                if events.is_empty() {
+                    return Ok(());
+                }
+                let after = Some(fold.last_message_sequence());
+                let now = self.store.backend().now_ms();
+                let prepared = Prepared::new(session, events, after, now)?;
+                (prepared, Sequence(fold.last_sequence()))
+            };
+            let batch = Batch::new(prepared.ops(Expected::Last(last)));
             match self.store.backend().commit(batch).await {
                 Ok(_) => {
                     prepared.notify_catalog(&self.store).await;
@@ -58,6 +62,7 @@ impl Chats {
 }
 
 /// Events of a chat, encoded, with what the catalog learns of them.
+#[derive(Clone)]
 pub(super) struct Prepared {
     session: SessionId,
     events: Vec<EncodedEvent>,
@@ -65,8 +70,14 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(session: SessionId, events: Vec<ChatEvent>, at_ms: u64) -> Result<Self> {
-        // What has an id of its own touches the chat, so that the catalog tells where ids may be found.
+    /// Events to write after the message that has the largest sequence of the chat, which isn't known where they are written
+    /// wherever they come.
+    pub(super) fn new(
+        session: SessionId,
+        events: Vec<ChatEvent>,
+        after: Option<u64>,
+        at_ms: u64,
+    ) -> Result<Self> {
         let made = events.iter().filter_map(|event| match event {
             ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
             ChatEvent::StepSaved(_) => Some(0),
@@ -82,19 +93,30 @@ impl Prepared {
             }),
             _ => None,
         });
+        let reordered =
+            reorders(&events, after).then(|| CatalogEvent::ChatReordered { id: session }.encode());
         let told = touched
             .into_iter()
+            .chain(reordered)
             .chain(requests.map(|event| event.encode()))
             .collect::<Result<_>>()?;
-        let events = events
-            .iter()
-            .map(ChatEvent::encode)
-            .collect::<Result<_>>()?;
+        let encoded = |event: &ChatEvent| {
+            let labels = event.labels(session);
+            event.encode().map(|event| EncodedEvent { labels, ..event })
+        };
+        let events = events.iter().map(encoded).collect::<Result<_>>()?;
         Ok(Self {
             session,
             events,
             told,
         })
+    }
+
+    /// The same, where messages may be in another order after it.
+    pub(super) fn reordered(mut self) -> Result<Self> {
+        let event = CatalogEvent::ChatReordered { id: self.session };
+        self.told.push(event.encode()?);
+        Ok(self)
     }
 
     /// Has the catalog take in what it was told.
@@ -117,4 +139,22 @@ impl Prepared {
         }
         ops
     }
+}
+
+/// Whether messages are in another order after some events than that in which they were saved.
+fn reorders(events: &[ChatEvent], after: Option<u64>) -> bool {
+    let mut last = after;
+    events.iter().any(|event| match event {
+        ChatEvent::MessageSaved(message) if message.sequence == 0 => {
+            last = last.map(|last| last + 1);
+            false
+        }
+        ChatEvent::MessageSaved(message) => {
+            let is_next = last.is_some_and(|last| message.sequence > last);
+            last = Some(message.sequence);
+            !is_next
+        }
+        ChatEvent::MessageUpdated { updates, .. } => updates.get("sequence").is_some(),
+        _ => false,
+    })
 }

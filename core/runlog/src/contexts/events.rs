@@ -107,7 +107,7 @@ impl Contexts {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
     pub async fn events(&self, instance: InstanceId, from_sequence: u64) -> Result<EventPages> {
-        self.store.known_instance(instance).await?;
+        self.store.check_known(instance).await?;
         Ok(EventPages {
             contexts: self.clone(),
             instance,
@@ -200,7 +200,7 @@ impl Contexts {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
     pub async fn event(&self, instance: InstanceId, sequence: u64) -> Result<Option<ContextEvent>> {
-        self.store.known_instance(instance).await?;
+        self.store.check_known(instance).await?;
         if sequence == 0 {
             return Ok(None);
         }
@@ -222,7 +222,7 @@ impl Contexts {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
     pub async fn last_sequence(&self, instance: InstanceId) -> Result<u64> {
-        self.store.known_instance(instance).await?;
+        self.store.check_known(instance).await?;
         Ok(self.stream_last(instance).await?.unwrap_or_default().0)
     }
 

@@ -1,7 +1,7 @@
 //! [`Cursor`]: where a list goes on, as a string that fits only the list it came from.
 //!
 //! Hexadecimal digits of: version (1 byte), the kind of list (1), a hash of its filter (8), and where it goes on: two numbers
-//! of the list's own (8 each), big-endian, of chats a third one; of a list in the order of names, the last name.
+//! of the list's own (8 each), big-endian, of chats and their messages a third one; of a list in the order of names, the last name.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ impl Kind {
 pub(crate) struct Cursor {
     pub(crate) first: u64,
     pub(crate) second: u64,
-    /// Of chats alone.
+    /// Of chats and of their messages.
     pub(crate) third: u64,
 }
 
@@ -170,7 +170,11 @@ fn hexadecimal(bytes: &[u8]) -> String {
 impl Kind {
     /// How many numbers a cursor of such a list has.
     fn numbers(self) -> usize {
-        if self == Self::Chats { 3 } else { 2 }
+        if matches!(self, Self::Chats | Self::ChatMessages) {
+            3
+        } else {
+            2
+        }
     }
 
     fn name(self) -> &'static str {

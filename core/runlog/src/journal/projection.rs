@@ -3,7 +3,7 @@
 //! What is written down is derived and never trusted over the events: a checkpoint that can't be used is passed over,
 //! and one that later events don't follow from is forgotten, and the fold made from its first event.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use runlog_log::{
@@ -18,6 +18,8 @@ use crate::{Error, ErrorKind, Result, backend::Backend};
 const CHECKPOINT_EVENTS: u64 = 8_192;
 /// How much one batch of parts holds, unless one part alone is larger: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
+
+const UNBROKEN: &str = "a fold was left broken by a panic";
 
 /// Where a fold is kept.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +42,7 @@ pub(crate) struct Projection<Fold> {
 /// A fold as far as it got: what all handles of a store have together, those that wait and those that await.
 #[derive(Default)]
 pub(crate) struct Folded<Fold> {
-    state: Mutex<State<Fold>>,
+    state: RwLock<State<Fold>>,
 }
 
 #[derive(Default)]
@@ -61,16 +63,18 @@ struct Writing<'a, Fold>(&'a Folded<Fold>);
 
 impl<Fold> Drop for Writing<'_, Fold> {
     fn drop(&mut self) {
-        self.0.state().is_written = false;
+        self.0.change().is_written = false;
     }
 }
 
 impl<Fold> Folded<Fold> {
-    /// The lock is never held across a wait.
-    fn state(&self) -> MutexGuard<'_, State<Fold>> {
-        self.state
-            .lock()
-            .expect("a fold was left broken by a panic")
+    /// The lock is never held across a wait. Lists are made under it, by any number of readers at a time.
+    fn state(&self) -> RwLockReadGuard<'_, State<Fold>> {
+        self.state.read().expect(UNBROKEN)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, State<Fold>> {
+        self.state.write().expect(UNBROKEN)
     }
 }
 
@@ -81,7 +85,7 @@ impl<Fold: Checkpointed> Folded<Fold> {
 
     /// Forgets what came from a checkpoint; says whether anything did, also when another thread was faster.
     fn discard_checkpoint(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.change();
         if state.is_distrusted {
             return true;
         }
@@ -98,7 +102,7 @@ impl<Fold: Checkpointed> Folded<Fold> {
 
     /// Whether it is time to write the fold down, and nobody does. After a failure it is time once as much more came.
     fn is_time_to_write(&self) -> Option<Writing<'_, Fold>> {
-        let mut state = self.state();
+        let mut state = self.change();
         let last = state.fold.last_sequence();
         let is_time = state.fold.events_since_checkpoint() >= CHECKPOINT_EVENTS
             && last >= state.tried_at.saturating_add(CHECKPOINT_EVENTS);
@@ -181,7 +185,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                 )
                 .await?;
             next = page.next;
-            let mut state = self.folded.state();
+            let mut state = self.folded.change();
             for record in &page.records {
                 let last = state.fold.last_sequence();
                 // Another thread may have got further meanwhile; what it applied is skipped.
@@ -217,7 +221,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
             Err(error) if is_unusable(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut state = self.folded.state();
+        let mut state = self.folded.change();
         if let Some(fold) = restored
             && state.fold.last_sequence() == 0
             && !state.is_distrusted
@@ -323,7 +327,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         self.backend
             .commit(Batch::new(vec![op]).with_durability(Durability::Os))
             .await?;
-        let mut state = self.folded.state();
+        let mut state = self.folded.change();
         // Not if another thread has restarted the fold since.
         if sequence.0 <= state.fold.last_sequence() {
             state.fold.checkpointed(sequence.0, checkpoint);

@@ -1,24 +1,25 @@
-//! [`ChatCache`]: the folds of the chats in use, and which chats have an id.
+//! [`ChatCache`]: the folds of the chats in use, and where the messages of those that are written to end.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
 };
 
-use runlog_model::{ChatFold, SessionId, Touched};
+use runlog_log::Sequence;
+use runlog_model::{ChatFold, SessionId};
 
 /// The most chats whose folds are kept.
 const FOLDS_MAX: usize = 256;
 /// The most bytes of payload that the kept folds were made from, where there is more than one.
 const FOLDS_BYTES_MAX: usize = 64 << 20;
+/// The most chats of which it is kept where their messages end.
+const TAILS_MAX: usize = 4096;
 
 /// Owns the folds of chats, each of which is never ahead of what is durable.
 #[derive(Default)]
 pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
-    ids: Mutex<Ids>,
-    /// The last sequence of the catalog up to which the ids of all chats are known; `None` while they aren't.
-    learnt: Mutex<Option<u64>>,
+    tails: Mutex<HashMap<SessionId, Arc<Mutex<Tail>>>>,
 }
 
 #[derive(Default)]
@@ -26,35 +27,52 @@ pub(crate) struct Folds {
     /// The redaction count when the kept folds were begun: once it has grown, they are dropped.
     redactions: u64,
     /// By chat, with when it was last used.
-    kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
+    kept: HashMap<SessionId, Kept>,
     uses: u64,
     /// Held by whoever catches up the fold of a chat.
     turns: HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>,
 }
 
-/// What an id names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum IdOf {
-    Message,
-    Step,
-    Request,
-    Stack,
+struct Kept {
+    used: u64,
+    bytes: usize,
+    fold: SharedFold,
 }
 
-/// Which chats have an id. Made when something is first asked for by its id alone, and caught up then; it holds
-/// every such id of the store.
-#[derive(Default)]
-pub(crate) struct Ids {
-    chats: HashMap<(IdOf, String), Vec<SessionId>>,
-    /// Up to where each chat was looked through.
-    pub(crate) seen: HashMap<SessionId, Seen>,
+/// A chat's fold, which all share and is never copied: whoever catches it up keeps the others from reading for as long as it
+/// takes one event in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedFold(Arc<RwLock<ChatFold>>);
+
+/// Where a chat's messages end, with what is staged and not yet durable.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// The last sequence of the chat's stream.
+    pub(crate) last: Sequence,
+    /// The largest sequence that a message has.
+    pub(crate) last_message: u64,
+    /// The ids that were given by callers to the messages that came since this was begun.
+    pub(crate) given_ids: HashSet<String>,
 }
 
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
-    pub(crate) last_sequence: u64,
-    /// The position of the last event that saved or changed something.
-    position: u64,
+impl Tail {
+    pub(crate) fn new(last: Sequence, last_message: u64) -> Self {
+        Self {
+            last,
+            last_message,
+            given_ids: HashSet::new(),
+        }
+    }
+}
+
+impl SharedFold {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, ChatFold> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, ChatFold> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ChatCache {
@@ -64,38 +82,47 @@ impl ChatCache {
             .expect("the folds of chats were left broken by a panic")
     }
 
+    /// Where a chat's messages end, as far as that is kept.
+    pub(crate) fn tail(&self, session: SessionId) -> Option<Arc<Mutex<Tail>>> {
+        self.tails().get(&session).cloned()
+    }
+
+    /// Keeps where a chat's messages end, unless somebody else has done it meanwhile, and gives what is kept.
+    pub(crate) fn keep_tail(&self, session: SessionId, tail: Tail) -> Arc<Mutex<Tail>> {
+        let mut tails = self.tails();
+        if tails.len() >= TAILS_MAX {
+            tails.clear();
+        }
+        let kept = tails.entry(session);
+        Arc::clone(kept.or_insert_with(|| Arc::new(Mutex::new(tail))))
+    }
+
+    /// Forgets where a chat's messages end, unless that was made anew meanwhile.
+    pub(crate) fn forget_tail(&self, session: SessionId, tail: &Arc<Mutex<Tail>>) {
+        let mut tails = self.tails();
+        if tails
+            .get(&session)
+            .is_some_and(|kept| Arc::ptr_eq(kept, tail))
+        {
+            tails.remove(&session);
+        }
+    }
+
+    fn tails(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Mutex<Tail>>>> {
+        self.tails
+            .lock()
+            .expect("the ends of chats were left broken by a panic")
+    }
+
     /// A chat's fold as far as it is kept, which others may have written to since.
-    pub(crate) fn known(&self, session: SessionId) -> Option<Arc<ChatFold>> {
+    pub(crate) fn known(&self, session: SessionId) -> Option<SharedFold> {
         self.folds().used(session)
     }
 
     /// Forgets a chat that has nothing any more: what comes in its place isn't what followed.
     pub(crate) fn forget(&self, session: SessionId) {
         self.folds().take(session);
-        self.ids().seen.remove(&session);
-    }
-
-    pub(crate) fn learnt(&self) -> MutexGuard<'_, Option<u64>> {
-        self.learnt
-            .lock()
-            .expect("how far the ids of chats are known was left broken by a panic")
-    }
-
-    pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
-        self.ids
-            .lock()
-            .expect("the ids of chats were left broken by a panic")
-    }
-}
-
-impl IdOf {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Step => "step",
-            Self::Request => "request",
-            Self::Stack => "stack",
-        }
+        self.tails().remove(&session);
     }
 }
 
@@ -109,11 +136,11 @@ impl Folds {
     }
 
     /// The fold as far as it is kept.
-    pub(crate) fn used(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
+    pub(crate) fn used(&mut self, session: SessionId) -> Option<SharedFold> {
         self.uses += 1;
-        let (used, fold) = self.kept.get_mut(&session)?;
-        *used = self.uses;
-        Some(Arc::clone(fold))
+        let kept = self.kept.get_mut(&session)?;
+        kept.used = self.uses;
+        Some(kept.fold.clone())
     }
 
     pub(crate) fn turn_of(&mut self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
@@ -128,26 +155,26 @@ impl Folds {
         turn
     }
 
-    pub(crate) fn take(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
-        self.kept.remove(&session).map(|(_, fold)| fold)
+    pub(crate) fn take(&mut self, session: SessionId) -> Option<SharedFold> {
+        self.kept.remove(&session).map(|kept| kept.fold)
     }
 
-    pub(crate) fn keep(&mut self, session: SessionId, fold: &Arc<ChatFold>) {
+    /// Keeps a fold that was made from so many bytes.
+    pub(crate) fn keep(&mut self, session: SessionId, fold: SharedFold, bytes: usize) {
         self.uses += 1;
-        let further = self
-            .kept
-            .get(&session)
-            .is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
-        if further {
-            self.kept.insert(session, (self.uses, Arc::clone(fold)));
-        }
+        let kept = Kept {
+            used: self.uses,
+            bytes,
+            fold,
+        };
+        self.kept.insert(session, kept);
         // The last one stays, however large: each call in its chat would make it again.
         while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1)
         {
             let oldest = self
                 .kept
                 .iter()
-                .min_by_key(|(_, (used, _))| *used)
+                .min_by_key(|(_, kept)| kept.used)
                 .map(|(session, _)| *session);
             let Some(oldest) = oldest else { break };
             self.kept.remove(&oldest);
@@ -155,50 +182,6 @@ impl Folds {
     }
 
     fn bytes(&self) -> usize {
-        self.kept.values().map(|(_, fold)| fold.bytes()).sum()
-    }
-}
-
-impl Ids {
-    pub(crate) fn find(&self, of: IdOf, id: &str) -> Vec<SessionId> {
-        self.chats
-            .get(&(of, id.to_owned()))
-            .cloned()
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn learn(&mut self, session: SessionId, fold: &ChatFold) {
-        let seen = self.seen.get(&session).copied().unwrap_or_default();
-        if seen.last_sequence > fold.last_sequence() {
-            return;
-        }
-        for touched in fold.touched_after(seen.position) {
-            match touched {
-                Touched::Message(message) => {
-                    self.name(session, IdOf::Message, &message.message_id);
-                    message
-                        .request_id
-                        .iter()
-                        .for_each(|request| self.name(session, IdOf::Request, request));
-                }
-                Touched::Step(step) => {
-                    self.name(session, IdOf::Step, &step.step_id);
-                    self.name(session, IdOf::Request, &step.request_id);
-                    self.name(session, IdOf::Stack, &step.stack_id);
-                }
-            }
-        }
-        let seen = Seen {
-            last_sequence: fold.last_sequence(),
-            position: fold.touched_at(),
-        };
-        self.seen.insert(session, seen);
-    }
-
-    fn name(&mut self, session: SessionId, of: IdOf, id: &str) {
-        let chats = self.chats.entry((of, id.to_owned())).or_default();
-        if !chats.contains(&session) {
-            chats.push(session);
-        }
+        self.kept.values().map(|kept| kept.bytes).sum()
     }
 }

@@ -323,6 +323,15 @@ impl Store {
         Ok(instance)
     }
 
+    /// Refuses an id that is no instance's, without giving the instance.
+    pub(crate) async fn check_known(&self, id: InstanceId) -> Result<()> {
+        let catalog = &self.shared.catalog;
+        if catalog.with_state(|catalog| catalog.instance(id).is_some()) {
+            return Ok(());
+        }
+        self.known_instance(id).await.map(drop)
+    }
+
     /// The instance: from memory if the catalog has it there, else after catching up.
     pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         if let Some(instance) = self

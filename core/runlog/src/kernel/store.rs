@@ -124,6 +124,34 @@ impl Store {
         }
     }
 
+    /// A handle for several reads that together answer one question, such as those of a request. Beside a writer in another
+    /// process it has looked, now, at what that has written: everything that was acknowledged before this call is seen. Its
+    /// reads don't look again, each of which would read a file; they may see what other handles have come to see since.
+    ///
+    /// # Errors
+    /// Those of following the writer.
+    ///
+    /// ```
+    /// use runlog::{NewSession, Store};
+    ///
+    /// # pollster::block_on(async {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("store");
+    /// let writer = Store::open(&path).await?;
+    /// let reader = Store::open_read_only(&path).await?;
+    /// let session = writer.create_session(NewSession::titled("Weather")).await?;
+    /// let now = reader.as_of_now().await?;
+    /// assert!(now.get_session(session.id).await?.is_some());
+    /// # Ok::<(), runlog::Error>(()) }).unwrap();
+    /// ```
+    pub async fn as_of_now(&self) -> Result<Self> {
+        let looked = self.backend().as_of_now().await?;
+        Ok(match looked {
+            Some(backend) => Self::on(backend, self.shared.folds.clone()),
+            None => self.clone(),
+        })
+    }
+
     /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
     /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
     ///

@@ -49,12 +49,14 @@ impl Runs {
     pub(super) async fn sequence_after(&self, instance: InstanceId, position: u64) -> Result<u64> {
         let contexts = self.store.contexts();
         let (mut first, mut end) = (1, contexts.last_sequence(instance).await? + 1);
+        // Looked at first: most contexts have one run, and begin with it.
+        let mut middle = 1;
         while first < end {
-            let middle = first + (end - first) / 2;
             match contexts.event(instance, middle).await? {
                 Some(event) if event.position <= position => first = middle + 1,
                 _ => end = middle,
             }
+            middle = first + (end - first) / 2;
         }
         Ok(first)
     }

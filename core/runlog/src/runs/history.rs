@@ -115,6 +115,27 @@ impl Runs {
         }
     }
 
+    /// The project that a run belongs to, `None` where it is in none. The list of runs knows it: nothing of the run is read.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of reading the store.
+    ///
+    /// ```
+    /// use runlog::{NewRun, NewSession, Store};
+    ///
+    /// # pollster::block_on(async {
+    /// let store = Store::in_memory();
+    /// let mut new = NewRun::in_new_session(NewSession::default(), "coder");
+    /// new.project = Some("papers".into());
+    /// let run = store.runs().start(new).await?;
+    /// assert_eq!(store.runs().project(run.id()).await?.as_deref(), Some("papers"));
+    /// # Ok::<(), runlog::Error>(()) }).unwrap();
+    /// ```
+    pub async fn project(&self, id: RunId) -> Result<Option<String>> {
+        let found = self.index().read(|runs| runs.run(id)).await?;
+        Ok(found.ok_or_else(|| missing(id))?.run.project)
+    }
+
     /// One page of a run's messages, in the order they were recorded, which is that of its steps, or from the last one back.
     /// It costs the page, and for its first one what finding a step by halving does.
     ///

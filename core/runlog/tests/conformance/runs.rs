@@ -330,6 +330,12 @@ pub async fn scenario_cumulative_step_counter_across_resumes(backend: Shared) {
         [46, 45],
         "also while it runs"
     );
+    for listed in listed {
+        let project = store.runs().project(listed.id).await.unwrap();
+        assert_eq!(project, listed.project, "as in the list");
+    }
+    let none = store.runs().project(RunId(store.backend().new_id())).await;
+    assert_eq!(none.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 pub async fn scenario_fresh_step_budget_per_resume(backend: Shared) {

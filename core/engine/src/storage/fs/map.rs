@@ -36,8 +36,9 @@ const PREFETCH_BYTES: usize = 1280;
 const LINE_BYTES: usize = 64;
 /// What lies between two places that are read is read too, rather than asking twice.
 const CLOSE_BYTES: usize = 8 << 10;
-/// So many of the places asked for are looked at.
+/// So many of the places asked for are looked at, unless they lie within so many pages: then one call tells of all of these.
 const PROBES: usize = 4;
+const LOOKED_AT_PAGES: usize = 64;
 
 static MAPPED: Bounded<Mapped> = Bounded::new(MAPS_MAX);
 
@@ -159,14 +160,41 @@ impl Mapped {
         };
     }
 
-    /// Whether a byte can be read without waiting for the device. The kernel says yes of files that aren't the caller's.
-    fn is_in_memory(&self, offset: usize) -> bool {
-        let mut page = 0_u8;
+    /// Whether bytes can be read without waiting for the device, which must lie inside of the map, and within
+    /// [`LOOKED_AT_PAGES`]. The kernel says yes of files that aren't the caller's.
+    fn is_in_memory(&self, offset: usize, bytes: usize) -> bool {
+        let mut pages = [0_u8; LOOKED_AT_PAGES];
         let start = offset - offset % page_bytes();
-        // SAFETY: asks for the state of one page of the map, which is told in one byte.
-        let asked =
-            unsafe { libc::mincore(self.start.add(start) as *mut c_void, 1, &raw mut page) };
-        asked == 0 && page & 1 == 1
+        let length = offset + bytes - start;
+        let wanted = length.div_ceil(page_bytes());
+        let Some(pages) = pages.get_mut(..wanted) else {
+            return false;
+        };
+        // SAFETY: asks for the state of pages of the map, each of which is told in one byte.
+        let asked = unsafe {
+            libc::mincore(
+                self.start.add(start) as *mut c_void,
+                length,
+                pages.as_mut_ptr(),
+            )
+        };
+        asked == 0 && pages.iter().all(|page| page & 1 == 1)
+    }
+
+    /// Whether some of these places, which lie inside of the map, can be read without waiting for the device: mostly all can
+    /// then.
+    fn seem_in_memory(&self, offsets: &[usize]) -> bool {
+        let (Some(first), Some(last)) = (offsets.iter().min(), offsets.iter().max()) else {
+            return true;
+        };
+        let bytes = last - first + 1;
+        if bytes <= (LOOKED_AT_PAGES - 1) * page_bytes() {
+            return self.is_in_memory(*first, bytes);
+        }
+        // A look at a few tells whether the rest is worth a call each.
+        let step = (offsets.len() / PROBES).max(1);
+        let mut probes = offsets.iter().step_by(step);
+        probes.all(|offset| self.is_in_memory(*offset, 1))
     }
 }
 
@@ -205,24 +233,16 @@ impl Map for Mapped {
     }
 
     fn will_need(&self, offsets: &[u64]) {
-        let inside = |offset: &u64| {
-            usize::try_from(*offset)
-                .ok()
-                .filter(|offset| *offset < self.length)
-        };
-        // A look at a few tells whether the rest is worth a call each.
-        let step = (offsets.len() / PROBES).max(1);
-        if offsets
+        let offsets = offsets
             .iter()
-            .step_by(step)
-            .filter_map(inside)
-            .all(|offset| self.is_in_memory(offset))
-        {
+            .filter_map(|offset| usize::try_from(*offset).ok());
+        let offsets: Vec<usize> = offsets.filter(|offset| *offset < self.length).collect();
+        if self.seem_in_memory(&offsets) {
             return;
         }
         // Those that lie close are asked for with one call.
         let mut wanted: Option<(usize, usize)> = None;
-        for offset in offsets.iter().filter_map(inside) {
+        for offset in offsets {
             let end = (offset + 2 * page_bytes()).min(self.length);
             match &mut wanted {
                 Some((from, to)) if offset >= *from && offset <= *to + CLOSE_BYTES => {
@@ -249,7 +269,7 @@ impl Map for Mapped {
         let step = ((end - start) / PROBES).max(1);
         if !(start..end)
             .step_by(step)
-            .all(|offset| self.is_in_memory(offset))
+            .all(|offset| self.is_in_memory(offset, 1))
         {
             self.will_need_range(start, end - start);
         }

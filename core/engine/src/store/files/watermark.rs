@@ -84,7 +84,7 @@ impl WatermarkFile {
 /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for one of a newer build.
 pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
     let boot = storage.boot_id().unwrap_or_default();
-    WatermarkReader::default().read(storage, store, &boot)
+    WatermarkReader::default().open(storage, store, &boot)
 }
 
 /// The same, where a watermark that outlived a loss of power is distinguished from one that didn't: without a
@@ -105,24 +105,24 @@ pub(crate) struct WatermarkReader {
 }
 
 impl WatermarkReader {
-    /// How far the writer has published, if it wrote so while the machine was running as it is now.
-    pub(crate) fn read(
+    /// The file where it is open, for a look that keeps nobody else from looking: [`look`] at it, and tell [`seen`](Self::seen).
+    pub(crate) fn file(&mut self) -> Option<Arc<dyn File>> {
+        if self.same_seen >= SAME_SEEN_MAX {
+            self.file = None;
+            self.same_seen = 0;
+        }
+        self.file.clone()
+    }
+
+    /// Opens the file, which may have been replaced: the one that is there now counts. How far the writer has published, if
+    /// it wrote so while the machine was running as it is now.
+    pub(crate) fn open(
         &mut self,
         storage: &dyn Storage,
         store: &[u8; 16],
         boot: &[u8; 16],
     ) -> Result<Option<Watermark>> {
-        if self.same_seen >= SAME_SEEN_MAX {
-            self.file = None;
-            self.same_seen = 0;
-        }
-        if let Some(file) = self.file.clone() {
-            if let Ok(found) = read_whole(&*file)? {
-                return Ok(self.seen(found, store, boot));
-            }
-            // The file may have been replaced; then the one that is there now counts.
-            self.file = None;
-        }
+        self.file = None;
         let file = match storage.open(files::WATERMARK, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -134,12 +134,13 @@ impl WatermarkReader {
                 ));
             }
         };
-        let found = read_whole(&*file)?.unwrap_or_default();
+        let found = look(&*file)?.unwrap_or_default();
         self.file = found.is_some().then_some(file);
         Ok(self.seen(found, store, boot))
     }
 
-    fn seen(
+    /// Takes note of what a look found, and gives it where it counts.
+    pub(crate) fn seen(
         &mut self,
         found: Option<Watermark>,
         store: &[u8; 16],
@@ -155,8 +156,8 @@ impl WatermarkReader {
     }
 }
 
-/// What the file says; `Ok(Err(_))` when it can't be read.
-fn read_whole(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
+/// What the file says, before it is known whether that counts; `Ok(Err(_))` when it can't be read.
+pub(crate) fn look(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
     let mut bytes = vec![0; WATERMARK_BYTES];
     for _ in 0..READS_MAX {
         if let Err(error) = file.read_at(0, &mut bytes) {

@@ -8,6 +8,7 @@ use crate::{
     storage::Access,
     store::{
         commit::shared::{Following, Shared},
+        files::watermark,
         open::beside::load_beside_a_writer,
         published::batches::scan_batches,
     },
@@ -25,10 +26,15 @@ impl Shared {
             self.flush_if_due();
             return Ok(());
         };
+        // Readers look side by side: one that comes with an older find than another applied has nothing left to apply.
+        let open = sync::lock(follower).file.file();
+        let looked = open.map(|file| watermark::look(&*file)).transpose()?;
         let mut state = sync::lock(follower);
-        let found = state
-            .file
-            .read(&*self.storage, &self.identity.store, &self.boot)?;
+        let (storage, store) = (&*self.storage, &self.identity.store);
+        let found = match looked {
+            Some(Ok(found)) => state.file.seen(found, store, &self.boot),
+            _ => state.file.open(storage, store, &self.boot)?,
+        };
         let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else {
             return Ok(());
         };
@@ -135,3 +141,7 @@ fn check_end(segment: &Segment, end: u64, expected: u64) -> Result<()> {
     );
     Err(error)
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

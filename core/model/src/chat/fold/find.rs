@@ -5,7 +5,7 @@ use std::{
     ops::{Bound, Range},
 };
 
-use super::{ChatFold, Field, KeptMessage, MessageOrder, MessagePlace, Place};
+use super::{ChatFold, Field, KeptMessage, MessageOrder, MessagePlace};
 use crate::{ChatMessage, ChatRequest, MessageFilter, SessionId, id_in_copy};
 
 static NOTHING: BTreeSet<MessageOrder> = BTreeSet::new();
@@ -130,8 +130,7 @@ impl ChatFold {
     pub fn kept_message(&self, id: Option<&str>, position: u64) -> Option<KeptMessage> {
         let by_id = id.and_then(|id| self.message_places.get(id).copied());
         let place = by_id.or_else(|| self.message_touched_at(position))?;
-        let of_it =
-            |touched: &&(u64, Place)| matches!(touched.1, Place::Message(other) if other == place);
+        let of_it = |touched: &&(u64, usize)| touched.1 == place;
         Some(KeptMessage {
             id: self
                 .message_at(place)
@@ -158,9 +157,6 @@ impl ChatFold {
             .touched
             .binary_search_by_key(&position, |(position, _)| *position)
             .ok()?;
-        match self.touched.get(index)?.1 {
-            Place::Message(place) => Some(place),
-            Place::Step(_) => None,
-        }
+        self.touched.get(index).map(|(_, place)| *place)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::Mutex,
 };
 
 use runlog_model::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    kernel::{catalog::Change, lookup::check_free},
+    kernel::{catalog::Change, chats::SharedFold, lookup::check_free},
 };
 
 /// Rows of about so many bytes are written in one batch.
@@ -233,10 +233,13 @@ impl Chats {
         for chat in chats {
             let fold = match self.session_id(&chat.chat_id).await {
                 Ok(session) => self.store.chat_fold(session).await?,
-                Err(error) if error.kind() == ErrorKind::NotFound => Arc::default(),
+                Err(error) if error.kind() == ErrorKind::NotFound => SharedFold::default(),
                 Err(error) => return Err(error),
             };
-            let issue = Chosen::of(&chat.rows, &fold).issues.into_iter().next();
+            let issue = Chosen::of(&chat.rows, &fold.read())
+                .issues
+                .into_iter()
+                .next();
             let is_first =
                 |(line, _): &(usize, Error)| first.as_ref().is_none_or(|(first, _)| line < first);
             if let Some(issue) = issue.filter(is_first) {

@@ -1,0 +1,134 @@
+//! Readers beside a writer: when they look, and how they read the segment that grows.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::{
+    Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, ReadOptions,
+    Store, StreamId,
+};
+
+fn options() -> OpenOptions {
+    OpenOptions {
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    }
+}
+
+fn append(store: &Store, stream: StreamId, text: &[u8]) {
+    store
+        .append(stream, Expected::Any, &[NewRecord::data(text)])
+        .unwrap();
+}
+
+fn last(store: &Store, stream: StreamId) -> u64 {
+    store.stream(stream).unwrap().unwrap().last_sequence.0
+}
+
+#[test]
+fn as_of_now_sees_what_was_there_looks_no_more_and_waits_for_more_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path, options()).unwrap();
+    let stream = StreamId(writer.new_id());
+    append(&writer, stream, b"one");
+    let reader = Store::open(&path, options().read_only()).unwrap();
+    append(&writer, stream, b"two");
+    let now = reader.as_of_now().unwrap();
+    assert_eq!(last(&now, stream), 2);
+    append(&writer, stream, b"three");
+    let read = |store: &Store| store.read(stream, ReadOptions::default()).unwrap().count();
+    assert_eq!((last(&now, stream), read(&now)), (2, 2));
+    assert_eq!(
+        now.scan(Position(1)).unwrap().count(),
+        3,
+        "with the stream's creation"
+    );
+    assert!(now.record(Position(4)).unwrap().is_none());
+    let seen = now.last_position().unwrap();
+    assert_eq!(seen, Position(3));
+    let found = now.wait_past(seen, Duration::from_secs(60)).unwrap();
+    assert_eq!(found, Position(4));
+    append(&writer, stream, b"four");
+    assert_eq!(
+        last(&reader, stream),
+        4,
+        "the reader itself looks with each call"
+    );
+    assert_eq!(
+        last(&now, stream),
+        4,
+        "what the reader came to see is there"
+    );
+    assert_eq!(last(&writer.as_of_now().unwrap(), stream), 4);
+}
+
+#[test]
+fn a_writer_as_of_now_goes_on_writing() {
+    let writer = Store::in_memory(options()).unwrap();
+    let stream = StreamId(writer.new_id());
+    let now = writer.as_of_now().unwrap();
+    append(&now, stream, b"one");
+    assert_eq!((last(&now, stream), last(&writer, stream)), (1, 1));
+}
+
+#[test]
+fn readers_read_what_the_active_segment_has_grown_by_since_they_first_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path, options()).unwrap();
+    let reader = Store::open(&path, options().read_only()).unwrap();
+    let stream = StreamId(writer.new_id());
+    let payloads: Vec<Vec<u8>> = (0..300_usize)
+        .map(|number| vec![u8::try_from(number % 251).unwrap(); number * 37 % 9_000])
+        .collect();
+    for (number, payload) in payloads.iter().enumerate() {
+        append(&writer, stream, payload);
+        if number % 20 == 0 {
+            let records = reader.read(stream, ReadOptions::default()).unwrap();
+            let read: Vec<_> = records.map(|record| record.unwrap().payload).collect();
+            assert_eq!(read, payloads[..=number]);
+            let scanned = reader.scan(Position(2)).unwrap();
+            let scanned: Vec<_> = scanned.map(|record| record.unwrap().payload).collect();
+            assert_eq!(scanned, payloads[..=number]);
+        }
+    }
+}
+
+#[test]
+fn threads_that_look_at_the_same_time_each_see_what_was_acknowledged_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path, options()).unwrap();
+    let reader = Store::open(&path, options().read_only()).unwrap();
+    let stream = StreamId(writer.new_id());
+    let acknowledged = AtomicU64::new(0);
+    append(&writer, stream, b"first");
+    acknowledged.store(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let (acknowledged, reader) = (&acknowledged, &reader);
+        for _ in 0..4 {
+            scope.spawn(move || {
+                while acknowledged.load(Ordering::SeqCst) < 400 {
+                    let before = acknowledged.load(Ordering::SeqCst);
+                    let now = reader.as_of_now().unwrap();
+                    assert!(last(&now, stream) >= before);
+                    assert!(last(reader, stream) >= before);
+                }
+            });
+        }
+        for number in 2..=400_u64 {
+            let records = vec![NewRecord::data(b"more")];
+            let op = Op::Append {
+                stream,
+                expected: Expected::Any,
+                records,
+            };
+            let batch = Batch::new(vec![op]).with_durability(Durability::Os);
+            writer.commit(&batch).unwrap();
+            acknowledged.store(number, Ordering::SeqCst);
+        }
+    });
+}

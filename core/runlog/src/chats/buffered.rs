@@ -1,0 +1,196 @@
+//! What a request has gathered: its messages and steps, and how much of each is written.
+
+use std::collections::BTreeMap;
+
+use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, Updates};
+
+use super::sizes::step_bytes;
+use crate::{Error, Result};
+
+/// How much of a message or step is in the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Written {
+    /// Nothing.
+    No,
+    /// What it was before it was changed.
+    Before,
+    /// All of it.
+    All,
+}
+
+impl Written {
+    /// After a change.
+    fn changed(self) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::Before | Self::All => Self::Before,
+        }
+    }
+}
+
+pub(super) struct BufferedMessage {
+    pub(super) message: ChatMessage,
+    /// What it takes as JSON, at most.
+    pub(super) bytes: usize,
+    /// What was appended to its content since.
+    pub(super) appended: String,
+    written: Written,
+}
+
+pub(super) struct BufferedStep {
+    pub(super) step: Step,
+    /// What it takes as JSON, at most.
+    pub(super) bytes: usize,
+    written: Written,
+}
+
+impl BufferedMessage {
+    pub(super) fn new(message: ChatMessage, bytes: usize) -> Self {
+        Self {
+            message,
+            bytes,
+            appended: String::new(),
+            written: Written::No,
+        }
+    }
+
+    /// How many bytes of it are to be written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        unwritten_bytes(self.written, self.bytes)
+    }
+
+    pub(super) fn append(&mut self, text: &str, bytes: usize) {
+        self.appended.push_str(text);
+        self.bytes = bytes;
+        self.written = self.written.changed();
+    }
+
+    pub(super) fn replace(&mut self, message: ChatMessage, bytes: usize) {
+        *self = Self {
+            written: self.written.changed(),
+            ..Self::new(message, bytes)
+        };
+    }
+
+    /// What writes it as it is; nothing where all of it is written.
+    pub(super) fn event(&self) -> Option<ChatEvent> {
+        match self.written {
+            Written::No => Some(ChatEvent::MessageSaved(Box::new(self.finished()))),
+            Written::All => None,
+            Written::Before => {
+                let ChatMessage {
+                    message_id,
+                    message_type,
+                    props,
+                    updated_at,
+                    ..
+                } = self.finished();
+                Some(ChatEvent::MessageUpdated {
+                    message_id,
+                    at: updated_at,
+                    updates: Updates::new()
+                        .with("type", RawJson::string(&message_type))
+                        .with("props", props),
+                })
+            }
+        }
+    }
+
+    pub(super) fn mark_written(&mut self) {
+        self.message = self.finished();
+        self.appended.clear();
+        self.written = Written::All;
+    }
+
+    /// The message with what was appended.
+    fn finished(&self) -> ChatMessage {
+        let mut message = self.message.clone();
+        if !self.appended.is_empty()
+            && let Ok((mut props, content)) = content_of(&message)
+        {
+            props.insert(
+                "content".to_owned(),
+                RawJson::string(&(content + &self.appended)),
+            );
+            message.props =
+                RawJson::from_value(&props).expect("keys are strings and values are JSON");
+        }
+        message
+    }
+}
+
+impl BufferedStep {
+    pub(super) fn new(step: Step, bytes: usize) -> Self {
+        Self {
+            step,
+            bytes,
+            written: Written::No,
+        }
+    }
+
+    /// How many bytes of it are to be written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        unwritten_bytes(self.written, self.bytes)
+    }
+
+    pub(super) fn change(&mut self, step: Step, bytes: usize) {
+        *self = Self {
+            written: self.written.changed(),
+            ..Self::new(step, bytes)
+        };
+    }
+
+    /// What writes it as it is.
+    pub(super) fn event(&self) -> Option<ChatEvent> {
+        self.event_as(self.step.clone())
+    }
+
+    /// What writes it with another end than it has.
+    pub(super) fn event_as(&self, settled: Step) -> Option<ChatEvent> {
+        match self.written {
+            Written::No => Some(ChatEvent::StepSaved(Box::new(settled))),
+            Written::All if settled.status == self.step.status => None,
+            Written::Before | Written::All => {
+                let status = RawJson::string(settled.status.name());
+                let mut updates = Updates::new().with("status", status);
+                if let Some(output) = settled.output {
+                    updates = updates.with("output", output);
+                }
+                if let Some(error) = settled.error {
+                    updates = updates.with("error", RawJson::string(&error));
+                }
+                Some(ChatEvent::StepUpdated {
+                    step_id: settled.step_id,
+                    at: settled.updated_at,
+                    updates,
+                })
+            }
+        }
+    }
+
+    /// Lets go of what isn't needed for its end.
+    pub(super) fn mark_written(&mut self) {
+        (self.step.input, self.step.output, self.step.space_snapshot) = (None, None, None);
+        self.bytes = step_bytes(&self.step);
+        self.written = Written::All;
+    }
+}
+
+fn unwritten_bytes(written: Written, bytes: usize) -> usize {
+    if written == Written::All { 0 } else { bytes }
+}
+
+/// The properties of a message, and the text that is its content.
+pub(super) fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
+    let props: BTreeMap<String, RawJson> = message.props.to_value()?;
+    let content = props
+        .get("content")
+        .map_or_else(|| Ok(String::new()), RawJson::to_value);
+    let content = content.map_err(|_| {
+        let id = &message.message_id;
+        Error::invalid(format!(
+            "the content of message {id:?} isn't text, so that none can be appended; replace it"
+        ))
+    })?;
+    Ok((props, content))
+}

@@ -1,0 +1,270 @@
+//! What an id alone names: the chat that has it, and the records that tell of it, found by the labels of the records.
+
+use std::collections::BTreeSet;
+
+use runlog_log::{Direction, FindOptions, Label, Record};
+use runlog_model::{Catalog, ChatEvent, ChatFold, ChatIdOf, SessionId};
+
+use super::cache::apply;
+use crate::{
+    Error, ErrorKind, Result, Store,
+    kernel::{chats::SharedFold, records::chat_stream},
+};
+
+impl Store {
+    /// The chat that has this id.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when none has, [`Ambiguous`](ErrorKind::Ambiguous) when several have.
+    pub(crate) async fn chat_with(&self, of: ChatIdOf, id: &str) -> Result<SessionId> {
+        let mut found = self.live_chats_with(of, id).await?.into_iter();
+        match (found.next(), found.next()) {
+            (Some(session), None) => Ok(session),
+            (None, _) => Err(Error::not_found(format!(
+                "no chat has a {} {id:?}",
+                of.name()
+            ))),
+            (Some(one), Some(other)) => Err(Error::new(
+                ErrorKind::Ambiguous,
+                format!(
+                    "the {} {id:?} is in chat {:?} and in chat {:?}; give ids that are unique",
+                    of.name(),
+                    self.chat_name(one),
+                    self.chat_name(other)
+                ),
+            )),
+        }
+    }
+
+    /// Refuses an id that another chat has.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat has it.
+    pub(crate) async fn check_id_elsewhere(
+        &self,
+        session: SessionId,
+        of: ChatIdOf,
+        id: &str,
+    ) -> Result<()> {
+        let found = self.live_chats_with(of, id).await?;
+        match found.into_iter().find(|other| *other != session) {
+            None => Ok(()),
+            Some(other) => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!(
+                    "chat {:?} has a {} {id:?}; ids are unique in a store",
+                    self.chat_name(other),
+                    of.name()
+                ),
+            )),
+        }
+    }
+
+    fn chat_name(&self, session: SessionId) -> String {
+        let chat = self
+            .shared
+            .catalog
+            .with_state(|catalog| catalog.chat(session));
+        chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
+    }
+
+    /// The chats that have an id and aren't deleted: those whose records say so, and copies, in which what was copied has
+    /// ids that no record has.
+    async fn live_chats_with(&self, of: ChatIdOf, id: &str) -> Result<Vec<SessionId>> {
+        let mut candidates = self.chats_labelled(of, id).await?;
+        // Of two messages that were saved under one id at the same moment, the other is known by where it was saved, too.
+        if let Some((before, _)) = id.rsplit_once('~') {
+            candidates.extend(self.chats_labelled(of, before).await?);
+        }
+        let live = |catalog: &Catalog| {
+            let is_live = |session: &SessionId| {
+                catalog
+                    .session(*session)
+                    .filter(|session| session.deleted_at_ms.is_none())
+                    .map(|found| (*session, found.copied_from.is_some()))
+            };
+            let mut live: Vec<_> = candidates.iter().filter_map(is_live).collect();
+            live.extend(
+                catalog
+                    .copies_that_may_have(id)
+                    .into_iter()
+                    .map(|copy| (copy, true)),
+            );
+            live
+        };
+        let mut found: Vec<SessionId> = Vec::new();
+        for (session, is_copy) in self.shared.catalog.read(live).await? {
+            if found.contains(&session) {
+                continue;
+            }
+            // Of what a copy shares with others the records have the ids that it has there.
+            if !is_copy || has(&self.chat_fold(session).await?.read(), of, id) {
+                found.push(session);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sessions with a record that tells of an id.
+    async fn chats_labelled(&self, of: ChatIdOf, id: &str) -> Result<Vec<SessionId>> {
+        let mut found = Vec::new();
+        self.each_labelled(of.label(id), FindOptions::default(), |record| {
+            let session = SessionId(record.stream.0);
+            if !found.contains(&session) && tells_of(record, of, id) {
+                found.push(session);
+            }
+            Ok(true)
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Passes each record that has a label to `take`, until that wants no more.
+    pub(super) async fn each_labelled(
+        &self,
+        label: Label,
+        options: FindOptions,
+        mut take: impl FnMut(&Record) -> Result<bool>,
+    ) -> Result<()> {
+        let (mut options, forward) = (options.clone(), options.direction == Direction::Forward);
+        loop {
+            let page = match self.backend().find(label, options.clone()).await {
+                // A chat gets its stream with its first event.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                page => page?,
+            };
+            for record in &page.records {
+                if !take(record)? {
+                    return Ok(());
+                }
+            }
+            match page.next {
+                None => return Ok(()),
+                Some(next) if forward => options.first = next,
+                Some(next) => options.last = next,
+            }
+        }
+    }
+
+    /// The records of a chat that have a label, the oldest first.
+    pub(super) async fn labelled_in(
+        &self,
+        session: SessionId,
+        label: Label,
+    ) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        self.each_labelled(label, in_order_of(session), |record| {
+            records.push(record.clone());
+            Ok(true)
+        })
+        .await?;
+        Ok(records)
+    }
+
+    /// A fold that has the steps of a request or of a node of the call stack, and what is kept of the request: the chat's
+    /// where it is in memory anyway, else of no more than their records.
+    pub(super) async fn steps_fold(
+        &self,
+        session: SessionId,
+        of: ChatIdOf,
+        id: &str,
+    ) -> Result<SharedFold> {
+        if let Some(fold) = self.kept_chat_fold(session).await? {
+            return Ok(fold);
+        }
+        let is_copy = |catalog: &Catalog| {
+            catalog
+                .session(session)
+                .is_some_and(|session| session.copied_from.is_some())
+        };
+        if self.shared.catalog.read(is_copy).await? {
+            return self.chat_fold(session).await;
+        }
+        let Some(requests) = self.requests_of(session, of, id).await? else {
+            return self.chat_fold(session).await;
+        };
+        let mut records = Vec::new();
+        for request in requests {
+            let of_request = self
+                .labelled_in(session, ChatIdOf::Request.label(&request))
+                .await?;
+            for record in &of_request {
+                match event_of(record)? {
+                    ChatEvent::StepSaved(step) => {
+                        let label = ChatIdOf::Step.label(&step.step_id);
+                        records.extend(self.labelled_in(session, label).await?);
+                    }
+                    // One that came from another request has its sequence from there.
+                    ChatEvent::StepUpdated { .. } => return self.chat_fold(session).await,
+                    _ => {}
+                }
+            }
+            records.extend(of_request);
+        }
+        let fold = folded(ChatFold::new(), records)?;
+        let shared = SharedFold::default();
+        *shared.write() = fold;
+        Ok(shared)
+    }
+}
+
+impl Store {
+    /// The requests whose steps tell of a request or a node of the stack; `None` where one of them was another's first.
+    async fn requests_of(
+        &self,
+        session: SessionId,
+        of: ChatIdOf,
+        id: &str,
+    ) -> Result<Option<BTreeSet<String>>> {
+        if of == ChatIdOf::Request {
+            return Ok(Some(BTreeSet::from([id.to_owned()])));
+        }
+        let mut requests = BTreeSet::new();
+        for record in self.labelled_in(session, of.label(id)).await? {
+            match event_of(&record)? {
+                ChatEvent::StepSaved(step) => drop(requests.insert(step.request_id.clone())),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(requests))
+    }
+}
+
+/// A fold that goes on with records of one chat, in their order, each once.
+pub(super) fn folded(mut fold: ChatFold, mut records: Vec<Record>) -> Result<ChatFold> {
+    records.sort_by_key(|record| record.position);
+    records.dedup_by_key(|record| record.position);
+    records
+        .iter()
+        .try_for_each(|record| apply(&mut fold, record.stream, record))?;
+    Ok(fold)
+}
+
+/// To look in a chat, from its beginning.
+pub(super) fn in_order_of(session: SessionId) -> FindOptions {
+    FindOptions {
+        stream: Some(chat_stream(session)),
+        direction: Direction::Forward,
+        ..FindOptions::default()
+    }
+}
+
+/// The event that a record of a chat is.
+pub(super) fn event_of(record: &Record) -> Result<ChatEvent> {
+    ChatEvent::decode(record.kind.0, &record.meta, &record.payload)
+}
+
+/// Whether a record tells of what an id names: labels of two ids may be alike.
+pub(super) fn tells_of(record: &Record, of: ChatIdOf, id: &str) -> bool {
+    ChatEvent::KINDS.contains(&record.kind.0)
+        && event_of(record).is_ok_and(|event| event.is_of(of, id))
+}
+
+fn has(fold: &ChatFold, of: ChatIdOf, id: &str) -> bool {
+    match of {
+        ChatIdOf::Message => fold.message(id).is_some(),
+        ChatIdOf::Step => fold.step(id).is_some(),
+        ChatIdOf::Request => fold.request(id).is_some() || !fold.steps_of_request(id).is_empty(),
+        ChatIdOf::Stack => !fold.steps_of_stack(id).is_empty(),
+    }
+}

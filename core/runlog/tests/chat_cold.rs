@@ -1,0 +1,294 @@
+//! Chats that aren't in memory: pages, saves and ids are found where they are in the log, and are what the whole chat says.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use runlog::{
+    ErrorKind, RawJson, Store, blocking,
+    chats::{
+        Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, NewRequest, RequestEnd, Step,
+        StepStatus, StepType, Updates,
+    },
+    sessions::CopySession,
+};
+
+fn text(content: &str) -> ChatMessage {
+    ChatMessage::text(ChatRole::User, content)
+}
+
+fn with_id(id: &str) -> ChatMessage {
+    ChatMessage {
+        message_id: id.into(),
+        ..text(id)
+    }
+}
+
+fn step(id: &str, request: &str, stack: &str) -> Step {
+    Step {
+        step_id: id.into(),
+        chat_id: "c".into(),
+        ..Step::new(request, "a", stack, StepType::Llm)
+    }
+}
+
+fn named(id: &str) -> Chat {
+    Chat {
+        chat_id: id.into(),
+        ..Chat::new("a")
+    }
+}
+
+/// A handle of the same log that has nothing in memory.
+fn cold(store: &Store) -> runlog::chats::Chats {
+    Store::with_backend(store.backend().clone()).chats()
+}
+
+fn updates(json: &str) -> Updates {
+    Updates::parse(json).unwrap()
+}
+
+/// Every message of chat `c`, by pages of a size from one end, each from a handle that has nothing in memory.
+fn paged(store: &Store, newest_first: bool, limit: usize) -> Vec<ChatMessage> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let options = ListMessages {
+            newest_first,
+            limit,
+            cursor,
+            ..ListMessages::default()
+        };
+        let page = pollster::block_on(cold(store).list_messages("c", &options)).unwrap();
+        found.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+fn check_pages(store: &Store, what: &str, limits: &[usize]) {
+    let folded = cold(store);
+    let filter = MessageFilter::default();
+    let all = pollster::block_on(folded.get_messages("c", &filter)).unwrap();
+    for &limit in limits {
+        assert_eq!(paged(store, false, limit), all, "{what}, {limit} at a time");
+        let mut backwards = paged(store, true, limit);
+        backwards.reverse();
+        assert_eq!(backwards, all, "{what}, the newest {limit} first");
+        let first = MessageFilter {
+            limit,
+            ..MessageFilter::default()
+        };
+        let got = pollster::block_on(cold(store).get_messages("c", &first)).unwrap();
+        assert_eq!(got, all[..limit.min(all.len())], "{what}");
+    }
+}
+
+#[test]
+fn pages_of_a_chat_that_is_not_in_memory_are_those_of_its_fold() {
+    for seed in 0..12_u64 {
+        let store = Store::in_memory();
+        let chats = blocking::Store::with_backend(store.backend().clone()).chats();
+        chats.create_chat(named("c")).unwrap();
+        check_pages(&store, "nothing", &[1]);
+        let mut state = seed;
+        let mut below = |end: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        for number in 0..25 {
+            let ids = || {
+                let all = chats.get_messages("c", &MessageFilter::default()).unwrap();
+                all.into_iter().map(|it| it.message_id).collect::<Vec<_>>()
+            };
+            match below(10) {
+                0..3 => {
+                    let count = 1 + below(4);
+                    let new = (0..count).map(|_| text(&number.to_string())).collect();
+                    chats.save_messages("c", new).unwrap();
+                }
+                3..6 => {
+                    let new = NewRequest::new("a");
+                    let mut request = chats.begin_request("c", new, text("?")).unwrap();
+                    for _ in 0..below(5) {
+                        let answer = ChatMessage::text(ChatRole::Assistant, "!");
+                        request.send(answer).unwrap();
+                        request.start_step(StepType::Llm, raw("{}")).unwrap();
+                    }
+                    request.finish(RequestEnd::Completed).unwrap();
+                }
+                6 => {
+                    if let Some(id) = ids().get(usize::try_from(below(20)).unwrap()) {
+                        chats
+                            .update_message(id, &updates(r#"{"metadata":{"liked":true}}"#))
+                            .unwrap();
+                    }
+                }
+                7 => {
+                    let ids = ids();
+                    let gone: Vec<&str> = ids.iter().step_by(5).map(String::as_str).collect();
+                    if below(2) == 0 {
+                        chats.delete_messages("c", &gone).unwrap();
+                    }
+                }
+                8 if seed % 3 == 0 => {
+                    if let Some(id) = ids().first() {
+                        chats.redact_message(id, "a secret").unwrap();
+                    }
+                }
+                9 if seed % 5 == 0 => {
+                    let message = ChatMessage {
+                        sequence: 1 + below(60),
+                        ..text("given")
+                    };
+                    chats.save_messages("c", vec![message]).unwrap();
+                }
+                _ => {}
+            }
+        }
+        check_pages(&store, &format!("seed {seed}"), &[1, 7, 500]);
+    }
+}
+
+fn raw(json: &str) -> RawJson {
+    RawJson::parse(json).unwrap()
+}
+
+#[test]
+fn pages_of_a_chat_with_many_changes_are_those_of_its_fold() {
+    let store = Store::in_memory();
+    let chats = blocking::Store::with_backend(store.backend().clone()).chats();
+    chats.create_chat(named("c")).unwrap();
+    let new = (0..300).map(|number| with_id(&format!("m{number}")));
+    chats.save_messages("c", new.collect()).unwrap();
+    for number in 0..300 {
+        let like = updates(r#"{"metadata":1}"#);
+        chats.update_message(&format!("m{number}"), &like).unwrap();
+    }
+    check_pages(&store, "300 changes", &[60]);
+}
+
+#[test]
+fn an_id_that_was_deleted_and_given_again_is_found_cold() {
+    let store = Store::in_memory();
+    let chats = blocking::Store::with_backend(store.backend().clone()).chats();
+    chats.create_chat(named("c")).unwrap();
+    let ids: Vec<String> = (0..20).map(|number| format!("m{number}")).collect();
+    let all = || ids.iter().map(|id| with_id(id)).collect();
+    chats.save_messages("c", all()).unwrap();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    chats.delete_messages("c", &ids).unwrap();
+    let again = pollster::block_on(cold(&store).save_messages("c", all())).unwrap();
+    assert_eq!(again[0].sequence, 21);
+    let taken = pollster::block_on(cold(&store).save_messages("c", vec![with_id("m19")]));
+    assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    check_pages(&store, "given again", &[3]);
+}
+
+#[test]
+fn ids_alone_find_what_they_name_without_anything_in_memory() {
+    let store = Store::in_memory();
+    let waiting = blocking::Store::with_backend(store.backend().clone());
+    let chats = waiting.chats();
+    for chat in ["a", "b", "c", "d"] {
+        chats.create_chat(named(chat)).unwrap();
+        chats.save_messages(chat, vec![text("x")]).unwrap();
+    }
+    chats.save_messages("c", vec![with_id("m")]).unwrap();
+    let mut nested = step("s3", "r", "k2");
+    nested.stack_parent_id = Some("k1".into());
+    chats
+        .save_steps(vec![step("s1", "r", "k1"), step("s2", "r", "k1"), nested])
+        .unwrap();
+    chats
+        .update_step("s2", &updates(r#"{"status":"failed","error":"no"}"#))
+        .unwrap();
+    let cold = || cold(&store);
+    let steps = pollster::block_on(cold().get_steps("r")).unwrap();
+    let told: Vec<_> = steps.iter().map(|it| (it.sequence, it.status)).collect();
+    let (pending, failed) = (StepStatus::Pending, StepStatus::Failed);
+    assert_eq!(told, [(1, pending), (2, failed), (3, pending)]);
+    let of_stack = pollster::block_on(cold().get_steps_by_stack_id("k2")).unwrap();
+    assert_eq!(of_stack, steps[2..]);
+    let path = pollster::block_on(cold().get_stack_path("k2")).unwrap();
+    assert_eq!(path, ["k1", "k2"]);
+    let like = updates(r#"{"metadata":1}"#);
+    let updated = pollster::block_on(cold().update_message("m", &like)).unwrap();
+    assert_eq!((updated.chat_id.as_str(), updated.sequence), ("c", 2));
+    // A step that moved to another request is one of that.
+    chats
+        .update_step("s1", &updates(r#"{"request_id":"other","stack_id":"k9"}"#))
+        .unwrap();
+    let of = |id: &str| {
+        let steps = pollster::block_on(cold().get_steps(id)).unwrap();
+        steps.into_iter().map(|it| it.step_id).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("r"), of("other")),
+        (vec!["s2".into(), "s3".into()], vec!["s1".to_owned()])
+    );
+    for unknown in ["x", "m", "01a20929-c798-8f61-ab97-e813180412c3"] {
+        let error = pollster::block_on(cold().get_steps(unknown)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{unknown}");
+    }
+
+    let session = waiting.find_session("c").unwrap().id;
+    let copy = waiting
+        .copy_session(session, &CopySession::default())
+        .unwrap();
+    let copy_id = copy.session.id.to_string();
+    let copied = chats
+        .get_messages(&copy_id, &MessageFilter::default())
+        .unwrap();
+    let id = &copied[1].message_id;
+    let updated = pollster::block_on(cold().update_message(id, &like)).unwrap();
+    assert_eq!((updated.chat_id, updated.message_id), (copy_id, id.clone()));
+    let updated = pollster::block_on(cold().update_message("m", &like)).unwrap();
+    assert_eq!(updated.chat_id, "c", "the original keeps its ids");
+    chats.delete_chat("c").unwrap();
+    let error = pollster::block_on(cold().update_message("m", &like)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn two_thousand_saves_at_once_have_sequences_without_a_hole() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store")).unwrap();
+    let chats = store.chats();
+    pollster::block_on(async {
+        chats.create_chat(named("c")).await.unwrap();
+        let save = |number: usize| {
+            let message = if number.is_multiple_of(2) {
+                text("x")
+            } else {
+                with_id(&format!("m{number}"))
+            };
+            chats.save_messages("c", vec![message])
+        };
+        let saved = futures_util::future::join_all((0..2_000).map(save)).await;
+        let mut found: Vec<_> = saved.into_iter().map(|it| it.unwrap().remove(0)).collect();
+        found.sort_by_key(|message| message.sequence);
+        assert!(found.iter().map(|it| it.sequence).eq(1..=2_000));
+        let all = chats.get_messages("c", &MessageFilter::default()).await;
+        assert_eq!(all.unwrap(), found, "each was told what it became");
+    });
+    check_pages(&store, "2,000 at once", &[700]);
+}
+
+#[test]
+fn of_many_that_save_under_one_id_at_once_one_wins() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    pollster::block_on(async {
+        chats.create_chat(named("c")).await.unwrap();
+        let save = |_| chats.save_messages("c", vec![with_id("m")]);
+        let saved = futures_util::future::join_all((0..50).map(save)).await;
+        let (won, lost): (Vec<_>, Vec<_>) = saved.into_iter().partition(Result::is_ok);
+        assert_eq!((won.len(), lost.len()), (1, 49));
+        assert!(
+            lost.iter()
+                .all(|it| it.as_ref().unwrap_err().kind() == ErrorKind::AlreadyExists)
+        );
+    });
+}

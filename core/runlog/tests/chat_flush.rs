@@ -1,0 +1,270 @@
+//! A request that is flushed while it goes on: what was flushed is there, whatever becomes of the rest.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod both;
+
+use runlog::{
+    ErrorKind, RawJson,
+    blocking::{self, Store},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestDetails,
+        RequestEnd, RequestStatus, ResumeAction, StepStatus, StepType,
+    },
+};
+
+both! {
+    what_was_flushed_is_there_after_a_crash_and_is_resumed
+    what_is_changed_after_a_flush_is_written_by_the_next_one
+    a_request_that_was_flushed_and_dropped_is_interrupted
+    a_request_larger_than_a_batch_is_written_in_parts
+    a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost
+    a_message_is_replaced_by_one_of_another_type
+}
+
+fn begin(store: &Store) -> blocking::RequestBuffer {
+    let chats = store.chats();
+    let named = Chat {
+        chat_id: "c".into(),
+        ..Chat::new("agent")
+    };
+    chats.create_chat(named).unwrap();
+    let request = NewRequest {
+        request_id: Some("r".into()),
+        ..NewRequest::new("agent")
+    };
+    let asked = ChatMessage::text(ChatRole::User, "question");
+    chats.begin_request("c", request, asked).unwrap()
+}
+
+fn answer(text: &str) -> ChatMessage {
+    ChatMessage::text(ChatRole::Assistant, text)
+}
+
+fn json(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).unwrap()
+}
+
+/// What another process would find.
+fn next_process(store: &Store) -> blocking::Chats {
+    Store::with_backend(store.backend().clone()).chats()
+}
+
+fn told(chats: &blocking::Chats) -> Vec<(String, String, u64)> {
+    let all = chats.get_messages("c", &MessageFilter::default()).unwrap();
+    let told = |it: ChatMessage| (it.message_type, it.props.as_str().to_owned(), it.sequence);
+    all.into_iter().map(told).collect()
+}
+
+fn steps(chats: &blocking::Chats) -> Vec<(StepStatus, u64)> {
+    let steps = chats.get_steps("r").unwrap();
+    steps.iter().map(|it| (it.status, it.sequence)).collect()
+}
+
+fn text(content: &str, sequence: u64) -> (String, String, u64) {
+    (
+        "text".into(),
+        format!(r#"{{"content":"{content}"}}"#),
+        sequence,
+    )
+}
+
+fn what_was_flushed_is_there_after_a_crash_and_is_resumed(store: &Store) {
+    let mut request = begin(store);
+    let first = request
+        .start_step(StepType::Llm, json(r#"{"n":1}"#))
+        .unwrap();
+    request.send(answer("one")).unwrap();
+    request
+        .complete_step(&first, Some(json(r#"{"of":1}"#)))
+        .unwrap();
+    request.space_mut().set("key", json("7"));
+    request
+        .start_step(StepType::Tool, json(r#"{"n":2}"#))
+        .unwrap();
+    request.flush().unwrap();
+    request.send(answer("lost")).unwrap();
+    std::mem::forget(request); // The process was killed.
+
+    let chats = next_process(store);
+    assert_eq!(told(&chats), [text("question", 1), text("one", 2)]);
+    assert_eq!(
+        steps(&chats),
+        [(StepStatus::Completed, 1), (StepStatus::Running, 2)]
+    );
+    let unattended = ListRequests {
+        unattended: true,
+        ..ListRequests::default()
+    };
+    let open = chats.list_requests(&unattended).unwrap().items;
+    assert_eq!((open.len(), open[0].status), (1, RequestStatus::Running));
+    let resumption = chats.resume("c").unwrap().unwrap();
+    assert_eq!(resumption.action(), ResumeAction::Restart);
+    assert_eq!(resumption.input(), Some(&json(r#"{"n":2}"#)));
+    assert_eq!(resumption.space.get("key"), Some(&json("7")));
+    let mut request = chats.go_on(&resumption).unwrap();
+    request.send(answer("two")).unwrap();
+    request.flush().unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(told(&chats)[2], text("two", 3));
+    assert_eq!(
+        steps(&chats),
+        [(StepStatus::Completed, 1), (StepStatus::Completed, 2)]
+    );
+    assert_eq!(chats.resume("c").unwrap(), None);
+}
+
+fn what_is_changed_after_a_flush_is_written_by_the_next_one(store: &Store) {
+    let mut request = begin(store);
+    let message = request.send(answer("a")).unwrap();
+    let step = request
+        .start_step(StepType::Llm, json(r#"{"n":1}"#))
+        .unwrap();
+    let usage = |tokens: &str| RequestDetails {
+        usage: Some(json(tokens)),
+        ..RequestDetails::default()
+    };
+    for (index, text) in ["b", "c", "d"].into_iter().enumerate() {
+        request.flush().unwrap();
+        request.append(&message, text).unwrap();
+        let tokens = format!(r#"{{"tokens":{index}}}"#);
+        request.describe(usage(&tokens)).unwrap();
+    }
+    request.flush().unwrap();
+    request.flush().unwrap();
+    let chats = next_process(store);
+    assert_eq!(told(&chats)[1], text("abcd", 2));
+    let kept = chats.get_request("r").unwrap().unwrap();
+    assert_eq!(kept.usage, Some(json(r#"{"tokens":2}"#)));
+    assert_eq!(kept.status, RequestStatus::Running);
+    request.fail_step(&step, "no").unwrap();
+    request.flush().unwrap();
+    let step = chats.get_steps("r").unwrap().remove(0);
+    assert_eq!(
+        (step.status, step.error.as_deref()),
+        (StepStatus::Failed, Some("no"))
+    );
+    assert_eq!(step.input, Some(json(r#"{"n":1}"#)));
+}
+
+#[test]
+fn a_flushed_request_ends_as_one_that_was_not() {
+    for end in [
+        RequestEnd::Completed,
+        RequestEnd::Interrupted,
+        RequestEnd::Failed("no".into()),
+    ] {
+        let outcomes = [false, true].map(|flushes| {
+            let store = Store::in_memory();
+            let mut request = begin(&store);
+            let flush = |request: &mut blocking::RequestBuffer| {
+                if flushes {
+                    request.flush().unwrap();
+                }
+            };
+            request.start_step(StepType::Delegate, json("{}")).unwrap();
+            flush(&mut request);
+            request.enter_as("other", "below").unwrap();
+            let step = request.start_step(StepType::Llm, json("{}")).unwrap();
+            let message = request.send(answer("x")).unwrap();
+            flush(&mut request);
+            request
+                .complete_step(&step, Some(json(r#"{"of":1}"#)))
+                .unwrap();
+            request.append(&message, "y").unwrap();
+            request.start_step(StepType::Tool, json("{}")).unwrap();
+            flush(&mut request);
+            request.send(answer("z")).unwrap();
+            request.finish(end.clone()).unwrap();
+            let chats = store.chats();
+            let outputs = chats
+                .get_steps("r")
+                .unwrap()
+                .into_iter()
+                .map(|it| (it.output, it.error));
+            let outputs: Vec<_> = outputs.collect();
+            let status = chats.get_request("r").unwrap().unwrap().status;
+            (told(&chats), steps(&chats), outputs, status)
+        });
+        assert_eq!(outcomes[0], outcomes[1], "{end:?}");
+    }
+}
+
+fn a_request_that_was_flushed_and_dropped_is_interrupted(store: &Store) {
+    let mut request = begin(store);
+    request.start_step(StepType::Llm, json("{}")).unwrap();
+    request.flush().unwrap();
+    drop(request);
+    assert_eq!(steps(&store.chats()), [(StepStatus::Interrupted, 1)]);
+    let error = {
+        let resumption = store.chats().resume("c").unwrap().unwrap();
+        let mut request = store.chats().go_on(&resumption).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        request.flush().unwrap_err()
+    };
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+fn a_request_larger_than_a_batch_is_written_in_parts(store: &Store) {
+    let mut request = begin(store);
+    let large = json(&format!(r#"{{"x":"{}"}}"#, "x".repeat(14 << 20)));
+    let (mut count, mut refused) = (0, 0);
+    while count < 12 {
+        match request.start_step(StepType::Llm, large.clone()) {
+            Ok(step) => {
+                request.complete_step(&step, None).unwrap();
+                count += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("flush"), "{error}");
+                refused += 1;
+                request.flush().unwrap();
+            }
+        }
+    }
+    request.finish(RequestEnd::Completed).unwrap();
+    assert!(refused > 0);
+    let steps = next_process(store).get_steps("r").unwrap();
+    assert_eq!(steps.len(), 12);
+    assert!(steps.iter().all(|step| step.input.as_ref() == Some(&large)));
+}
+
+fn a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost(store: &Store) {
+    let mut request = begin(store);
+    let own = ChatMessage {
+        message_id: "m".into(),
+        ..answer("own")
+    };
+    request.send(own.clone()).unwrap();
+    store.chats().save_messages("c", vec![own.clone()]).unwrap();
+    for _ in 0..2 {
+        let error = request.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    }
+    store.chats().delete_messages("c", &["m"]).unwrap();
+    request.send(answer("after")).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    let all = told(&store.chats());
+    assert_eq!(all, [text("question", 1), text("own", 3), text("after", 4)]);
+}
+
+fn a_message_is_replaced_by_one_of_another_type(store: &Store) {
+    let mut request = begin(store);
+    let loading = ChatMessage::new(ChatRole::Assistant, "loading", json("{}"));
+    let (first, second) = (
+        request.send(loading.clone()).unwrap(),
+        request.send(loading).unwrap(),
+    );
+    request
+        .replace_as(&first, "text", json(r#"{"content":"a"}"#))
+        .unwrap();
+    request.append(&first, "b").unwrap();
+    request.flush().unwrap();
+    request
+        .replace_as(&second, "text", json(r#"{"content":"c"}"#))
+        .unwrap();
+    let error = request.replace_as(&second, "", json("{}")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(told(&store.chats())[1..], [text("ab", 2), text("c", 3)]);
+}
