@@ -6,7 +6,10 @@ As a module it is `Agent`; run by itself, it is an agent without a model that pl
 """
 
 import json
+import queue
+import signal
 import sys
+import threading
 import time
 
 
@@ -30,12 +33,23 @@ class Agent:
     """One run of an agent: its task and context, what it records, and the agents it spawns.
 
     Each call returns once what it recorded is durable. Standard output is the protocol's: print to standard error.
+
+    `stop_reason` is set once the agent is to end, and `stopping` with it, an event to wait on. After `interrupted` it has a
+    while to record its last words; after `step_budget` nothing is recorded any more. `next_command` gives what is sent to
+    the run.
     """
 
     def __init__(self, lines=sys.stdin.buffer, out=sys.stdout.buffer):
         self._lines, self._out, self._asked = lines, out, 0
+        self._answers, self._commands = queue.Queue(), queue.Queue()
         self.messages = []
-        self.stop_reason = None
+        self.stop_reason, self.stopping = None, threading.Event()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):  # Sent beside the line; without a handler it would be the end.
+                signal.signal(number, lambda *_: self._stop("interrupted"))
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._write({"type": "hello", "protocol": 1, "commands": True})
         self.hello = self._read()
         if self.hello.get("type") != "hello" or self.hello.get("protocol") != 1:
             raise RuntimeError(f"this agent speaks version 1 of the protocol, not {self.hello}")
@@ -95,36 +109,62 @@ class Agent:
         """Says that nothing follows: the run is completed, or paused, or has failed."""
         fields = {"summary": summary, "pause_reason": pause_reason, "error_message": error_message}
         self._write({"type": "done", **{name: value for name, value in fields.items() if value is not None}})
-        while self._lines.readline():  # Up to the end, so that nothing breaks while Runlog still writes.
-            pass
+        self._listener.join()  # Up to the end, so that nothing breaks while Runlog still writes.
+
+    def next_command(self, timeout=None):
+        """The next command that was sent to the run, such as `{"type": "send", "runId": …, "message": …}`, once there is one;
+        `None` when the time in seconds is up, or the agent is to end."""
+        began = time.monotonic()
+        while not self.stop_reason:
+            left = 0.1 if timeout is None else min(0.1, timeout - (time.monotonic() - began))
+            if left <= 0:
+                break
+            try:
+                return self._commands.get(timeout=left)
+            except queue.Empty:
+                pass
+        return None
 
     def _ask(self, line):
-        if self.stop_reason:
+        if self.stop_reason == "step_budget":
             raise Stopped(self.stop_reason)
         self._asked += 1
         self._write({**line, "id": self._asked})
         while True:
             answer = self._read()
-            if answer["type"] == "stop":
-                self.stop_reason = answer["reason"]
-                if self.stop_reason == "step_budget":
-                    raise Stopped(self.stop_reason)
-            elif answer.get("id") == self._asked:
+            if answer.get("id") == self._asked:
                 if answer["type"] == "error":
                     if answer.get("code") == "step_budget":
+                        self._stop("step_budget")
                         raise Stopped("step_budget")
                     raise Refused(answer)
                 return answer
+
+    def _stop(self, reason):
+        self.stop_reason = reason
+        self.stopping.set()
+
+    def _listen(self):
+        for text in iter(self._lines.readline, b""):
+            line = json.loads(text)
+            if line["type"] == "command":
+                self._commands.put(line["command"])
+            elif line["type"] == "stop":
+                self._stop(line["reason"])
+            else:
+                self._answers.put(line)
+        self._answers.put(None)
 
     def _write(self, line):
         self._out.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._out.flush()
 
     def _read(self):
-        line = self._lines.readline()
-        if not line:
+        line = self._answers.get()
+        if line is None:
+            self._answers.put(None)
             raise EOFError("Runlog is gone; what it acknowledged is there")
-        return json.loads(line)
+        return line
 
 
 def lead(agent):
@@ -147,6 +187,21 @@ def worker(agent):
     agent.done(summary=f"{agent.task} {gave}")
 
 
+def listener(agent):
+    """Hears what is sent to its run, until that is enough, or it is stopped."""
+    heard = []
+    agent.message("assistant", "listening")
+    while (command := agent.next_command()) and command.get("message") != "enough":
+        agent.message("user", command["message"])
+        heard.append(command["message"])
+    if agent.stop_reason:
+        agent.message("assistant", f"stopped: {agent.stop_reason}")
+        agent.done(pause_reason=agent.stop_reason)
+    else:
+        agent.done(summary="heard: " + ", ".join(heard))
+
+
 if __name__ == "__main__":
     this = Agent()
-    (worker if this.hello.get("parent_run_id") else lead)(this)
+    part = listener if this.task == "listen" else worker if this.hello.get("parent_run_id") else lead
+    part(this)

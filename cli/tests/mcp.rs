@@ -71,6 +71,21 @@ impl Client {
         }
     }
 
+    /// The params of the next notification of a method; answers before it are passed over.
+    fn notified(&mut self, method: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the server goes on talking"
+            );
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"] == method {
+                return message["params"].clone();
+            }
+        }
+    }
+
     fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         self.answer_to(id)
@@ -126,6 +141,7 @@ fn a_client_lists_the_tools_and_the_agents() {
         [
             "list_available_agents",
             "spawn_agents",
+            "send_to_run",
             "list_runs",
             "get_run",
             "list_run_messages",
@@ -140,7 +156,7 @@ fn a_client_lists_the_tools_and_the_agents() {
             .iter()
             .all(|tool| tool["inputSchema"]["type"] == "object")
     );
-    let list_runs = &tools[2]["inputSchema"];
+    let list_runs = &tools[3]["inputSchema"];
     let filters: Vec<&String> = list_runs["properties"]
         .as_object()
         .unwrap()
@@ -162,7 +178,7 @@ fn a_client_lists_the_tools_and_the_agents() {
         list_runs["properties"]["project"]["description"],
         "Only runs of this project"
     );
-    assert_eq!(tools[3]["inputSchema"]["required"], json!(["run_id"]));
+    assert_eq!(tools[4]["inputSchema"]["required"], json!(["run_id"]));
     let listed = client.call("list_available_agents", json!({}));
     assert_eq!(
         (&listed["agents"][0]["name"], &listed["agents"][1]["tools"]),
@@ -634,4 +650,57 @@ fn a_signal_pauses_what_is_at_work() {
         paused.contains("\"slow\"") && paused.contains("mcp-client"),
         "{paused}"
     );
+}
+
+#[test]
+fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
+    let place = Place::new();
+    let program = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/runlog_agent.py")
+        .canonicalize()
+        .unwrap();
+    let command = ["python3", "-I", program.to_str().unwrap()];
+    let agent =
+        json!({"name": "listener", "description": "d", "system_prompt": "s", "command": command});
+    place.write(
+        "agents.json",
+        json!({"project": "papers", "agents": [agent]}).to_string(),
+    );
+    let mut client = Client::start(&place, &MCP);
+    let requests = [
+        json!({"agent_name": "listener", "task": "listen"}),
+        json!({"agent_name": "nobody", "task": "listen"}),
+    ];
+    let id = client.begin(
+        "tools/call",
+        json!({
+            "name": "spawn_agents", "arguments": {"requests": requests}, "_meta": {"progressToken": "p"}
+        }),
+    );
+    let begun = client.notified("notifications/progress");
+    assert_eq!(
+        (&begun["progressToken"], &begun["progress"], &begun["total"]),
+        (&json!("p"), &json!(1.0), &json!(2.0))
+    );
+    let message = begun["message"].as_str().unwrap();
+    let run = message.split("is run ").nth(1).unwrap().to_owned();
+    for text in ["one", "two"] {
+        let sent = client.call("send_to_run", json!({"run_id": run, "message": text}));
+        assert_eq!(sent["sent"], true);
+    }
+    client.call("send_to_run", json!({"run_id": run, "message": "enough"}));
+    let ended = client.notified("notifications/progress");
+    assert_eq!(
+        (&ended["progress"], &ended["message"]),
+        (&json!(2.0), &json!("listener is completed"))
+    );
+    let answer = client.answer_to(id);
+    let results = &answer["result"]["structuredContent"]["results"];
+    assert_eq!(results[0]["summary"], "heard: one, two", "{answer}");
+    let late = client.ask(
+        "tools/call",
+        json!({"name": "send_to_run", "arguments": {"run_id": run, "message": "late"}}),
+    );
+    assert_eq!(late["result"]["isError"], true, "{late}");
+    assert_eq!(client.end(), 0);
 }

@@ -4,7 +4,11 @@
 
 mod common;
 
-use std::path::Path;
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Command,
+};
 
 use common::Place;
 use serde_json::{Value, json};
@@ -98,4 +102,46 @@ fn a_python_program_is_stopped_by_its_budget_and_its_run_is_paused() {
         .into_iter()
         .find(|run| run["parent_run_id"].is_null());
     assert_eq!(lead.unwrap()["status"], "paused");
+}
+
+#[test]
+fn a_python_program_that_is_stopped_has_a_while_for_its_last_words() {
+    let place = Place::new();
+    let (program, _) = prepared(&place);
+    let arguments = [
+        "run",
+        "--json",
+        "--message",
+        "listen",
+        "--",
+        "python3",
+        "-I",
+        &program,
+    ];
+    let mut run = place.command(&arguments).spawn().unwrap();
+    // Once something of it is recorded, it is ready to be stopped.
+    let lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| line.unwrap());
+    assert!(lines.any(|line| line.starts_with("{\"ack\"")));
+    let pid = run.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(killed.unwrap().success());
+    let told: Vec<String> = lines.collect();
+    assert_eq!(run.wait().unwrap().code(), Some(128 + 15), "{told:?}");
+    let run = runs(&place).remove(0);
+    let id = run["id"].as_str().unwrap();
+    let shown = place.expect(0, &["run", "show", id, "--json"]).json();
+    assert_eq!(
+        (&shown[0]["status"], &shown[0]["stop_kind"]),
+        (&json!("paused"), &json!("shutdown"))
+    );
+    assert_eq!(shown[0]["pause_reason"], "interrupted");
+    let messages = place.expect(0, &["messages", id, "--json"]).json();
+    let last = messages[0]["items"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone();
+    assert_eq!(last["content"]["content"], "stopped: interrupted");
 }

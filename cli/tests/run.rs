@@ -534,7 +534,7 @@ fn signal(process: u32, name: &str) {
 }
 
 #[test]
-fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
+fn a_program_that_speaks_no_protocol_or_says_nothing_fails() {
     let place = Place::new();
     let said = place.runlog(&["run", "--json", "--", "echo", "hello world"]);
     assert_eq!(said.code, 7, "{said:?}");
@@ -546,7 +546,13 @@ fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
             .out
             .contains("doesn't speak the agent protocol")
     );
-    assert_eq!(place.runlog(&["run", "--", "true"]).code, 0);
+    let said = place.runlog(&["run", "--json", "--", "true"]);
+    assert_eq!(ended(&said)["status"], "failed", "{said:?}");
+    let shown = place.expect(0, &["run", "show", "@last"]).out;
+    assert!(shown.contains("it said nothing"), "{shown}");
+    // One line is enough.
+    let hello = r#"echo '{"type":"hello","protocol":1}'"#;
+    assert_eq!(place.runlog(&["run", "--", "sh", "-c", hello]).code, 0);
 }
 
 #[test]
@@ -739,7 +745,10 @@ fn what_an_agent_spawned_ends_with_it() {
         place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["status"],
         "paused"
     );
-    let other = place.script(&["--agents", &file, "--overwrite", "@last"], &["ready"]);
+    let other = place.script(
+        &["--agents", &file, "--overwrite", "@last"],
+        &["ready", "say:on"],
+    );
     assert_eq!(other.code, 0, "{other:?}");
 }
 

@@ -155,6 +155,11 @@ pub(crate) fn reply(
             None => child.send(spawn::none(ask)),
         },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
+        Recorded::TakesCommands => {
+            if let Some(spawner) = spawner {
+                spawner.deliver(child.teller());
+            }
+        }
         Recorded::Described(id) => {
             child.send(ToAgent::Described { id: id.as_ref() }.line());
         }
@@ -199,8 +204,12 @@ impl Conclusion {
         let error = done.and_then(|done| done.error_message.clone());
         let failed = match (ended.code, ended.signal) {
             (Some(0), _) if recorder.done_refused().is_none() => recorder.is_other_program().then(|| {
-                let refused = recorder.refused();
-                format!("the program doesn't speak the agent protocol: none of its {refused} lines could be read")
+                match recorder.refused() {
+                    0 => "the program doesn't speak the agent protocol: it said nothing".to_owned(),
+                    refused => format!(
+                        "the program doesn't speak the agent protocol: none of its {refused} lines could be read"
+                    ),
+                }
             }),
             // What it said may have been that it failed: that it is done, nobody said.
             (Some(0), _) => recorder.done_refused().map(|why| format!("the agent's `done` line was refused: {why}")),
@@ -217,6 +226,9 @@ impl Conclusion {
             return Self::Failed(why);
         }
         match done.and_then(|done| done.pause_reason.clone()) {
+            Some(reason) if stopped_by.is_some() => {
+                Self::Paused(Stop::new(StopKind::Shutdown, reason))
+            }
             Some(reason) => Self::Paused(reason.into()),
             None => Self::Completed(done.and_then(|done| done.summary.clone())),
         }

@@ -4,6 +4,7 @@ use runlog::{
     ErrorKind, InstanceId, RawJson, RunId, SessionId,
     agents::{AgentSummary, SpawnResult, spawn_requests},
     contexts::{ContextEventKind, EventOptions},
+    flows::RuntimeCommand,
     runs::RunDetails,
     transcripts::NewContextEvent,
 };
@@ -22,7 +23,10 @@ const DONE_TEXT_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FromAgent {
     /// It speaks a version that is known here.
-    Hello,
+    Hello {
+        /// Whether it reads the commands that are sent to its run.
+        commands: bool,
+    },
     /// Something to record.
     Record {
         /// The line's own id, as JSON.
@@ -114,6 +118,8 @@ pub(crate) enum ToAgent<'a> {
         /// One for each request, in order.
         results: &'a [SpawnResult],
     },
+    /// A command that was sent to its run.
+    Command { command: &'a RuntimeCommand },
     /// Runlog was told to stop.
     Stop {
         /// Why.
@@ -227,6 +233,7 @@ struct Fields<'a> {
     duration_ms: Option<u64>,
     #[serde(borrow)]
     requests: Option<&'a RawValue>,
+    commands: Option<bool>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -326,7 +333,9 @@ impl FromAgent {
             Some("hello") => {
                 let version = fields.protocol.map_or("none", RawValue::get);
                 if version == PROTOCOL.to_string() {
-                    return Ok(Self::Hello);
+                    return Ok(Self::Hello {
+                        commands: fields.commands.unwrap_or(false),
+                    });
                 }
                 let message =
                     format!("this is protocol version {PROTOCOL}; the agent asks for {version}");

@@ -30,6 +30,8 @@ pub(crate) enum Recorded {
     BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
+    /// It reads the commands that are sent to its run.
+    TakesCommands,
     /// What it said of its run is durable.
     Described(Option<RawJson>),
     /// It asks for agents.
@@ -111,9 +113,9 @@ impl Recorder {
         self.refused
     }
 
-    /// Whether all that the agent said is no line of the protocol: it is some other program.
+    /// Whether nothing that the agent said is a line of the protocol: it is some other program.
     pub(crate) fn is_other_program(&self) -> bool {
-        self.refused > 0 && !self.is_understood
+        !self.is_understood
     }
 
     /// Records lines, and says what became of each.
@@ -129,7 +131,9 @@ impl Recorder {
             self.is_understood |= matches!(read, Some(Ok(_)));
             match read {
                 None => {}
-                Some(Ok(FromAgent::Hello)) => {}
+                Some(Ok(FromAgent::Hello { commands })) => {
+                    done.extend(commands.then_some(Recorded::TakesCommands));
+                }
                 Some(Ok(FromAgent::Done(said))) => {
                     self.record(&mut waiting, &mut done)?;
                     (self.done, self.done_refused) = (Some(said), None);

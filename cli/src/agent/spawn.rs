@@ -47,6 +47,20 @@ impl Spawner {
         }
     }
 
+    /// Hands the program the commands that are sent to its run, from now on. A run that is recorded beside the orchestration
+    /// gets none: nobody could send it one.
+    pub(crate) fn deliver(&mut self, teller: Teller) {
+        let Parent::Inside(run) = self.parent.clone() else {
+            return;
+        };
+        self.asked.push(self.tokio.spawn(async move {
+            loop {
+                let command = run.next_command().await;
+                teller.send(ToAgent::Command { command: &command }.line());
+            }
+        }));
+    }
+
     /// Does what an agent asks, beside whatever it says meanwhile, and tells it what came of it.
     pub(crate) fn ask(&mut self, ask: Ask, teller: Teller) {
         let parent = self.parent.clone();

@@ -3,6 +3,7 @@
 
 mod config;
 mod executor;
+mod progress;
 mod queries;
 mod server;
 mod transport;

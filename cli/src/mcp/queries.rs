@@ -166,7 +166,7 @@ impl FlowFilter {
     }
 }
 
-fn definition<T: JsonSchema>(name: &str, about: &str) -> ToolDefinition {
+pub(super) fn definition<T: JsonSchema>(name: &str, about: &str) -> ToolDefinition {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     let mut input_schema = settings.into_generator().into_root_schema_for::<T>();
     for of_the_type in ["$schema", "title", "description"] {
@@ -179,7 +179,7 @@ fn definition<T: JsonSchema>(name: &str, about: &str) -> ToolDefinition {
     }
 }
 
-fn read<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> Result<T> {
+pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> Result<T> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
         Failure::new(
             Exit::Usage,

@@ -11,22 +11,37 @@ use rmcp::{
     service::RequestContext,
 };
 use runlog::{
-    NewRun, NewSession, Orchestrator, RunRecorder, RunStatus, Store,
+    NewRun, NewSession, Orchestrator, RunId, RunRecorder, RunStatus, Store,
     agents::{
         LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests,
         tool_definitions,
     },
     runs::{Stop, StopKind},
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::queries;
+use super::{progress::Progress, queries};
 use crate::failure::Failure;
 
 /// The agent that the client counts as: the runs that it spawns have a run of it as their parent.
 const CLIENT: &str = "mcp-client";
+
+/// The tool that sends a message to a run that is at work.
+const SEND_TO_RUN: &str = "send_to_run";
+
+/// A message for a run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendToRun {
+    /// The run, at work under this server
+    run_id: RunId,
+    /// What its agent is told
+    message: String,
+}
 
 /// Why the client's run was paused.
 const DISCONNECTED: &str = "the client disconnected";
@@ -76,7 +91,14 @@ impl Server {
         let own = tool_definitions()
             .into_iter()
             .filter(|tool| has_agents || tool.name != SPAWN_AGENTS);
-        own.chain(queries::definitions()).collect()
+        let send = queries::definition::<SendToRun>(
+            SEND_TO_RUN,
+            "Sends a message to a sub-agent that is at work. It waits in the inbox of its run until the agent takes it; an agent \
+             that reads no messages never does.",
+        );
+        own.chain(has_agents.then_some(send))
+            .chain(queries::definitions())
+            .collect()
     }
 
     /// Ends the client's run. Where what it spawned is still at work, it is paused with it: a client that comes back goes
@@ -105,6 +127,7 @@ impl Server {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        progress: Option<Progress>,
     ) -> Result<Option<Value>, Failure> {
         let shared = &self.shared;
         match (tool, &shared.orchestrator) {
@@ -122,10 +145,18 @@ impl Server {
             }
             (SPAWN_AGENTS, Some(orchestrator)) => {
                 let arguments = runlog::RawJson::from_value(&arguments)?;
-                self.spawn(orchestrator, spawn_requests(&arguments)?)
+                self.spawn(orchestrator, spawn_requests(&arguments)?, progress)
                     .await
                     .map(Some)
                     .map_err(Failure::from)
+            }
+            (SEND_TO_RUN, Some(orchestrator)) => {
+                let send: SendToRun = queries::read(tool, arguments)?;
+                let command =
+                    json!({"type": "send", "runId": send.run_id, "message": send.message});
+                let command = runlog::RawJson::from_value(&command)?;
+                orchestrator.send(send.run_id, &command).await?;
+                Ok(Some(json!({"run_id": send.run_id, "sent": true})))
             }
             _ => queries::answer(&shared.store, tool, arguments).await,
         }
@@ -135,6 +166,7 @@ impl Server {
         &self,
         orchestrator: &Orchestrator,
         requests: Vec<SpawnRequest>,
+        progress: Option<Progress>,
     ) -> runlog::Result<Value> {
         let parent = {
             let mut client = self.shared.client.lock().await;
@@ -157,7 +189,16 @@ impl Server {
                 }
             }
         };
-        let results = orchestrator.spawn_agents(parent, requests).await?;
+        let results = match progress {
+            Some(progress) => {
+                let names = requests.iter().map(|it| it.agent_name.clone()).collect();
+                let told = progress.telling(names);
+                orchestrator
+                    .spawn_agents_telling(parent, requests, told)
+                    .await?
+            }
+            None => orchestrator.spawn_agents(parent, requests).await?,
+        };
         Ok(json!({"parent_run_id": parent, "results": results}))
     }
 }
@@ -196,7 +237,8 @@ impl ServerHandler for Server {
         // A call that the client gives up is dropped, and with it what it spawned. One whose client is gone is not: what
         // it spawned is paused with the client's run.
         let (server, name) = (self.clone(), request.name.clone());
-        let mut work = tokio::spawn(async move { server.answer(&name, arguments).await });
+        let progress = Progress::of(&context);
+        let mut work = tokio::spawn(async move { server.answer(&name, arguments, progress).await });
         let answer = tokio::select! {
             answer = &mut work => answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?,
             () = context.ct.cancelled() => {

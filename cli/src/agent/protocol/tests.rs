@@ -86,7 +86,7 @@ fn what_is_wrong_with_a_line_is_told_by_a_code() {
     );
     assert_eq!(
         FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1),
-        Ok(FromAgent::Hello)
+        Ok(FromAgent::Hello { commands: false })
     );
     assert_eq!(
         FromAgent::read(br#"{"type":"done"}"#, 1),

@@ -83,9 +83,11 @@ pub(super) fn answer(
         Recorded::Refused(refusal) | Recorded::BudgetSpent(refusal) => {
             refused(&refusal, refusals, out)
         }
-        Recorded::Ask(_) | Recorded::Described(_) | Recorded::OtherProtocol(_) | Recorded::Done => {
-            Ok(())
-        }
+        Recorded::Ask(_)
+        | Recorded::Described(_)
+        | Recorded::TakesCommands
+        | Recorded::OtherProtocol(_)
+        | Recorded::Done => Ok(()),
     }
 }
 

@@ -10,7 +10,8 @@ use runlog_model::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SharedSpace, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun, defect::Defect,
+    SharedSpace, SpawnObserver, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun,
+    defect::Defect,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -302,6 +303,21 @@ impl RunContext {
     /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     pub async fn spawn_agents(&self, requests: Vec<SpawnRequest>) -> Result<Vec<SpawnResult>> {
         self.inner.spawn_agents(&self.live, None, requests).await
+    }
+
+    /// [`spawn_agents`](Self::spawn_agents), and tells meanwhile how it goes, as
+    /// [`Orchestrator::spawn_agents_telling`](super::Orchestrator::spawn_agents_telling).
+    ///
+    /// # Errors
+    /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
+    pub async fn spawn_agents_telling(
+        &self,
+        requests: Vec<SpawnRequest>,
+        observer: impl SpawnObserver,
+    ) -> Result<Vec<SpawnResult>> {
+        self.inner
+            .spawn_agents_telling(&self.live, None, requests, Some(Arc::new(observer)))
+            .await
     }
 
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the context already, and gets its result there.

@@ -20,6 +20,7 @@ mod inbox;
 mod inner;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
+mod news;
 mod orchestrator;
 mod plan;
 mod report;
@@ -42,6 +43,7 @@ pub use end::{AgentEnd, AgentError, Execution};
 pub use executor::{Executor, executor_fn};
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use js::JsRuntime;
+pub use news::{SpawnNews, SpawnObserver};
 pub use orchestrator::{Orchestrator, RunHandle};
 pub use report::SPAWN_AGENTS;
 pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};

@@ -1,8 +1,8 @@
 //! [`Orchestrator`]: the public handle of the orchestration.
 
 use super::{
-    Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnRequest, SpawnResult,
-    StartAgent,
+    Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnObserver, SpawnRequest,
+    SpawnResult, StartAgent,
     active_run::ActiveRun,
     inner::{Inner, not_here},
     space::SharedSpace,
@@ -173,6 +173,36 @@ impl Orchestrator {
     ) -> Result<Vec<SpawnResult>> {
         let parent = self.inner.live_or_outside(parent).await?;
         self.inner.spawn_agents(parent.live(), None, requests).await
+    }
+
+    /// [`spawn_agents`](Self::spawn_agents), and tells meanwhile how it goes: the ids of the runs as soon as they are made, and
+    /// what became of each as it ends. All of it is still given in the end, in the order of the requests.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use runlog::agents::SpawnNews;
+    ///
+    /// # async fn spawn(orchestrator: runlog::Orchestrator, parent: runlog::RunId, requests: Vec<runlog::agents::SpawnRequest>)
+    /// # -> runlog::Result<()> {
+    /// let (tell, told) = mpsc::channel();
+    /// let results = orchestrator.spawn_agents_telling(parent, requests, move |news| drop(tell.send(news))).await?;
+    /// assert!(matches!(told.recv(), Ok(SpawnNews::Begun(runs)) if runs.len() == results.len()));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`spawn_agents`](Self::spawn_agents).
+    pub async fn spawn_agents_telling(
+        &self,
+        parent: RunId,
+        requests: Vec<SpawnRequest>,
+        observer: impl SpawnObserver,
+    ) -> Result<Vec<SpawnResult>> {
+        let parent = self.inner.live_or_outside(parent).await?;
+        self.inner
+            .spawn_agents_telling(parent.live(), None, requests, Some(Arc::new(observer)))
+            .await
     }
 
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already, and gets its result

@@ -1,7 +1,7 @@
 //! Spawning sub-agents: write all that is asked for, start their tasks, gather their results.
 
 use super::{
-    SpawnRequest, SpawnResult,
+    SpawnNews, SpawnObserver, SpawnRequest, SpawnResult,
     active_run::{ActiveRun, Beginning},
     call::{Call, Place, Work},
     create::creation_ops,
@@ -14,7 +14,7 @@ use super::{
 };
 use std::sync::Arc;
 
-use futures_util::future::Either;
+use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use runlog_model::{AgentDefinition, RunId, RunStatus, RuntimeCommand};
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +54,18 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
+        self.spawn_agents_telling(parent, call_id, requests, None)
+            .await
+    }
+
+    /// [`spawn_agents`](Self::spawn_agents), with somebody who is told how it goes.
+    pub(super) async fn spawn_agents_telling(
+        self: &Arc<Self>,
+        parent: &Arc<ActiveRun>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+        observer: Option<Arc<dyn SpawnObserver>>,
+    ) -> Result<Vec<SpawnResult>> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,7 +78,7 @@ impl Inner {
         // In a task of its own: a caller that goes away leaves no child unstarted and no result unrecorded.
         let results = self.to_the_end(async move {
             let results = Arc::clone(&inner)
-                .spawn_and_gather(&of, call_id, requests, told)
+                .spawn_and_gather(&of, call_id, requests, told, observer)
                 .await;
             inner.leave(&of);
             results
@@ -93,6 +105,7 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
         signals: Signals,
+        observer: Option<Arc<dyn SpawnObserver>>,
     ) -> Result<Vec<SpawnResult>> {
         let began_ms = self.now_ms();
         // Checked first, so that no agent works for a result that couldn't be recorded.
@@ -110,9 +123,21 @@ impl Inner {
         }
         let waiting = parent.wait_for_others();
         signals.begun.cancel();
+        if let Some(observer) = &observer {
+            let runs = places.iter().map(|place| match place {
+                Some(Place::Spawned(live)) => Some(live.id()),
+                _ => None,
+            });
+            observer.news(SpawnNews::Begun(runs.collect()));
+        }
         let ended = async {
-            for child in &children {
-                child.ended.cancelled().await;
+            match &observer {
+                Some(observer) => tell_ends(&places, &**observer).await,
+                None => {
+                    for child in &children {
+                        child.ended.cancelled().await;
+                    }
+                }
             }
         };
         match first(
@@ -370,6 +395,23 @@ impl Inner {
             inbox: Inbox::new(waiting, self.options.inbox_max),
         };
         self.enter(ActiveRun::new(beginning, Some(parent)))
+    }
+}
+
+/// Waits until all runs of a spawn have ended, and tells of each as it does.
+async fn tell_ends(places: &[Option<Place>], observer: &dyn SpawnObserver) {
+    let of_runs = places.iter().enumerate().filter_map(|(index, place)| {
+        let Some(Place::Spawned(live)) = place else {
+            return None;
+        };
+        Some(async move {
+            live.ended.cancelled().await;
+            (index, live)
+        })
+    });
+    let mut ends: FuturesUnordered<_> = of_runs.collect();
+    while let Some((index, live)) = ends.next().await {
+        observer.news(SpawnNews::Ended(index, live.result()));
     }
 }
 

@@ -137,8 +137,8 @@ impl Store {
     /// # pollster::block_on(async {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("store");
-    /// let writer = Store::open(&path).await?;
-    /// let reader = Store::open_read_only(&path).await?;
+    /// let writer = Store::open(&path)?;
+    /// let reader = Store::open_read_only(&path)?;
     /// let session = writer.create_session(NewSession::titled("Weather")).await?;
     /// let now = reader.as_of_now().await?;
     /// assert!(now.get_session(session.id).await?.is_some());

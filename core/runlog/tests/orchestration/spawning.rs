@@ -10,7 +10,7 @@ use std::{
 
 use runlog::{
     AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunStatus,
-    agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnRequest},
+    agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnNews, SpawnRequest},
     runs::{ListRuns, StopKind, pause_reason},
 };
 use tokio::sync::{Barrier, Notify};
@@ -34,6 +34,7 @@ claims! {
     scenario_parent_cancellation_cascades
     scenario_individual_sub_agent_timeout
     what_stops_sub_agents_is_told_by_its_kind
+    a_spawn_tells_its_runs_at_once_and_each_as_it_ends
     a_spawn_is_one_batch_with_its_record
     results_stand_in_the_parents_context
     results_come_in_the_order_of_the_requests
@@ -659,6 +660,51 @@ async fn scenario_individual_sub_agent_timeout(world: World) {
         ]
     );
     assert_eq!(world.run(parent).await.status, RunStatus::Running);
+}
+
+async fn a_spawn_tells_its_runs_at_once_and_each_as_it_ends(world: World) {
+    let go_on = Arc::new(Notify::new());
+    let waits = Arc::clone(&go_on);
+    world
+        .agent("worker", move |run: RunContext| {
+            let waits = Arc::clone(&waits);
+            async move {
+                if run.task() == "slow" {
+                    waits.notified().await;
+                }
+                Ok(AgentEnd::completed(run.task()))
+            }
+        })
+        .await;
+    let parent = world.parent().await;
+    let requests = vec![
+        SpawnRequest::new("worker", "slow"),
+        SpawnRequest::new("nobody", "quick"),
+        SpawnRequest::new("worker", "quick"),
+    ];
+    let news = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = Arc::clone(&news);
+    let observer = move |new: SpawnNews| {
+        // The slow one goes on once the quick one has been told of.
+        if matches!(new, SpawnNews::Ended(2, _)) {
+            go_on.notify_one();
+        }
+        told.lock().unwrap().push(new);
+    };
+    let results = world
+        .orchestrator
+        .spawn_agents_telling(parent, requests, observer)
+        .await
+        .unwrap();
+    let runs = results.iter().map(|result| result.run_id).collect();
+    let expected = [
+        SpawnNews::Begun(runs),
+        SpawnNews::Ended(2, results[2].clone()),
+        SpawnNews::Ended(0, results[0].clone()),
+    ];
+    assert_eq!(*news.lock().unwrap(), expected);
+    assert_eq!(results[1].run_id, None);
+    assert_eq!(results[0].summary.as_deref(), Some("slow"));
 }
 
 async fn what_stops_sub_agents_is_told_by_its_kind(world: World) {
