@@ -19,6 +19,8 @@ struct Client {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     last_id: u64,
+    /// What was read while something else was waited for.
+    passed: Vec<Value>,
 }
 
 impl Client {
@@ -35,6 +37,7 @@ impl Client {
             process,
             stdout,
             last_id: 0,
+            passed: Vec::new(),
         };
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
@@ -56,8 +59,11 @@ impl Client {
         id
     }
 
-    /// The answer to a request, whatever the server says beside it.
-    fn answer_to(&mut self, id: u64) -> Value {
+    /// The first message that is wanted; what comes before it is kept for who wants that.
+    fn first(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.passed.iter().position(&is_wanted) {
+            return self.passed.remove(place);
+        }
         loop {
             let mut line = String::new();
             assert!(
@@ -65,25 +71,21 @@ impl Client {
                 "the server goes on talking"
             );
             let message: Value = serde_json::from_str(&line).unwrap();
-            if message["id"] == id {
+            if is_wanted(&message) {
                 return message;
             }
+            self.passed.push(message);
         }
     }
 
-    /// The params of the next notification of a method; answers before it are passed over.
+    /// The answer to a request, whatever the server says beside it.
+    fn answer_to(&mut self, id: u64) -> Value {
+        self.first(|message| message["id"] == id)
+    }
+
+    /// The params of the next notification of a method.
     fn notified(&mut self, method: &str) -> Value {
-        loop {
-            let mut line = String::new();
-            assert!(
-                self.stdout.read_line(&mut line).unwrap() > 0,
-                "the server goes on talking"
-            );
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message["method"] == method {
-                return message["params"].clone();
-            }
-        }
+        self.first(|message| message["method"] == method)["params"].take()
     }
 
     fn ask(&mut self, method: &str, params: Value) -> Value {
