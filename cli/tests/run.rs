@@ -173,6 +173,20 @@ fn an_agent_that_goes_on_gets_its_context() {
 }
 
 #[test]
+fn what_says_how_a_run_is_resumed_is_refused_where_none_is() {
+    let place = Place::new();
+    place.script(&["--name", "n"], &["say:one"]);
+    for option in ["--ended", "--no-message", "--leave-tool-calls"] {
+        for mode in [["--copy", "n"], ["--overwrite", "n"], ["--name", "new"]] {
+            let said = place.script(&[mode[0], mode[1], option], &["say:two"]);
+            assert_eq!(said.code, 2, "{option} {mode:?}: {}", said.err);
+            assert!(said.err.contains(option), "{}", said.err);
+        }
+    }
+    assert_eq!(contents(&place, "n"), ["one"]);
+}
+
+#[test]
 fn a_copy_goes_on_apart_and_an_overwritten_session_forgets() {
     let place = Place::new();
     place.script(&["--name", "n"], &["say:one", "say:two", "say:three"]);

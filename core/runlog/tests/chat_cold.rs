@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+use std::{sync::Barrier, thread};
+
 use runlog::{
     ErrorKind, RawJson, Store, blocking,
     chats::{
@@ -290,5 +292,87 @@ fn of_many_that_save_under_one_id_at_once_one_wins() {
             lost.iter()
                 .all(|it| it.as_ref().unwrap_err().kind() == ErrorKind::AlreadyExists)
         );
+    });
+}
+
+/// What two threads answer that begin at the same moment, the one for chat `a`, the other for chat `b`.
+fn at_once<T: Send>(work: impl Fn(&'static str) -> T + Sync) -> [T; 2] {
+    let start = Barrier::new(2);
+    thread::scope(|scope| {
+        let begin = |chat| {
+            let (work, start) = (&work, &start);
+            scope.spawn(move || {
+                start.wait();
+                work(chat)
+            })
+        };
+        ["a", "b"].map(begin).map(|thread| thread.join().unwrap())
+    })
+}
+
+#[test]
+fn one_id_that_two_chats_save_at_once_is_one_chats() {
+    let folder = tempfile::tempdir().unwrap();
+    let chats = blocking::Store::open(folder.path()).unwrap().chats();
+    for id in ["a", "b"] {
+        chats.create_chat(named(id)).unwrap();
+    }
+    for number in 0..50 {
+        let id = format!("m{number}");
+        let saved = at_once(|chat| chats.save_messages(chat, vec![with_id(&id)]));
+        let errors: Vec<_> = saved.into_iter().filter_map(Result::err).collect();
+        assert_eq!(errors.len(), 1, "{id}");
+        assert_eq!(errors[0].kind(), ErrorKind::AlreadyExists);
+        let told = updates(r#"{"props":{"content":"told"}}"#);
+        chats.update_message(&id, &told).unwrap();
+    }
+    for number in 0..20 {
+        let id = format!("answer{number}");
+        let ended = at_once(|chat| {
+            let mut request = chats
+                .begin_request(chat, NewRequest::new("a"), text("?"))
+                .unwrap();
+            request.send(with_id(&id)).unwrap();
+            request.finish(RequestEnd::Completed)
+        });
+        assert_eq!(ended.iter().filter(|end| end.is_err()).count(), 1, "{id}");
+    }
+    // It is reserved for as long as it is being saved, and no longer.
+    chats.delete_chat("a").unwrap();
+    chats.delete_chat("b").unwrap();
+    chats.create_chat(named("c")).unwrap();
+    chats.save_messages("c", vec![with_id("m1")]).unwrap();
+}
+
+#[test]
+fn messages_behind_one_of_a_given_sequence_keep_theirs_when_that_is_redacted() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    pollster::block_on(async {
+        chats.create_chat(named("c")).await.unwrap();
+        let given = ChatMessage {
+            sequence: 50,
+            ..with_id("given")
+        };
+        let messages = vec![with_id("first"), given, with_id("third"), with_id("last")];
+        chats.save_messages("c", messages).await.unwrap();
+        let first = ListMessages {
+            limit: 3,
+            ..ListMessages::default()
+        };
+        let page = chats.list_messages("c", &first).await.unwrap();
+        chats.redact_message("given", "a secret").await.unwrap();
+        for chats in [store.chats(), cold(&store)] {
+            let all = chats.get_messages("c", &MessageFilter::default()).await;
+            let all: Vec<_> = all.unwrap().iter().map(|it| it.sequence).collect();
+            assert_eq!(all, [1, 51, 52]);
+            let rest = ListMessages {
+                cursor: page.next.clone(),
+                ..first.clone()
+            };
+            let rest = chats.list_messages("c", &rest).await.unwrap();
+            assert_eq!(rest.items.len(), 1);
+            assert_eq!(rest.items[0].message_id, "last");
+        }
     });
 }

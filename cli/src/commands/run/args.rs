@@ -124,5 +124,18 @@ pub(super) fn check(args: &Args) -> Result<()> {
             "--from-point says what is forgotten first; it goes with --overwrite alone",
         ));
     }
+    let of_resume = [
+        (args.ended, "--ended"),
+        (args.no_message, "--no-message"),
+        (args.leave_tool_calls, "--leave-tool-calls"),
+    ];
+    if let (Some((_, option)), None) = (
+        of_resume.iter().find(|(is_given, _)| *is_given),
+        &args.resume,
+    ) {
+        return Err(Failure::usage(format!(
+            "{option} says how a run is gone on with; it goes with --resume alone"
+        )));
+    }
     copy::check_name(args.name.as_deref())
 }

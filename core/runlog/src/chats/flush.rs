@@ -39,6 +39,7 @@ impl RequestFlush {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
             backend.commit(batch).await?;
         } else {
+            let _reserved = store.reserve_message_ids(*session, given_ids)?;
             let queues = &store.shared.folds.queues;
             let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
             loop {

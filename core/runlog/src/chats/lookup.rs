@@ -8,7 +8,10 @@ use runlog_model::{Catalog, ChatEvent, ChatFold, ChatIdOf, SessionId};
 use super::cache::apply;
 use crate::{
     Error, ErrorKind, Result, Store,
-    kernel::{chats::SharedFold, records::chat_stream},
+    kernel::{
+        chats::{Reserved, SharedFold},
+        records::chat_stream,
+    },
 };
 
 impl Store {
@@ -49,15 +52,32 @@ impl Store {
         let found = self.live_chats_with(of, id).await?;
         match found.into_iter().find(|other| *other != session) {
             None => Ok(()),
-            Some(other) => Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!(
-                    "chat {:?} has a {} {id:?}; ids are unique in a store",
-                    self.chat_name(other),
-                    of.name()
-                ),
-            )),
+            Some(other) => Err(self.id_of_another(other, of, id)),
         }
+    }
+
+    /// Reserves ids of messages for a chat that is about to save them, until what is given is dropped.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat is saving a message of one of them.
+    pub(crate) fn reserve_message_ids(
+        &self,
+        session: SessionId,
+        ids: &[String],
+    ) -> Result<Reserved> {
+        let reserved = self.chat_cache().reserve(session, ids);
+        reserved.map_err(|(id, other)| self.id_of_another(other, ChatIdOf::Message, &id))
+    }
+
+    fn id_of_another(&self, other: SessionId, of: ChatIdOf, id: &str) -> Error {
+        Error::new(
+            ErrorKind::AlreadyExists,
+            format!(
+                "chat {:?} has a {} {id:?}; ids are unique in a store",
+                self.chat_name(other),
+                of.name()
+            ),
+        )
     }
 
     fn chat_name(&self, session: SessionId) -> String {

@@ -132,10 +132,13 @@ impl Chats {
             if !taken.insert(id) {
                 return Err(already_exists("message", id, "update_message changes it"));
             }
+            given_ids.push(id.clone());
+        }
+        let _reserved = self.store.reserve_message_ids(session, &given_ids)?;
+        for id in &given_ids {
             self.store
                 .check_id_elsewhere(session, ChatIdOf::Message, id)
                 .await?;
-            given_ids.push(id.clone());
         }
         let messages = messages
             .into_iter()

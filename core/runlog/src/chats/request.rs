@@ -352,6 +352,9 @@ impl RequestBuffer {
             backend.commit(batch).await?;
             return Ok(prepared);
         }
+        let _reserved = self
+            .store
+            .reserve_message_ids(self.session, self.draft.given_ids())?;
         let stream = chat_stream(self.session);
         let queues = &self.store.shared.folds.queues;
         let mut attempts = queues.attempts(backend, stream).await;

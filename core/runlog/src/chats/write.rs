@@ -3,6 +3,7 @@
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     CatalogEvent, ChatEvent, ChatFold, EncodedEvent, OpenRequest, SessionId, Timestamp,
+    limits::CHAT_SEQUENCE_MAX,
 };
 
 use super::store::Chats;
@@ -78,6 +79,7 @@ impl Prepared {
         after: Option<u64>,
         at_ms: u64,
     ) -> Result<Self> {
+        let events = numbered_behind_jumps(events, after);
         let made = events.iter().filter_map(|event| match event {
             ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
             ChatEvent::StepSaved(_) => Some(0),
@@ -139,6 +141,30 @@ impl Prepared {
         }
         ops
     }
+}
+
+/// Tells the sequence of each message that comes behind one with a sequence of its own. What isn't told is counted from the
+/// message before, and of one that is redacted its sequence isn't known any more. Where `after` isn't known, nothing is told.
+fn numbered_behind_jumps(mut events: Vec<ChatEvent>, after: Option<u64>) -> Vec<ChatEvent> {
+    let Some(mut last) = after else {
+        return events;
+    };
+    let mut has_jumped = false;
+    for event in &mut events {
+        let ChatEvent::MessageSaved(message) = event else {
+            continue;
+        };
+        let next = last.saturating_add(1).min(CHAT_SEQUENCE_MAX);
+        if message.sequence == 0 && has_jumped {
+            message.sequence = next;
+        }
+        has_jumped |= message.sequence != 0 && message.sequence != next;
+        last = match message.sequence {
+            0 => next,
+            sequence => last.max(sequence),
+        };
+    }
+    events
 }
 
 /// Whether messages are in another order after some events than that in which they were saved.

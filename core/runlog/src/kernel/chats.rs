@@ -20,6 +20,32 @@ const TAILS_MAX: usize = 4096;
 pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
     tails: Mutex<HashMap<SessionId, Arc<Mutex<Tail>>>>,
+    reserved: Arc<Mutex<ReservedIds>>,
+}
+
+/// Ids of messages that are being saved: by which chat, and by how many of its saves.
+type ReservedIds = HashMap<String, (SessionId, usize)>;
+
+/// Keeps other chats from saving messages of these ids for as long as it is held. An id is looked up before it is written, and of
+/// two chats that look at the same moment each would find it free.
+pub(crate) struct Reserved {
+    all: Arc<Mutex<ReservedIds>>,
+    ids: Vec<String>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in &self.ids {
+            let left = all.get_mut(id).map(|(_, saves)| {
+                *saves -= 1;
+                *saves
+            });
+            if left == Some(0) {
+                all.remove(id);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -80,6 +106,30 @@ impl ChatCache {
         self.folds
             .lock()
             .expect("the folds of chats were left broken by a panic")
+    }
+
+    /// Reserves ids for a chat that is about to save messages of them.
+    ///
+    /// # Errors
+    /// The first one that another chat has reserved, with that chat.
+    pub(crate) fn reserve(
+        &self,
+        session: SessionId,
+        ids: &[String],
+    ) -> Result<Reserved, (String, SessionId)> {
+        let mut all = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            if let Some((other, _)) = all.get(id).filter(|(other, _)| *other != session) {
+                return Err((id.clone(), *other));
+            }
+        }
+        for id in ids {
+            all.entry(id.clone()).or_insert((session, 0)).1 += 1;
+        }
+        Ok(Reserved {
+            all: Arc::clone(&self.reserved),
+            ids: ids.to_vec(),
+        })
     }
 
     /// Where a chat's messages end, as far as that is kept.
