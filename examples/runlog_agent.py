@@ -39,8 +39,9 @@ class Agent:
     the run.
     """
 
-    def __init__(self, lines=sys.stdin.buffer, out=sys.stdout.buffer):
-        self._lines, self._out, self._asked = lines, out, 0
+    def __init__(self, lines=None, out=sys.stdout.buffer):
+        # Not `sys.stdin`: Python closes that at its end, and aborts where a thread still reads from it.
+        self._lines, self._out, self._asked = lines or open(0, "rb", closefd=False), out, 0
         self._answers, self._commands = queue.Queue(), queue.Queue()
         self.messages = []
         self.stop_reason, self.stopping = None, threading.Event()
@@ -203,5 +204,9 @@ def listener(agent):
 
 if __name__ == "__main__":
     this = Agent()
+    this.task = this.task or "look around"
     part = listener if this.task == "listen" else worker if this.hello.get("parent_run_id") else lead
-    part(this)
+    try:
+        part(this)
+    except Refused as error:
+        this.done(error_message=f"{error.code}: {error}")

@@ -121,6 +121,46 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(rows, (await store.runs.toolCalls(run.id)).items[0]?.status);",
     says: "[ 'Oslo' ] completed\n",
   },
+  "recorder.ts: describe": {
+    before: 'const run = await store.runs.start({ session: {}, agentName: "coder" });',
+    after: "console.log((await store.runs.get(run.id))?.usage, (await store.runs.get(run.id))?.metadata);",
+    says: "{ inputTokens: 812, outputTokens: 97, cost: 0.0041 } { user: 'ann' }\n",
+  },
+  "request.ts: flush": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const request = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", requestId: "req_1", message });
+      const questions = ["where", "when"];
+      const ask = async (question: string) => question.toUpperCase();
+    `,
+    after: `
+      console.log((await store.chats.getSteps("req_1")).map((step) => [step.status, step.output]));
+      await request.finish("completed");
+    `,
+    says: "[ [ 'completed', { answer: 'WHERE' } ], [ 'completed', { answer: 'WHEN' } ] ]\n",
+  },
+  "request.ts: replace": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const request = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", message });
+    `,
+    after: `
+      await request.finish("completed");
+      console.log((await store.chats.getMessages(chat.chatId)).map(({ type, props }) => [type, props]).at(-1));
+    `,
+    says: "[ 'text', { content: 'By train?' } ]\n",
+  },
+  "flows.ts: seek": {
+    before: `
+      const flow = await store.flows.create();
+      const at = { nodeId: "plan", runId: flow.runId, timestamp: 1 };
+      for (let n = 0; n < 45; n += 1) await flow.record({ type: "agent:text", ...at, content: String(n) });
+      const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    `,
+    says: /^40\n39\n38\n(\d+\n)*$/,
+  },
   "store.ts: getOrStartSession": {
     after: "console.log(instance.agentName, (await store.listSessions()).items.length);",
     says: "coder 1\n",

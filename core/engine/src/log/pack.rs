@@ -59,6 +59,11 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// How long the file is that the image is made from.
+    pub(crate) fn file_bytes(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
     /// The image in the pack with this header.
     pub(crate) fn open(file: Arc<dyn File>, header: &Header, name: &str) -> Result<Self> {
         let reading =

@@ -7,7 +7,7 @@ pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
     let durable = shared.durable();
     let (mut segment_bytes, mut used_bytes) = (0, 0);
     for segment in &durable.segments {
-        let length = segment.file_bytes()?;
+        let length = segment.stored_bytes()?;
         segment_bytes += length;
         used_bytes += if segment.trailer().is_some() {
             length

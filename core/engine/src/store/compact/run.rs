@@ -179,7 +179,7 @@ impl Shared {
             for segment in &stand.segments[range.first..range.end] {
                 // The file of the active one has room for more.
                 bytes += match segment.trailer() {
-                    Some(_) => self.file_bytes(segment)?,
+                    Some(_) => segment.stored_bytes()?,
                     None => DATA_START + stand.active_bytes,
                 };
             }
@@ -189,13 +189,6 @@ impl Shared {
             done.payloads_erased += stand.unerased_in(range);
         }
         Ok(())
-    }
-
-    fn file_bytes(&self, segment: &Segment) -> Result<u64> {
-        let name = &segment.name;
-        let doing = || format!("measuring {name}");
-        let file = self.storage.open(name, Access::Read).with_context(doing)?;
-        file.len().with_context(doing)
     }
 
     /// Makes one pack, puts it in the place of its segments, and removes those.
@@ -228,13 +221,13 @@ impl Shared {
         })?;
         let mut bytes_before = 0;
         for source in sources {
-            bytes_before += self.file_bytes(source)?;
+            bytes_before += source.stored_bytes()?;
         }
         let pack = self.put_in_place(sources, file, &unfinished, packing)?;
         let packed = Packed {
             files: sources.len() as u64,
             bytes_before,
-            bytes_after: self.file_bytes(&pack)?,
+            bytes_after: pack.stored_bytes()?,
             gathered,
         };
         for source in sources {

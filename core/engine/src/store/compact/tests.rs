@@ -6,7 +6,7 @@ use crate::{
     Batch, Codec, CompactOptions, CompactScope, Compaction, Direction, ErrorKind, Expected,
     FindOptions, Kind, Label, NewRecord, Op, OpenOptions, Position, ReadOptions, Record, Sequence,
     Store, StreamId, limits,
-    storage::{MemoryStorage, Storage},
+    storage::{Access, MemoryStorage, Storage},
     sync::Arc,
 };
 
@@ -172,7 +172,7 @@ fn bytes(storage: &MemoryStorage) -> u64 {
         .filter(|name| name.ends_with(".seg") || name.ends_with(".pack"));
     names
         .map(|name| {
-            let file = storage.open(name, crate::storage::Access::Read).unwrap();
+            let file = storage.open(name, Access::Read).unwrap();
             file.len().unwrap()
         })
         .sum()
@@ -245,6 +245,13 @@ fn what_nothing_refers_to_is_given_back() {
         bytes(&storage)
     );
     assert_eq!((files(&storage, ".pack"), files(&storage, ".seg")), (1, 1));
+    let in_files = |name: &String| name.ends_with(".pack") || name.ends_with(".seg");
+    let names = storage.list().unwrap();
+    let sizes = names.iter().filter(|name| in_files(name)).map(|name| {
+        let file = storage.open(name, Access::Read).unwrap();
+        file.len().unwrap()
+    });
+    assert_eq!(store.stat().unwrap().segment_bytes, sizes.sum::<u64>());
     // What is left of a deleted stream is that its id was used.
     let refused = store.append(id(4), Expected::Any, &[NewRecord::data(b"x")]);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
@@ -298,7 +305,7 @@ fn redacted_payload_is_gone_from_every_file() {
     let has_secret = || {
         let names = storage.list().unwrap();
         names.iter().any(|name| {
-            let file = storage.open(name, crate::storage::Access::Read).unwrap();
+            let file = storage.open(name, Access::Read).unwrap();
             let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
             file.read_at(0, &mut bytes).unwrap();
             bytes.windows(secret.len()).any(|window| window == secret)
@@ -531,7 +538,7 @@ fn target_copy(from: &MemoryStorage, to: &Arc<MemoryStorage>) -> Arc<MemoryStora
         to.remove(&name).unwrap();
     }
     for name in from.list().unwrap() {
-        let file = from.open(&name, crate::storage::Access::Read).unwrap();
+        let file = from.open(&name, Access::Read).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         file.read_at(0, &mut bytes).unwrap();
         to.create(&name).unwrap().write_at(0, &bytes).unwrap();
@@ -551,7 +558,7 @@ fn leftovers_of_a_compaction_that_was_cut_off_are_removed_by_the_next_writer() {
         .into_iter()
         .filter(|name| name.ends_with(".seg"))
         .map(|name| {
-            let file = storage.open(&name, crate::storage::Access::Read).unwrap();
+            let file = storage.open(&name, Access::Read).unwrap();
             let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
             file.read_at(0, &mut bytes).unwrap();
             (name, bytes)

@@ -10,11 +10,21 @@ const ZEROS_BYTES: usize = 64 << 10;
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl Segment {
-    /// How long its file is.
+    /// How long its file is; of a pack, how long it would be if nothing was compressed.
     pub(crate) fn file_bytes(&self) -> Result<u64> {
         self.file
             .len()
             .with_context(|| format!("measuring {}", self.name))
+    }
+
+    /// How many bytes its file takes, compressed as it is.
+    pub(crate) fn stored_bytes(&self) -> Result<u64> {
+        match self.image() {
+            Some(image) => image
+                .file_bytes()
+                .with_context(|| format!("measuring {}", self.name)),
+            None => self.file_bytes(),
+        }
     }
 
     /// Makes durable what was written to it.
