@@ -61,5 +61,6 @@ test("a store opened without compaction by itself keeps what was given up until 
   expect(await store.record(passed + 20)).toBeDefined();
   await store.compact();
   expect(await store.record(passed + 20)).toBeUndefined();
+  await store.close();
   await failure(place.open({ autoCompact: "no" } as never), "invalid_input");
 });

@@ -50,12 +50,16 @@ pub(crate) const RUNS: u64 = 16;
 /// The most bytes of one run.
 pub(crate) const RUN_BYTES: u64 = 256 << 10;
 /// One run in so many is not learned from, but what the dictionary is tried on.
+#[cfg(not(target_family = "wasm"))]
 const RUNS_PER_TRIAL: usize = 8;
 /// Twice as large takes 5 % less room with conversations, and takes longer to make than to compress all with it.
+#[cfg(not(target_family = "wasm"))]
 const MADE_BYTES_MAX: u64 = 256 << 10;
 /// A dictionary is at most this part of what it is made for.
+#[cfg(not(target_family = "wasm"))]
 const PART: u64 = 64;
 /// For less than this no dictionary is made: it is one block or two.
+#[cfg(not(target_family = "wasm"))]
 const REPRESENTED_BYTES_MIN: u64 = 256 << 10;
 
 /// Bodies of records, for a dictionary to be made of: runs of some in a row.
