@@ -135,10 +135,10 @@ const TRIALS: Record<string, Trial> = {
       const ask = async (question: string) => question.toUpperCase();
     `,
     after: `
-      console.log((await store.chats.getSteps("req_1")).map((step) => [step.status, step.output]));
+      console.log((await store.chats.getSteps("req_1")).map((step) => step.status + " " + JSON.stringify(step.output)).join());
       await request.finish("completed");
     `,
-    says: "[ [ 'completed', { answer: 'WHERE' } ], [ 'completed', { answer: 'WHEN' } ] ]\n",
+    says: 'completed {"answer":"WHERE"},completed {"answer":"WHEN"}\n',
   },
   "request.ts: replace": {
     before: `
