@@ -186,6 +186,12 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
     }
 }
 
+/// The resident memory of this process, and what of it is no mapped file; NaN where the system does not tell.
+#[must_use]
+pub fn memory_bytes() -> (f64, f64) {
+    (resident_bytes(), anonymous_bytes())
+}
+
 /// The resident memory of this process; NaN where the system does not tell.
 fn resident_bytes() -> f64 {
     status_bytes("VmRSS:")

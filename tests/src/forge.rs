@@ -127,6 +127,23 @@ pub fn checkpoint(file: &mut [u8]) {
     put(file, 24, &crc.to_le_bytes());
 }
 
+/// Where a checkpoint has the byte that says whether the stream with an id was deleted: behind all ids of its piece.
+pub fn checkpoint_flags(file: &[u8], id: &[u8; 16]) -> Option<usize> {
+    let pieces = 32 + 64;
+    let mut start = pieces + 8;
+    let word = |at: usize| Some(u32::from_le_bytes(*file.get(at..)?.first_chunk()?) as usize);
+    for _ in 0..word(pieces)? {
+        let (length, streams) = (word(start)?, word(start + 8)?);
+        let ids = start + 24;
+        let mut all = file.get(ids..)?.get(..streams * 16)?.as_chunks().0.iter();
+        if let Some(place) = all.position(|other| other == id) {
+            return Some(ids + streams * 16 + place);
+        }
+        start += 8 + length;
+    }
+    None
+}
+
 /// The header of a block of a pack that begins there.
 pub fn block(file: &mut [u8], start: usize, seed: u32) {
     let Some(header) = file.get(start + 4..start + 32) else {

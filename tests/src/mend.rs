@@ -247,12 +247,8 @@ pub fn cases(victim: &Victim) -> Vec<Case> {
             true,
             &|files| {
                 let bytes = files.get_mut("CHECKPOINT").expect("closed");
-                // Of the first stream: the byte before the next one's id.
-                let next = bytes
-                    .windows(16)
-                    .position(|window| window == script::stream(2).as_bytes())
-                    .expect("a second stream");
-                bytes[next - 1] ^= 1;
+                let place = forge::checkpoint_flags(bytes, script::stream(1).as_bytes());
+                bytes[place.expect("a first stream")] ^= 1;
                 forge::checkpoint(bytes);
             },
         );

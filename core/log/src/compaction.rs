@@ -37,7 +37,7 @@ pub enum CompactScope {
 /// What a compaction is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CompactOptions {
     /// Which segments.
     pub scope: CompactScope,

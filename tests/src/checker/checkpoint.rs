@@ -16,6 +16,7 @@ use super::{
 
 const NAME: &str = "CHECKPOINT";
 const HEADER_BYTES: usize = 32;
+const PIECE_STREAMS: usize = 1024;
 
 /// A checkpoint that checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +34,8 @@ pub struct CheckpointFacts {
     salt: u32,
     time_first_ms: u64,
     time_last_ms: u64,
-    ranges: Vec<Range>,
     streams: Vec<Stream>,
+    ranges: Vec<Range>,
     redacted: Vec<u64>,
     active_index: Vec<u8>,
 }
@@ -106,8 +107,8 @@ pub(super) fn read(files: &Files, store: &[u8; 16]) -> Result<Option<CheckpointF
         time_last_ms: cursor.u64()?,
         next_position: cursor.u64()?,
         epoch: cursor.u32()?,
+        streams: pieces(&mut cursor)?,
         ranges: list(&mut cursor, 16, range)?,
-        streams: list(&mut cursor, 50, stream)?,
         redacted: list(&mut cursor, 8, Cursor::u64)?,
         active_index: list(&mut cursor, 1, Cursor::u8)?,
     };
@@ -133,45 +134,110 @@ fn range(cursor: &mut Cursor<'_>) -> Result<Range, Problem> {
     })
 }
 
-fn flag(cursor: &mut Cursor<'_>) -> Result<bool, Problem> {
-    let problem = cursor.problem("expected 0 or 1");
-    match cursor.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(problem),
+/// The streams of all pieces.
+fn pieces(cursor: &mut Cursor<'_>) -> Result<Vec<Stream>, Problem> {
+    let count = cursor.count(8)?;
+    let mut streams = Vec::new();
+    for piece in 1..=count {
+        let at = cursor.offset() + 8;
+        let length = cursor.count(1)?;
+        let mut inside = Cursor::new(NAME, at, cursor.take(length)?);
+        let found = piece_streams(&mut inside)?;
+        inside.end()?;
+        let is_last = piece == count;
+        if found.is_empty()
+            || found.len() > PIECE_STREAMS
+            || found.len() < PIECE_STREAMS && !is_last
+        {
+            let message = format!("piece {piece} of {count} has {} streams", found.len());
+            return Err(cursor.problem(message));
+        }
+        streams.extend(found);
+    }
+    Ok(streams)
+}
+
+fn piece_streams(cursor: &mut Cursor<'_>) -> Result<Vec<Stream>, Problem> {
+    let mut size = || cursor.u32().map(|count| count as usize);
+    let (streams, runs, snapshots, forks) = (size()?, size()?, size()?, size()?);
+    let ids = cursor.take(streams.saturating_mul(16))?;
+    let flags = cursor.take(streams)?;
+    let mut list = |count, least_width| numbers(cursor, count, least_width);
+    let ordinals = list(streams, 0)?;
+    let tail_sequences = list(streams, 0)?;
+    let tail_ordinals = list(streams, 0)?;
+    let below = list(streams, 0)?;
+    let run_counts = list(streams, 0)?;
+    let snapshot_counts = list(streams, 0)?;
+    let mut runs = list(runs, 1)?.into_iter().zip(list(runs, 1)?);
+    let snapshot_lists = (0..7).map(|_| list(snapshots, 1));
+    let snapshot_lists = snapshot_lists.collect::<Result<Vec<_>, _>>()?;
+    let mut snapshots = (0..snapshots).map(|place| {
+        let field = |list: usize| snapshot_lists[list][place];
+        Snapshot {
+            sequence: field(0),
+            stream: field(1),
+            ordinal: field(2),
+            position: u64::from(field(3)) + (u64::from(field(4)) << 32),
+            segment: field(5),
+            offset: u64::from(field(6)) * 8,
+        }
+    });
+    let fork_lists = (0..4).map(|_| list(forks, 1));
+    let fork_lists = fork_lists.collect::<Result<Vec<_>, _>>()?;
+    let mut forks = (0..forks).map(|place| {
+        let field = |list: usize| fork_lists[list][place];
+        (field(0), field(1), field(2), u64::from(field(3)) * 8)
+    });
+    let mut found = Vec::new();
+    for (place, id) in ids.as_chunks().0.iter().enumerate() {
+        let flags = flags[place];
+        let stream = Stream {
+            id: *id,
+            ordinals: ordinals[place],
+            tail_sequence: tail_sequences[place],
+            tail_ordinal: tail_ordinals[place],
+            below: below[place],
+            runs: runs.by_ref().take(run_counts[place] as usize).collect(),
+            snapshots: snapshots
+                .by_ref()
+                .take(snapshot_counts[place] as usize)
+                .collect(),
+            forked_from: if flags & 2 != 0 { forks.next() } else { None },
+            deleted: flags & 1 != 0,
+        };
+        let is_whole = stream.runs.len() == run_counts[place] as usize
+            && stream.snapshots.len() == snapshot_counts[place] as usize
+            && stream.forked_from.is_some() == (flags & 2 != 0)
+            && flags < 4;
+        if !is_whole {
+            return Err(cursor.problem(format!("stream {place} of a piece: {stream:?}")));
+        }
+        found.push(stream);
+    }
+    if (runs.next(), snapshots.next(), forks.next()) == (None, None, None) {
+        Ok(found)
+    } else {
+        Err(cursor.problem("runs, snapshots or forks of no stream"))
     }
 }
 
-fn stream(cursor: &mut Cursor<'_>) -> Result<Stream, Problem> {
-    Ok(Stream {
-        id: cursor.array()?,
-        ordinals: cursor.u32()?,
-        tail_sequence: cursor.u32()?,
-        tail_ordinal: cursor.u32()?,
-        below: cursor.u32()?,
-        runs: list(cursor, 8, |cursor| Ok((cursor.u32()?, cursor.u32()?)))?,
-        snapshots: list(cursor, 28, |cursor| {
-            Ok(Snapshot {
-                sequence: cursor.u32()?,
-                stream: cursor.u32()?,
-                ordinal: cursor.u32()?,
-                position: cursor.u64()?,
-                segment: cursor.u32()?,
-                offset: u64::from(cursor.u32()?) * 8,
-            })
-        })?,
-        forked_from: if flag(cursor)? {
-            Some((
-                cursor.u32()?,
-                cursor.u32()?,
-                cursor.u32()?,
-                u64::from(cursor.u32()?) * 8,
-            ))
-        } else {
-            None
-        },
-        deleted: flag(cursor)?,
-    })
+/// A list of so many numbers.
+fn numbers(cursor: &mut Cursor<'_>, count: usize, least_width: u8) -> Result<Vec<u32>, Problem> {
+    let least = cursor.u32()?;
+    let width = cursor.u8()?;
+    if ![0, 1, 2, 4].contains(&width) || width < least_width {
+        return Err(cursor.problem(format!("numbers of {width} bytes")));
+    }
+    let width = usize::from(width);
+    let bytes = cursor.take(count.saturating_mul(width))?;
+    let number = |place: usize| {
+        let stored = bytes[place * width..][..width].iter().rev();
+        stored
+            .fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte))
+            .wrapping_add(least)
+    };
+    Ok((0..count).map(number).collect())
 }
 
 impl CheckpointFacts {

@@ -1,34 +1,34 @@
 //! The checkpoint: the directory as it was at a place of the log, so that opening needn't apply everything
 //! again. Rebuildable, and never trusted over the log.
 //!
-//! The one layout that bincode encodes, and this the one module that knows bincode: fixed-width little-endian
-//! integers behind a header with magic, version, length and CRC.
+//! The streams are in pieces ([`super::piece`]): all are checked when it is read, and each is decoded when it is needed.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use bincode::{Decode, Encode, config};
+use bytes::{Buf, BufMut, Bytes};
 
 use super::{
     directory::Directory,
-    lineage::Lineage,
-    stream::{Forked, Location, Run, SnapshotRef, Stream},
-    streams::Streams,
+    piece::{Bounds, Piece},
+    ranges::{self, RANGE_BYTES, Ranges},
+    streams::{PIECE_STREAMS, Streams},
 };
 use crate::{
-    SegmentId, StreamId, checksum,
+    checksum,
     format::{
         Fields, VERSION, files,
         index::{Block, TRAILER_BYTES, Trailer},
-        offset_to_units, segment, units_to_offset,
+        segment,
     },
     limits,
 };
 
 const MAGIC: [u8; 8] = *b"RUNLOGCP";
 pub(crate) const HEADER_BYTES: usize = 32;
+const END_BYTES: usize = 64;
 
 /// Where the log stood when the checkpoint was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) store: [u8; 16],
     /// The segment that was active, and its salt.
@@ -44,35 +44,32 @@ pub(crate) struct End {
     pub(crate) epoch: u32,
 }
 
-#[derive(Encode, Decode)]
-struct Body {
-    end: End,
-    ranges: Vec<RangeEntry>,
-    streams: Vec<StreamEntry>,
-    redacted: Vec<u64>,
-    active_index: Vec<u8>,
-}
+impl End {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.put_slice(&self.store);
+        bytes.put_u32_le(self.segment);
+        bytes.put_u32_le(self.salt);
+        bytes.put_u64_le(self.offset);
+        bytes.put_u32_le(self.records);
+        bytes.put_u64_le(self.time_first_ms);
+        bytes.put_u64_le(self.time_last_ms);
+        bytes.put_u64_le(self.next_position);
+        bytes.put_u32_le(self.epoch);
+    }
 
-/// `below` is the place of the range below in the table, plus 1; 0 for none. It always comes before.
-#[derive(Encode, Decode)]
-struct RangeEntry {
-    first_sequence: u32,
-    source: u32,
-    first_ordinal: u32,
-    below: u32,
-}
-
-#[derive(Encode, Decode)]
-struct StreamEntry {
-    id: [u8; 16],
-    ordinals: u32,
-    tail_first_sequence: u32,
-    tail_first_ordinal: u32,
-    lineage: u32,
-    runs: Vec<(u32, u32)>,
-    snapshots: Vec<(u32, u32, u32, u64, u32, u32)>,
-    forked: Option<(u32, u32, u32, u32)>,
-    deleted: bool,
+    fn get(fields: &mut Fields<'_>) -> Self {
+        Self {
+            store: fields.take(),
+            segment: fields.get(),
+            salt: fields.get(),
+            offset: fields.get(),
+            records: fields.get(),
+            time_first_ms: fields.get(),
+            time_last_ms: fields.get(),
+            next_position: fields.get(),
+            epoch: fields.get(),
+        }
+    }
 }
 
 /// A checkpoint read back.
@@ -80,7 +77,7 @@ pub(crate) struct Checkpoint {
     pub(crate) end: End,
     pub(crate) directory: Directory,
     /// The index block of the active segment up to `end.offset`, as [`crate::format::index`] encodes it.
-    pub(crate) active_index: Vec<u8>,
+    pub(crate) active_index: Bytes,
 }
 
 impl Checkpoint {
@@ -92,7 +89,7 @@ impl Checkpoint {
             .offset
             .checked_add(self.active_index.len() as u64)?;
         let trailer = Trailer::decode(trailer, header, length).ok()??;
-        let block = bytes::Bytes::copy_from_slice(block);
+        let block = self.active_index.slice_ref(block);
         Block::check(block, trailer, header.seed(), files::CHECKPOINT).ok()
     }
 }
@@ -101,49 +98,35 @@ impl Checkpoint {
 pub(crate) fn encode(
     end: End,
     streams: &Streams,
-    redacted: Vec<u64>,
-    active_index: Vec<u8>,
+    redacted: &[u64],
+    active_index: &[u8],
 ) -> Vec<u8> {
     let mut ranges = Ranges::default();
-    let streams = streams
+    let mut bytes = Vec::with_capacity(streams.len() * 64 + active_index.len() + 256);
+    bytes.put_slice(&MAGIC);
+    bytes.put_u32_le(VERSION);
+    bytes.put_bytes(0, HEADER_BYTES - bytes.len());
+    end.put(&mut bytes);
+    bytes.put_u64_le(streams.pieces().count() as u64);
+    for piece in streams.pieces() {
+        let start = bytes.len();
+        bytes.put_u64_le(0);
+        piece.write(&mut bytes, &mut ranges);
+        let length = (bytes.len() - start - 8) as u64;
+        bytes[start..start + 8].copy_from_slice(&length.to_le_bytes());
+    }
+    bytes.put_u64_le((ranges.bytes.len() / RANGE_BYTES) as u64);
+    bytes.append(&mut ranges.bytes);
+    bytes.put_u64_le(redacted.len() as u64);
+    redacted
         .iter()
-        .map(|stream| StreamEntry {
-            id: *stream.id.as_bytes(),
-            ordinals: stream.ordinals,
-            tail_first_sequence: stream.tail_first_sequence,
-            tail_first_ordinal: stream.tail_first_ordinal,
-            lineage: ranges.add(stream.lineage.as_ref()),
-            runs: stream
-                .runs
-                .iter()
-                .map(|run| (run.segment.0, run.first_ordinal))
-                .collect(),
-            snapshots: stream.snapshots.iter().map(snapshot_entry).collect(),
-            forked: stream.forked.map(|forked| {
-                let Location { segment, offset } = forked.location;
-                (forked.parent, forked.at, segment.0, offset_to_units(offset))
-            }),
-            deleted: stream.deleted,
-        })
-        .collect();
-    let body = Body {
-        end,
-        ranges: ranges.entries,
-        streams,
-        redacted,
-        active_index,
-    };
-    let body =
-        bincode::encode_to_vec(body, configuration()).expect("encoding into memory can't fail");
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
-    bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-    let crc = checksum::crc_of_parts(&[&bytes, &body]);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes.resize(HEADER_BYTES, 0);
-    bytes.extend_from_slice(&body);
+        .for_each(|position| bytes.put_u64_le(*position));
+    bytes.put_u64_le(active_index.len() as u64);
+    bytes.put_slice(active_index);
+    let body = (bytes.len() - HEADER_BYTES) as u64;
+    bytes[16..24].copy_from_slice(&body.to_le_bytes());
+    let crc = checksum::crc_of_parts(&[&bytes[..24], &bytes[HEADER_BYTES..]]);
+    bytes[24..28].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
@@ -156,8 +139,8 @@ pub(crate) fn announced_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
         .and_then(|body| body.checked_add(HEADER_BYTES as u64))
 }
 
-/// The checkpoint, or `None` for any bytes that aren't one: it is then rebuilt from the log.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
+/// The checkpoint, or `None` for any bytes that aren't one: it is then rebuilt from the log. `secret` is the store's.
+pub(crate) fn decode(bytes: &Bytes, secret: &[u8; 16]) -> Option<Checkpoint> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
@@ -168,37 +151,62 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     {
         return None;
     }
-    let (body, length) = decode_body(body)?;
-    if length != bytes.len() - HEADER_BYTES || !limits::is_next_position(body.end.next_position) {
+    decode_body(bytes.slice(HEADER_BYTES..), secret)
+}
+
+fn decode_body(mut bytes: Bytes, secret: &[u8; 16]) -> Option<Checkpoint> {
+    let end = End::get(&mut Fields::new(&take(&mut bytes, END_BYTES as u64, 1)?));
+    let count = bytes.try_get_u64_le().ok()?;
+    // Grown as they are found: the count may be any.
+    let mut pieces = Vec::new();
+    for _ in 0..count {
+        let length = bytes.try_get_u64_le().ok()?;
+        pieces.push(take(&mut bytes, length, 1)?);
+    }
+    let ranges = list(&mut bytes, RANGE_BYTES)?;
+    let redacted = list(&mut bytes, 8)?;
+    let active_index = list(&mut bytes, 1)?;
+    if !bytes.is_empty() || !limits::is_next_position(end.next_position) {
         return None;
     }
-    let mut ranges: Vec<Arc<Lineage>> = Vec::with_capacity(body.ranges.len());
-    for entry in &body.ranges {
-        let below = lookup(&ranges, entry.below)?;
-        if below.is_none() && entry.first_sequence != 1 {
+    let table = Arc::new(ranges::decode(&ranges)?);
+    let last = pieces.len().saturating_sub(1);
+    let mut streams = Streams::default();
+    for (place, piece) in pieces.into_iter().enumerate() {
+        let bounds = Bounds {
+            first: u32::try_from(streams.len() + 1).ok()?,
+            streams: 1..=PIECE_STREAMS,
+            last_segment: end.segment,
+        };
+        let piece = Piece::check(piece, &table, &bounds)?;
+        if piece.len() < PIECE_STREAMS && place != last {
             return None;
         }
-        ranges.push(Lineage::push(
-            below,
-            entry.first_sequence,
-            entry.source,
-            entry.first_ordinal,
-        )?);
+        streams.push_piece(piece);
     }
-    let streams = body
-        .streams
-        .into_iter()
-        .zip(1..)
-        .map(|(entry, number)| {
-            stream(entry, &ranges).filter(|stream| stream.forked.is_none_or(|f| f.parent < number))
-        })
-        .collect::<Option<Vec<_>>>()?;
-    let directory = Directory::from_parts(streams, body.redacted);
+    let redacted = redacted
+        .as_chunks()
+        .0
+        .iter()
+        .copied()
+        .map(u64::from_le_bytes);
     Some(Checkpoint {
-        end: body.end,
-        directory,
-        active_index: body.active_index,
+        end,
+        directory: Directory::from_parts(secret, streams, redacted.collect()),
+        active_index,
     })
+}
+
+/// So many elements from the front, after their number.
+fn list(bytes: &mut Bytes, size: usize) -> Option<Bytes> {
+    let count = bytes.try_get_u64_le().ok()?;
+    take(bytes, count, size)
+}
+
+/// So many elements from the front, if there are so many.
+fn take(bytes: &mut Bytes, count: u64, size: usize) -> Option<Bytes> {
+    let length = usize::try_from(count).ok()?.checked_mul(size)?;
+    (length <= bytes.len()).then(|| bytes.split_to(length))
 }
 
 /// Whether a file of a length that begins with these bytes may be a checkpoint.
@@ -225,133 +233,6 @@ pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
         || crc != checksum::crc_of_parts(&[&header[..24], body])
 }
 
-fn configuration() -> config::Configuration<config::LittleEndian, config::Fixint> {
-    config::standard()
-        .with_little_endian()
-        .with_fixed_int_encoding()
-}
-
-/// Decodes within a limit that grows with the bytes there are: a length in them may claim anything, and is
-/// given memory before it is found wrong.
-fn decode_body(bytes: &[u8]) -> Option<(Body, usize)> {
-    fn within<const BYTES_MAX: usize>(bytes: &[u8]) -> Option<(Body, usize)> {
-        bincode::decode_from_slice(bytes, configuration().with_limit::<BYTES_MAX>()).ok()
-    }
-    match bytes.len() >> 17 {
-        0 => within::<0x20_0000>(bytes),
-        1..16 => within::<0x200_0000>(bytes),
-        16..256 => within::<0x2000_0000>(bytes),
-        _ => within::<0x7fff_ffff>(bytes),
-    }
-}
-
-fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u64, u32, u32) {
-    let Location { segment, offset } = snapshot.location;
-    (
-        snapshot.sequence,
-        snapshot.source,
-        snapshot.ordinal,
-        snapshot.position,
-        segment.0,
-        offset_to_units(offset),
-    )
-}
-
-fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
-    let lineage = lookup(ranges, entry.lineage)?;
-    let above = lineage.as_ref().map_or(0, |range| range.first_sequence);
-    let count = entry
-        .ordinals
-        .checked_add(1)?
-        .checked_sub(entry.tail_first_ordinal)?;
-    let last = u64::from(entry.tail_first_sequence) + u64::from(count);
-    let possible = entry.tail_first_sequence > above
-        && (lineage.is_some() || entry.tail_first_sequence == 1)
-        && entry.tail_first_ordinal != 0
-        && entry.ordinals <= limits::ORDINAL_MAX
-        && last <= limits::SEQUENCE_MAX + 1
-        && entry.runs.is_sorted_by_key(|run| run.1);
-    if !possible {
-        return None;
-    }
-    let location = |segment, units| Location {
-        segment: SegmentId(segment),
-        offset: units_to_offset(units),
-    };
-    Some(Stream {
-        ordinals: entry.ordinals,
-        tail_first_sequence: entry.tail_first_sequence,
-        tail_first_ordinal: entry.tail_first_ordinal,
-        lineage,
-        runs: entry
-            .runs
-            .into_iter()
-            .map(|(segment, first_ordinal)| Run {
-                segment: SegmentId(segment),
-                first_ordinal,
-            })
-            .collect(),
-        snapshots: entry
-            .snapshots
-            .into_iter()
-            .map(
-                |(sequence, source, ordinal, position, segment, units)| SnapshotRef {
-                    sequence,
-                    source,
-                    ordinal,
-                    position,
-                    location: location(segment, units),
-                },
-            )
-            .collect(),
-        forked: entry.forked.map(|(parent, at, segment, units)| Forked {
-            parent,
-            at,
-            location: location(segment, units),
-        }),
-        deleted: entry.deleted,
-        ..Stream::new(StreamId::from_bytes(entry.id))
-    })
-}
-
-/// `Some(None)` for no range, `None` for a place outside the table.
-fn lookup(ranges: &[Arc<Lineage>], place: u32) -> Option<Option<Arc<Lineage>>> {
-    match (place as usize).checked_sub(1) {
-        None => Some(None),
-        Some(index) => ranges.get(index).cloned().map(Some),
-    }
-}
-
-/// Gives each shared range one place in the table, those below first.
-#[derive(Default)]
-struct Ranges {
-    entries: Vec<RangeEntry>,
-    places: HashMap<*const Lineage, u32>,
-}
-
-impl Ranges {
-    fn add(&mut self, list: Option<&Arc<Lineage>>) -> u32 {
-        let mut fresh = Vec::new();
-        let mut next = list;
-        let mut below = 0;
-        while let Some(range) = next {
-            if let Some(place) = self.places.get(&Arc::as_ptr(range)) {
-                below = *place;
-                break;
-            }
-            fresh.push(range);
-            next = range.below();
-        }
-        for range in fresh.into_iter().rev() {
-            self.entries.push(RangeEntry {
-                first_sequence: range.first_sequence,
-                source: range.source,
-                first_ordinal: range.first_ordinal,
-                below,
-            });
-            below = u32::try_from(self.entries.len()).expect("fewer ranges than records");
-            self.places.insert(Arc::as_ptr(range), below);
-        }
-        below
-    }
-}
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

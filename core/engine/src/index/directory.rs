@@ -3,9 +3,10 @@
 //! It is what the log says when its records are applied in order: nothing here is decided, so that recovery
 //! and the writer reach the same state by the same code.
 
-use std::{collections::HashMap, ops, sync::Arc};
+use std::{ops, sync::Arc};
 
 use super::{
+    ids::Ids,
     lineage,
     redacted::Redacted,
     stream::{Forked, Location, SnapshotRef, Stream, contradiction, next_ordinal},
@@ -18,31 +19,34 @@ use crate::{
 };
 
 /// Every stream of the store by number and by id; and which records are redacted.
-#[derive(Default)]
 pub(crate) struct Directory {
     streams: Streams,
-    by_id: HashMap<StreamId, u32>,
+    ids: Ids,
     redacted: Arc<Redacted>,
 }
 
 impl Directory {
-    /// The directory that a checkpoint says.
-    pub(crate) fn from_parts(streams: Vec<Stream>, redacted: Vec<u64>) -> Self {
-        let by_id = streams
-            .iter()
-            .zip(1..)
-            .map(|(stream, number)| (stream.id, number))
-            .collect();
+    /// A directory without streams. Ids are hashed with the store's secret.
+    pub(crate) fn new(secret: &[u8; 16]) -> Self {
         Self {
-            streams: streams.into_iter().collect(),
-            by_id,
+            streams: Streams::default(),
+            ids: Ids::new(secret),
+            redacted: Arc::default(),
+        }
+    }
+
+    /// The directory that a checkpoint says.
+    pub(crate) fn from_parts(secret: &[u8; 16], streams: Streams, redacted: Vec<u64>) -> Self {
+        Self {
+            ids: Ids::of(secret, streams.ids(), streams.len()),
+            streams,
             redacted: Arc::new(Redacted::of(redacted)),
         }
     }
 
     /// The number of a stream, deleted ones included.
     pub(crate) fn number(&self, id: &StreamId) -> Option<u32> {
-        self.by_id.get(id).copied()
+        self.ids.find(id, |number| self.streams.id_bytes(number))
     }
 
     pub(crate) fn stream(&self, number: u32) -> Option<&Stream> {
@@ -263,13 +267,13 @@ impl Directory {
                 "new stream has number {number}, expected {expected}"
             )));
         }
-        if let Some(other) = self.by_id.insert(stream.id, number) {
-            self.by_id.insert(stream.id, other);
+        if self.number(&stream.id).is_some() {
             return Err(contradiction(format!(
                 "stream {} is created twice",
                 stream.id
             )));
         }
+        self.ids.insert(stream.id.as_bytes(), number);
         self.streams.push(stream);
         Ok(())
     }

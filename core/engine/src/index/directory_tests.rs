@@ -11,7 +11,7 @@ struct Log {
 impl Log {
     fn new() -> Self {
         Self {
-            directory: Directory::default(),
+            directory: Directory::new(&[7; 16]),
             offset: 4096,
         }
     }
@@ -280,7 +280,7 @@ fn stream_takes_no_more_records_than_can_be_counted() {
             runs,
             ..Stream::new(id)
         };
-        Directory::from_parts(vec![stream], Vec::new())
+        Directory::from_parts(&[7; 16], [stream].into_iter().collect(), Vec::new())
     };
     // It was truncated again and again: few sequences, nearly as many records as there can be.
     let mut directory = with(most - 1, 2);

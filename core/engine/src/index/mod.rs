@@ -4,8 +4,12 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod directory;
+pub(crate) mod ids;
 pub(crate) mod lineage;
 pub(crate) mod memory;
+pub(crate) mod numbers;
+pub(crate) mod piece;
+pub(crate) mod ranges;
 pub(crate) mod redacted;
 pub(crate) mod stream;
 pub(crate) mod streams;

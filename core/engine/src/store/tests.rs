@@ -129,7 +129,10 @@ fn stream_that_was_given_as_many_records_as_can_be_counted_takes_no_more() {
     let store = Store::in_memory(options()).unwrap();
     append(&store, stream(1), "one");
     // As if it had been truncated again and again.
-    store.shared().writer().unwrap().heads[0].ordinals = crate::limits::ORDINAL_MAX - 3;
+    {
+        let (mut writer, durable) = (store.shared().writer().unwrap(), store.shared().durable());
+        writer.heads.get_mut(1, &durable.directory).ordinals = crate::limits::ORDINAL_MAX - 3;
+    }
     let records = [NewRecord::data(b"x"); 4];
     let refused = store
         .append(stream(1), Expected::Any, &records)
@@ -689,6 +692,30 @@ fn spares_made_in_the_background_never_touch_what_is_written() {
     );
 }
 
+#[test]
+fn opening_decodes_no_stream_and_use_those_that_are_near() {
+    let storage: Arc<dyn Storage> = Arc::new(crate::storage::MemoryStorage::new());
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    (1..=100).for_each(|number| drop(append(&store, stream(number), "of many")));
+    // What the active segment has is looked at when it is opened.
+    store.shared().turn().unwrap();
+    store.close().unwrap();
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    let decoded = || store.shared().durable().directory.streams().decoded();
+    assert_eq!(decoded(), 0);
+    assert_eq!(payloads(&store, stream(50)), ["of many"]);
+    assert_eq!(decoded(), 1);
+    append(&store, stream(51), "in the same piece");
+    append(&store, stream(20), "in another one");
+    assert_eq!(decoded(), 2);
+    append(&store, stream(101), "a new one");
+    store.close().unwrap();
+    assert_eq!(decoded(), 3);
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(store.streams().unwrap().len(), 101);
+    assert_eq!(payloads(&store, stream(20)), ["of many", "in another one"]);
+}
+
 /// Flips a bit in the index block of the first segment; the second one has a record, or none.
 fn damaged_index_block(next_has_record: bool) -> (Arc<dyn Storage>, usize) {
     let storage = crate::storage::MemoryStorage::new();
@@ -943,9 +970,9 @@ type WriterState = (u64, u64, u64, Vec<(u32, u32, bool)>, usize, usize);
 fn state(store: &Store) -> WriterState {
     let writer = store.shared().writer().unwrap();
     assert!(writer.open.is_none());
-    let heads = writer
-        .heads
-        .iter()
+    let durable = store.shared().durable();
+    let heads = (1..=u32::try_from(writer.heads.len()).unwrap())
+        .map(|number| writer.heads.get(number, &durable.directory))
         .map(|head| (head.last_sequence, head.row_segment, head.deleted))
         .collect();
     let (ids, keys) = (writer.new_ids.len(), writer.new_keys.len());

@@ -658,14 +658,27 @@ impl Segment {
             long(self.base_position + u64::from(self.index)),
             word(epoch),
         ];
-        let stream = [vec![1; 16], word(records), word(1), word(1), word(0)];
-        let runs = [long(1), word(1), word(1), long(0), vec![0, 0]];
+        // One stream with one run, and no snapshot or fork.
+        let counts = [word(1), word(1), word(0), word(0)];
+        let same = |number: u32| [word(number), vec![0]].concat();
+        let one = |number: u32| [word(number), vec![1, 0]].concat();
+        let none = || [word(0), vec![1]].concat();
+        let of_stream = [same(records), same(1), same(1), same(0), same(1), same(0)];
+        let rest = [vec![one(1), one(1)], (0..11).map(|_| none()).collect()].concat();
+        let piece = [
+            counts.concat(),
+            vec![1; 16],
+            vec![0],
+            of_stream.concat(),
+            rest.concat(),
+        ]
+        .concat();
         let rest = [
             place.concat(),
-            long(0),
             long(1),
-            stream.concat(),
-            runs.concat(),
+            long(piece.len() as u64),
+            piece,
+            long(0),
             long(0),
         ];
         let rest = [rest.concat(), long(sealed.bytes.len() as u64), sealed.bytes].concat();

@@ -47,7 +47,7 @@ impl Shared {
         // Encoded without the directory's lock: no append waits for it.
         let next_stream = u32::try_from(streams.len() + 1).unwrap_or(u32::MAX);
         let index = encode_index(&active, &streams, index, end.offset, next_stream);
-        let bytes = checkpoint::encode(end, &streams, redacted, index.bytes);
+        let bytes = checkpoint::encode(end, &streams, &redacted, &index.bytes);
         self.checkpoint_bytes
             .store(bytes.len() as u64, Ordering::Relaxed);
         if bytes.len() as u64 > limits::CHECKPOINT_BYTES_MAX {

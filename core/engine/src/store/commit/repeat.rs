@@ -67,7 +67,7 @@ impl<'b> Keyed<'b> {
         let Some(number) = writer.number(durable, self.stream) else {
             return Ok(KeyState::New);
         };
-        if writer.is_deleted(number) {
+        if writer.is_deleted(number, durable) {
             return Err(deleted(self.stream));
         }
         if writer.is_key_staged(number, self.hash) {

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn truncated_and_deleted_records_are_not_in_use_and_those_of_forks_are() {
-        let mut directory = Directory::default();
+        let mut directory = Directory::new(&[7; 16]);
         control(&mut directory, Kind::CREATE, 1, 0, 0);
         data(&mut directory, 1, 10);
         control(&mut directory, Kind::FORK, 2, 4, 1);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn reading_keeps_what_it_began_with() {
-        let mut directory = Directory::default();
+        let mut directory = Directory::new(&[7; 16]);
         control(&mut directory, Kind::CREATE, 1, 0, 0);
         data(&mut directory, 1, 10);
         let view = Arc::new(directory.stream(1).unwrap().view(1));
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn forks_at_many_places_of_a_long_history_share_what_was_gathered() {
-        let mut directory = Directory::default();
+        let mut directory = Directory::new(&[7; 16]);
         control(&mut directory, Kind::CREATE, 1, 0, 0);
         // Each truncation begins a range.
         for last in 1..30 {

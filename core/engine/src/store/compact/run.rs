@@ -124,6 +124,9 @@ impl Shared {
                 Err(Stopped::Failed(error)) => return Err(error),
             }
         }
+        if !done.is_cancelled {
+            throttle.end();
+        }
         if done.files_before > 0 {
             self.storage
                 .sync_dir()

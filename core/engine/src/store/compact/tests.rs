@@ -1,11 +1,15 @@
 //! What stays when a store is compacted, and what goes.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use crate::{
     Batch, Codec, CompactOptions, CompactScope, Compaction, Direction, ErrorKind, Expected,
-    FindOptions, Kind, Label, NewRecord, Op, OpenOptions, Position, ReadOptions, Record, Sequence,
-    Store, StreamId, limits,
+    FindOptions, Host, Kind, Label, NewRecord, Op, OpenOptions, Position, ReadOptions, Record,
+    Sequence, Store, StreamId, limits,
     storage::{Access, MemoryStorage, Storage},
     sync::Arc,
 };
@@ -440,8 +444,74 @@ fn cancelled_compaction_leaves_the_store_as_it_was_or_further() {
         )
     );
     assert!(answers(&store) == before);
-    assert!(!store.compact(ALL).unwrap().is_cancelled);
+    let mut told = Vec::new();
+    let done = store.compact_with(ALL, &mut |at| {
+        told.push(at);
+        ControlFlow::Continue(())
+    });
+    assert!(!done.unwrap().is_cancelled);
     assert!(answers(&store) == before);
+    assert!(told.is_sorted_by_key(|at| at.bytes_done));
+    let end = told.last().unwrap();
+    assert!(end.bytes_total > 0 && end.bytes_done == end.bytes_total);
+}
+
+/// A host whose sleep is counted, and moves its clock.
+#[derive(Debug)]
+struct Sleeper {
+    now_ms: AtomicU64,
+    longest_ms: AtomicU64,
+}
+
+impl Host for Sleeper {
+    fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn has_threads(&self) -> bool {
+        false
+    }
+
+    fn sleep(&self, duration: Duration) {
+        let ms = u64::try_from(duration.as_millis()).unwrap();
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+        self.longest_ms.fetch_max(ms, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn slow_compaction_is_ended_within_a_pause() {
+    let storage = Arc::new(MemoryStorage::new());
+    let sleeper = Arc::new(Sleeper {
+        now_ms: AtomicU64::new(1_700_000_000_000),
+        longest_ms: AtomicU64::new(0),
+    });
+    let options = OpenOptions {
+        host: sleeper.clone(),
+        ..options()
+    };
+    let store = Store::open_on(storage.clone(), options).unwrap();
+    furnish(&store);
+    // A record takes minutes.
+    let slow = CompactOptions {
+        bytes_per_second: Some(10),
+        ..ALL
+    };
+    let mut left = 20;
+    let done = store.compact_with(slow, &mut |_| {
+        left -= 1;
+        if left > 0 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    assert!(done.unwrap().is_cancelled);
+    assert_eq!(sleeper.longest_ms.load(Ordering::Relaxed), 100);
 }
 
 #[test]
@@ -479,9 +549,7 @@ fn reader_in_another_process_goes_on_across_compactions() {
     let mut follower = reader.subscribe(Position(1));
     let mut reading = reader.read(id(1), ReadOptions::default()).unwrap();
     assert_eq!(reading.next().unwrap().unwrap().payload, payload(1, 0));
-    let next = |follower: &mut crate::Subscription| {
-        follower.next_timeout(std::time::Duration::ZERO).unwrap()
-    };
+    let next = |follower: &mut crate::Subscription| follower.next_timeout(Duration::ZERO).unwrap();
     assert!(next(&mut follower).is_some());
     store.compact(ALL).unwrap();
     append(&store, 1, 200..400);

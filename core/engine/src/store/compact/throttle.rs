@@ -6,6 +6,8 @@ use crate::{CompactProgress, ErrorKind, Host, OnCompactProgress};
 
 /// After so many bytes the caller is told, and the time is looked at.
 const STEP_BYTES: u64 = 1 << 20;
+/// The longest that it sleeps without asking whether it is to go on.
+const PAUSE_MS_MAX: u64 = 100;
 
 /// Why the writing of a pack ended before its end.
 #[derive(Debug)]
@@ -69,14 +71,22 @@ impl<'a> Throttle<'a> {
     pub(crate) fn moved(&mut self, bytes: u64, rewritten: u64) -> Outcome<()> {
         self.since += bytes;
         self.progress.bytes_done += rewritten;
-        if self.since < STEP_BYTES {
+        // At a slow rate in steps of a pause, so that it is slow all the time.
+        let step = |rate: u64| (rate / 1000 * PAUSE_MS_MAX).min(STEP_BYTES);
+        if self.since < self.bytes_per_second.map_or(STEP_BYTES, step) {
             return Ok(());
         }
         if let Some(rate) = self.bytes_per_second {
             let due_ms = self.since.saturating_mul(1000) / rate;
             let taken_ms = self.host.now_ms().saturating_sub(self.step_began_ms);
-            let left = due_ms.saturating_sub(taken_ms);
-            self.host.sleep(Duration::from_millis(left));
+            let mut left_ms = due_ms.saturating_sub(taken_ms);
+            // At a slow rate that may be minutes: who ends the work, or closes the store, doesn't wait for them.
+            while left_ms > 0 {
+                let pause_ms = left_ms.min(PAUSE_MS_MAX);
+                self.host.sleep(Duration::from_millis(pause_ms));
+                left_ms -= pause_ms;
+                self.tell()?;
+            }
         }
         self.since = 0;
         self.step_began_ms = self.host.now_ms();
@@ -93,6 +103,12 @@ impl<'a> Throttle<'a> {
         let in_vain = self.progress.bytes_done - bytes_done;
         let total = self.progress.bytes_total.saturating_add(in_vain);
         self.progress.bytes_total = total.saturating_sub(bytes_left);
+    }
+
+    /// All that was to be done is done. What was dropped unread counts now, too; nothing is left to be stopped.
+    pub(crate) fn end(&mut self) {
+        self.progress.bytes_done = self.progress.bytes_total;
+        let _ = (self.tell)(self.progress);
     }
 
     /// Tells the caller how far it is.

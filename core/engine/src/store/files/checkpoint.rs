@@ -9,8 +9,8 @@ use crate::{
     storage::Storage,
 };
 
-/// The checkpoint of a store. `None` when there is none, or when it doesn't check: opening then reads more of the log.
-pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
+/// The checkpoint of a store with this secret. `None` when there is none, or when it doesn't check: opening then reads more of the log.
+pub(crate) fn read(storage: &dyn Storage, secret: &[u8; 16]) -> Result<Option<Checkpoint>> {
     let failed = |error| small::reading(storage, files::CHECKPOINT, error);
     let Some(file) = small::open(storage, files::CHECKPOINT)? else {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
     }
     let mut bytes = vec![0; usize::try_from(length).expect("the length is limited")];
     match file.read_at(0, &mut bytes) {
-        Ok(()) => Ok(checkpoint::decode(&bytes)),
+        Ok(()) => Ok(checkpoint::decode(&bytes.into(), secret)),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(failed(error)),
     }

@@ -71,7 +71,8 @@ pub(crate) fn load(
         LoadMode::Reader(None) | LoadMode::Writer(_) => None,
     };
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
-    let found = checkpoint::read(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
+    let found = checkpoint::read(storage, &identity.hash_key)?;
+    let found = found.filter(|checkpoint| checkpoint.end.store == *store);
     let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)));
     let checkpoint_end = found
         .as_ref()

@@ -74,14 +74,6 @@ pub(super) fn resume(
     let trailer = block.trailer();
     let times =
         (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
-    let last_known = segments[first].id();
-    let known = |id: SegmentId| SegmentId(1) <= id && id <= last_known;
-    let sound = found
-        .directory
-        .streams()
-        .iter()
-        .flat_map(|stream| &stream.runs)
-        .all(|run| known(run.segment));
     let agrees = block.stream_rows().all(|row| {
         let stream = found.directory.stream(row.stream);
         let last = row.first_ordinal.checked_add(row.count).map(|end| end - 1);
@@ -96,7 +88,7 @@ pub(super) fn resume(
     });
     let counted =
         trailer.records == found.end.records && trailer.next_position == found.end.next_position;
-    if !sound || !agrees || !counted {
+    if !agrees || !counted {
         return None;
     }
     durable.directory = found.directory;

@@ -64,7 +64,7 @@ impl Durable {
     /// The log before its first segment.
     pub(crate) fn new(hash_key: [u8; 16]) -> Self {
         Self {
-            directory: Directory::default(),
+            directory: Directory::new(&hash_key),
             segments: Vec::new(),
             active_index: MemoryIndex::default(),
             end: segment::DATA_START,

@@ -2,9 +2,10 @@
 
 use super::{
     facts::{Facts, Stop},
+    heads::Head,
     open_group::{Held, OpenGroup},
     prepare::PreparedBody,
-    writer::{Head, Writer},
+    writer::Writer,
 };
 use crate::{Error, ErrorKind, StreamId, limits, store::published::durable::Durable};
 
@@ -40,12 +41,12 @@ pub(crate) struct Undo {
 
 impl Staging<'_, '_> {
     pub(super) fn head(&self, number: u32) -> Head {
-        self.writer.heads[number as usize - 1]
+        self.writer.heads.get(number, &self.durable.directory)
     }
 
     /// A stream's head, to be changed; the old one is kept for the undo.
     pub(super) fn change(&mut self, number: u32) -> &mut Head {
-        let head = &mut self.writer.heads[number as usize - 1];
+        let head = self.writer.heads.get_mut(number, &self.durable.directory);
         self.writer.changed.push((number, *head));
         head
     }
@@ -60,7 +61,7 @@ impl Staging<'_, '_> {
                 format!("the store is full: it has {} streams", limits::STREAMS_MAX),
             )
         })?;
-        self.writer.heads.push(Head::default());
+        self.writer.heads.push(&self.durable.directory);
         self.writer.new_ids.insert(id, number);
         self.undo.created.push(id);
         Ok(number)

@@ -96,7 +96,7 @@ impl Staging<'_, '_> {
             self.writer.index_bytes += index::KEY_ROW_BYTES as u64;
         }
         let segment = self.writer.active.id().0;
-        let head = &mut self.writer.heads[stream as usize - 1];
+        let head = self.writer.heads.get_mut(stream, &self.durable.directory);
         if head.row_segment != segment {
             head.row_segment = segment;
             self.writer.index_bytes += index::STREAM_ROW_BYTES as u64;

@@ -6,8 +6,8 @@
 use super::{
     batch::{Result, Staging},
     facts::Stop,
+    heads::LastPosition,
     refusals::{already_exists, conflict, conflict_at, deleted, not_found},
-    writer::LastPosition,
 };
 use crate::{
     Error, ErrorKind, Expected, Kind, Sequence, StreamId, store::published::durable::Entry,
@@ -53,7 +53,10 @@ impl Staging<'_, '_> {
             Err(since) => self.position_of(number, head.last_sequence, since)?,
         };
         // Kept even if the batch is refused: it holds for the state before, or is undone with the batch's other changes.
-        self.writer.heads[number as usize - 1].last_position = LastPosition::known(position);
+        self.writer
+            .heads
+            .get_mut(number, &self.durable.directory)
+            .last_position = LastPosition::known(position);
         Ok(position)
     }
 

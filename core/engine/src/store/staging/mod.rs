@@ -7,6 +7,7 @@ mod encode;
 mod expect;
 pub(crate) mod facts;
 pub(crate) mod group;
+pub(crate) mod heads;
 pub(crate) mod open_group;
 pub(crate) mod phase;
 pub(crate) mod prepare;

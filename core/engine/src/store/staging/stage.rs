@@ -5,10 +5,11 @@ use super::{
     due::Due,
     encode::push_mark,
     facts::Facts,
+    heads::LastPosition,
     open_group::OpenGroup,
     prepare::Prepared,
     refusals::{already_exists, conflict, conflict_at, deleted, not_found},
-    writer::{LastPosition, Staged, Writer},
+    writer::{Staged, Writer},
 };
 use crate::{
     Batch, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position,
@@ -73,7 +74,7 @@ impl Writer {
                 let due = durability.interval_ms().map(|ms| Due::after(now_ms, ms));
                 open.due = Due::earliest(open.due, due);
             }
-            Err(_) => self.undo(&mut open, undo),
+            Err(_) => self.undo(&mut open, undo, durable),
         }
         if open.entries.records.is_empty() {
             // A mark in it goes with it, and is staged again before the next batch.
@@ -85,7 +86,7 @@ impl Writer {
         staged
     }
 
-    fn undo(&mut self, open: &mut OpenGroup, undo: Undo) {
+    fn undo(&mut self, open: &mut OpenGroup, undo: Undo, durable: &Durable) {
         open.bytes.truncate(undo.bytes);
         open.entries.records.truncate(undo.records);
         open.entries.controls.truncate(undo.controls);
@@ -95,7 +96,7 @@ impl Writer {
             self.new_keys.remove(&(key.stream, key.hash));
         }
         for (number, head) in self.changed.drain(..).rev() {
-            self.heads[number as usize - 1] = head;
+            *self.heads.get_mut(number, &durable.directory) = head;
         }
         for id in undo.created {
             self.new_ids.remove(&id);
@@ -276,7 +277,10 @@ impl Staging<'_, '_> {
         }
         if !records.is_empty() {
             let last_position = LastPosition::known(self.writer.next_position - 1);
-            self.writer.heads[number as usize - 1].last_position = last_position;
+            self.writer
+                .heads
+                .get_mut(number, &self.durable.directory)
+                .last_position = last_position;
         }
         let position = if records.is_empty() { first - 1 } else { first };
         Ok(result(

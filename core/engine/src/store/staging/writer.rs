@@ -2,11 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{due::Due, open_group::OpenGroup, phase::Phase, prepare::Prepared};
+use super::{
+    due::Due,
+    heads::{Head, Heads},
+    open_group::OpenGroup,
+    phase::Phase,
+    prepare::Prepared,
+};
 use crate::{
     OpResult, Position, StreamId,
     format::{index, record},
-    index::stream::Stream,
     log::segment::Segment,
     store::published::durable::Durable,
     sync::Arc,
@@ -42,7 +47,7 @@ pub(crate) struct Writer {
     pub(crate) mark: Option<u32>,
     /// The epoch of a mark that is staged and not yet published: if it is refused, it is staged again.
     pub(super) staged_mark: Option<u32>,
-    pub(crate) heads: Vec<Head>,
+    pub(crate) heads: Heads,
     pub(crate) new_ids: HashMap<StreamId, u32>,
     /// Keys that are staged but not published: their streams and hashes.
     pub(crate) new_keys: HashSet<(u32, u64)>,
@@ -68,47 +73,6 @@ pub(crate) struct Writer {
     pub(crate) unsaved_before: u64,
     /// Up to where the active segment was last handed to the device without a flush.
     pub(crate) writeback_asked: u64,
-}
-
-/// What the writer knows of a stream, staged records included.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Head {
-    pub(crate) last_sequence: u32,
-    /// How many data records it was ever given.
-    pub(crate) ordinals: u32,
-    pub(crate) last_position: LastPosition,
-    /// The last segment that its data records are in.
-    pub(crate) row_segment: u32,
-    pub(crate) deleted: bool,
-}
-
-/// The position of a stream's last data record, if the writer knows it: it does after an append. In 8 bytes, because
-/// every stream has one.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct LastPosition(u64);
-
-impl LastPosition {
-    const UNKNOWN: u64 = 1 << 63;
-
-    /// 0 for a stream without records.
-    pub(crate) fn known(position: u64) -> Self {
-        Self(position & !Self::UNKNOWN)
-    }
-
-    /// Unknown since the record at a position, or with 0 since the store was opened. Once that record is published, the
-    /// directory knows what the last one is.
-    pub(crate) fn unknown_since(position: u64) -> Self {
-        Self(position | Self::UNKNOWN)
-    }
-
-    /// The position, or since when it is unknown.
-    pub(crate) fn get(self) -> Result<u64, u64> {
-        if self.0 & Self::UNKNOWN == 0 {
-            Ok(self.0)
-        } else {
-            Err(self.0 & !Self::UNKNOWN)
-        }
-    }
 }
 
 /// The result of staging a batch.
@@ -139,7 +103,7 @@ impl Writer {
             last_time_ms,
             mark: None,
             staged_mark: None,
-            heads: heads(durable),
+            heads: Heads::new(durable),
             new_ids: HashMap::new(),
             new_keys: HashSet::new(),
             open: None,
@@ -226,11 +190,8 @@ impl Writer {
     }
 
     /// Whether a stream is deleted, or about to be.
-    pub(crate) fn is_deleted(&self, number: u32) -> bool {
-        (number as usize)
-            .checked_sub(1)
-            .and_then(|index| self.heads.get(index))
-            .is_some_and(|head| head.deleted)
+    pub(crate) fn is_deleted(&self, number: u32, durable: &Durable) -> bool {
+        self.heads.get(number, &durable.directory).deleted
     }
 
     /// Sets what is known only when the open group is about to be written: whether to flush it, and its watermark.
@@ -273,7 +234,7 @@ impl Writer {
         self.index_bytes = durable.active_index.encoded_bytes();
         self.next_position = durable.next_position;
         self.last_time_ms = durable.last_time_ms.max(self.active.header.base_time_ms);
-        self.heads = heads(durable);
+        self.heads = Heads::new(durable);
         self.new_ids.clear();
         self.new_keys.clear();
         self.changed.clear();
@@ -293,18 +254,4 @@ impl Writer {
             self.new_keys.extend(open.map(|key| (key.stream, key.hash)));
         }
     }
-}
-
-fn heads(durable: &Durable) -> Vec<Head> {
-    let head = |stream: &Stream| Head {
-        last_sequence: stream.last_sequence(),
-        ordinals: stream.ordinals,
-        last_position: match stream.last_sequence() {
-            0 => LastPosition::known(0),
-            _ => LastPosition::unknown_since(0),
-        },
-        row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
-        deleted: stream.deleted,
-    };
-    durable.directory.streams().iter().map(head).collect()
 }

@@ -54,7 +54,7 @@ impl Sources {
                 None,
                 Some("its CRC is wrong, or it isn't whole; it is not used".to_owned()),
             ),
-            Some(bytes) => match checkpoint::decode(&bytes) {
+            Some(bytes) => match checkpoint::decode(&bytes.into(), &identity.hash_key) {
                 Some(found) if found.end.store != identity.store => {
                     (None, Some("it is of another store".to_owned()))
                 }

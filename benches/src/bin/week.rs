@@ -1,0 +1,310 @@
+//! A week of an agent platform in fast motion: how long an append takes from the first day to the last, and how much disk is
+//! left of what is gone.
+//!
+//! `week [RUNS]`, 10,000 runs a day unless given. Fifty runs are at work at a time, each in a session of its own, with messages,
+//! results of tools and the deltas of what was streamed; one in a hundred is copied when it is over. Sessions go two days
+//! after their last event. A second thread gives them up each hour and compacts what is sealed each night, while runs go on. The clock
+//! is simulated, appends and the disk are real: each message is durable when its append returns.
+
+use std::{
+    collections::VecDeque,
+    error::Error,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use runlog::{
+    Durability, NewMessage, NewRun, NewSession, RawJson, Role, SessionId, StoreOptions,
+    blocking::{FlowRun, RunRecorder, Store},
+    engine::{Host, SystemHost},
+    flows::RuntimeEvent,
+    log::{CompactOptions, CompactScope},
+    retention::RetentionPolicy,
+    sessions::CopySession,
+};
+use runlog_benches::workload::Random;
+
+const DAYS: u64 = 7;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+const KEPT_MS: u64 = 2 * DAY_MS;
+/// So many runs are at work at a time.
+const TOGETHER: usize = 50;
+/// So often a run asks its model.
+const TURNS: u32 = 8;
+/// So many pieces of an answer are streamed.
+const DELTAS: u32 = 10;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// A clock that goes as fast as the runs come.
+struct Clock(AtomicU64);
+
+impl Host for Clock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        SystemHost.random(bytes);
+    }
+
+    fn has_threads(&self) -> bool {
+        true
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+}
+
+/// A run at work.
+struct AtWork {
+    recorder: RunRecorder,
+    flow: FlowRun,
+    session: SessionId,
+    turns_left: u32,
+    bytes: u64,
+}
+
+/// What was said in a session that came to its end.
+struct Ended {
+    at_ms: u64,
+    bytes: u64,
+}
+
+/// How long the other thread was at work.
+#[derive(Clone, Copy, Default)]
+struct Tended {
+    retained: Duration,
+    compacted: Duration,
+}
+
+/// The platform: its clock, what is at work, and what was said.
+struct Platform {
+    store: Store,
+    clock: Arc<Clock>,
+    random: Random,
+    at_work: VecDeque<AtWork>,
+    ended: VecDeque<Ended>,
+    started: u64,
+    took: Vec<f64>,
+}
+
+fn main() -> Result<()> {
+    let runs = std::env::args()
+        .nth(1)
+        .map_or(Ok(10_000), |runs| runs.parse())?;
+    let folder = runlog_benches::workload::folder()?;
+    let path = folder.path().join("store");
+    let clock = Arc::new(Clock(AtomicU64::new(1_767_225_600_000)));
+    let options = StoreOptions {
+        host: clock.clone(),
+        ..StoreOptions::default()
+    };
+    let store = Store::open_with(&path, options)?;
+    let mut platform = Platform {
+        store: store.clone(),
+        clock,
+        random: Random::new(7),
+        at_work: VecDeque::new(),
+        ended: VecDeque::new(),
+        started: 0,
+        took: Vec::new(),
+    };
+    println!("{runs} runs a day, sessions are kept for two days");
+    println!(
+        "| day | appends | p50 µs | p99 µs | longest ms | said in two days, MB | disk, MB | disk / said | retain s | compact s |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    for day in 1..=DAYS {
+        let tended = platform.day(runs)?;
+        let (said, disk) = (platform.said_in_two_days(), disk_bytes(&path)?);
+        let [p50, p99, longest] = platform.percentiles();
+        println!(
+            "| {day} | {} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.2} | {:.1} | {:.1} |",
+            platform.took.len(),
+            p50 * 1e6,
+            p99 * 1e6,
+            longest * 1e3,
+            megabytes(said),
+            megabytes(disk),
+            megabytes(disk) / megabytes(said),
+            tended.retained.as_secs_f64(),
+            tended.compacted.as_secs_f64(),
+        );
+        platform.took.clear();
+    }
+    store.compact(CompactOptions::default())?;
+    println!("compacted whole: {:.1} MB", megabytes(disk_bytes(&path)?));
+    store.close()?;
+    Ok(())
+}
+
+impl Platform {
+    /// A day: a second thread tends the store while runs come and go.
+    fn day(&mut self, runs: u64) -> Result<Tended> {
+        let store = self.store.clone();
+        let (hours, hour) = mpsc::channel::<u64>();
+        let tending = thread::spawn(move || -> Result<Tended> {
+            let mut tended = Tended::default();
+            for hour in hour {
+                let policy = RetentionPolicy {
+                    older_than_ms: Some(KEPT_MS),
+                    ..RetentionPolicy::default()
+                };
+                let start = Instant::now();
+                store.retain(&policy)?;
+                tended.retained += start.elapsed();
+                // At three in the night.
+                if hour == 3 {
+                    let start = Instant::now();
+                    store.compact(CompactOptions {
+                        scope: CompactScope::Sealed,
+                        ..CompactOptions::default()
+                    })?;
+                    tended.compacted += start.elapsed();
+                }
+            }
+            Ok(tended)
+        });
+        let mut told = 0;
+        for run in 0..runs {
+            let hour = run * 24 / runs;
+            while told <= hour {
+                hours.send(told)?;
+                told += 1;
+            }
+            self.clock.0.fetch_add(DAY_MS / runs, Ordering::Relaxed);
+            self.start()?;
+            if self.at_work.len() > TOGETHER {
+                // Runs take turns, as if all were at work at once: those that have few turns left end among others.
+                for _ in 0..=TURNS {
+                    self.turn()?;
+                }
+            }
+        }
+        drop(hours);
+        tending.join().expect("a thread that doesn't panic")
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let new = NewRun::in_new_session(NewSession::titled("a question"), "assistant");
+        let recorder = self.store.runs().start(new)?;
+        let flow = FlowRun::create(&self.store, Some(recorder.id()))?;
+        let session = recorder.run().session_id;
+        let mut run = AtWork {
+            recorder,
+            flow,
+            session,
+            turns_left: TURNS,
+            bytes: 0,
+        };
+        self.say(&mut run, Role::User, 40)?;
+        self.started += 1;
+        self.at_work.push_back(run);
+        Ok(())
+    }
+
+    /// One turn of the run that waited longest: an answer that is streamed, then kept, and the question that follows it.
+    fn turn(&mut self) -> Result<()> {
+        let Some(mut run) = self.at_work.pop_front() else {
+            return Ok(());
+        };
+        if run.turns_left == 0 {
+            return self.end(&run);
+        }
+        run.turns_left -= 1;
+        let mut deltas = Vec::new();
+        for _ in 0..DELTAS {
+            let text = self.words(6);
+            let event = serde_json::json!({ "type": "agent:text:delta", "timestamp": self.clock.now_ms(), "runId": "r", "nodeId": "answer", "content": text });
+            run.bytes += event.to_string().len() as u64;
+            deltas.push(RuntimeEvent::parse(event.to_string())?);
+        }
+        // Nobody misses the pieces when the power fails: the whole text comes.
+        run.flow.record_all(&deltas, Some(Durability::Os))?;
+        self.say(&mut run, Role::Assistant, 60)?;
+        self.say(&mut run, Role::User, 120)?;
+        self.at_work.push_back(run);
+        Ok(())
+    }
+
+    fn end(&mut self, run: &AtWork) -> Result<()> {
+        run.recorder.complete(None)?;
+        if self.started.is_multiple_of(100) {
+            self.store
+                .copy_session(run.session, &CopySession::default())?;
+        }
+        self.ended.push_back(Ended {
+            at_ms: self.clock.now_ms(),
+            bytes: run.bytes,
+        });
+        Ok(())
+    }
+
+    fn say(&mut self, run: &mut AtWork, role: Role, words: u32) -> Result<()> {
+        let said = RawJson::string(&self.words(words));
+        run.bytes += said.as_str().len() as u64;
+        let start = Instant::now();
+        run.recorder.record_message(NewMessage::new(role, said))?;
+        self.took.push(start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Words, some of which come more often than others, as they do.
+    fn words(&mut self, count: u32) -> String {
+        let mut text = String::new();
+        for _ in 0..count {
+            let random = self.random.next();
+            let rare = random >> 60 == 0;
+            let word = (random >> 8) % if rare { 1 << 20 } else { 1 << 9 };
+            // A syllable for each four bits.
+            for place in 0..5 {
+                text.push_str(SYLLABLES[usize::try_from(word >> (4 * place) & 15).unwrap_or(0)]);
+            }
+            text.push(' ');
+        }
+        text
+    }
+
+    fn said_in_two_days(&mut self) -> u64 {
+        let from = self.clock.now_ms().saturating_sub(KEPT_MS);
+        while self.ended.front().is_some_and(|ended| ended.at_ms < from) {
+            self.ended.pop_front();
+        }
+        let ended: u64 = self.ended.iter().map(|ended| ended.bytes).sum();
+        ended + self.at_work.iter().map(|run| run.bytes).sum::<u64>()
+    }
+
+    fn percentiles(&mut self) -> [f64; 3] {
+        self.took.sort_by(f64::total_cmp);
+        let last = self.took.len() - 1;
+        [last / 2, last * 99 / 100, last].map(|place| self.took[place])
+    }
+}
+
+const SYLLABLES: [&str; 16] = [
+    "ra", "ter", "in", "lo", "sha", "ment", "ke", "ing", "pro", "da", "ve", "un", "is", "tor",
+    "le", "com",
+];
+
+/// What the files of a folder take of the disk.
+fn disk_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for file in runlog_benches::workload::files(folder)? {
+        bytes += std::fs::metadata(file)?.blocks() * 512;
+    }
+    Ok(bytes)
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}

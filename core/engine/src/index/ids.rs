@@ -1,0 +1,178 @@
+//! [`Ids`]: which number a stream's id has.
+
+use crate::{StreamId, checksum};
+
+/// Numbers of streams by their ids: a table with open addressing that holds a part of each hash and the number. The ids themselves are
+/// in the directory, so that a million streams take 12 MB here, and are entered in milliseconds when a store is opened.
+pub(crate) struct Ids {
+    keys: [u64; 5],
+    /// Hash in the upper half, number in the lower; 0 for none. Ordered by hash but for what was in the way.
+    slots: Vec<u64>,
+    len: usize,
+}
+
+impl Ids {
+    /// A table without ids, whose keys come of the store's secret.
+    pub(crate) fn new(secret: &[u8; 16]) -> Self {
+        Self {
+            keys: [1, 2, 3, 4, 5].map(|key: u8| checksum::key_hash(secret, &[key])),
+            slots: Vec::new(),
+            len: 0,
+        }
+    }
+
+    /// The table of the ids of the streams 1, 2, 3, …, which are `len`.
+    pub(crate) fn of<'a>(
+        secret: &[u8; 16],
+        ids: impl Iterator<Item = &'a [u8; 16]>,
+        len: usize,
+    ) -> Self {
+        let mut table = Self::new(secret);
+        table.slots.resize(room_for(len), 0);
+        table.len = len;
+        // Sorted by the top of the hash first: then what is entered one after the other is close by in the table. Entered as they
+        // come, each would wait for memory.
+        let mut hashes = Vec::with_capacity(len);
+        ids.for_each(|id| hashes.push(table.hash(id)));
+        let mut ends = [0; 257];
+        hashes.iter().for_each(|hash| ends[top(*hash) + 1] += 1);
+        for index in 1..ends.len() {
+            ends[index] += ends[index - 1];
+        }
+        let mut sorted = vec![0; hashes.len()];
+        for (hash, number) in hashes.into_iter().zip(1..) {
+            let end = &mut ends[top(hash)];
+            sorted[*end] = slot(hash, number);
+            *end += 1;
+        }
+        sorted.into_iter().for_each(|slot| table.enter(slot));
+        table
+    }
+
+    /// The number of an id, which `id_of` tells the ids of numbers for.
+    pub(crate) fn find(&self, id: &StreamId, id_of: impl Fn(u32) -> [u8; 16]) -> Option<u32> {
+        let hash = self.hash(id.as_bytes());
+        let mut place = self.place(hash);
+        loop {
+            let (slot_hash, number) = parts(*self.slots.get(place)?);
+            if number == 0 {
+                return None;
+            }
+            if slot_hash == hash && id_of(number) == *id.as_bytes() {
+                return Some(number);
+            }
+            place = self.after(place);
+        }
+    }
+
+    /// Enters an id that is not there.
+    pub(crate) fn insert(&mut self, id: &[u8; 16], number: u32) {
+        if room_for(self.len + 1) > self.slots.len() {
+            self.grow();
+        }
+        self.enter(slot(self.hash(id), number));
+        self.len += 1;
+    }
+
+    fn enter(&mut self, slot: u64) {
+        let mut place = self.place(parts(slot).0);
+        while self.slots[place] != 0 {
+            place = self.after(place);
+        }
+        self.slots[place] = slot;
+    }
+
+    fn grow(&mut self) {
+        let room = room_for(self.len + self.len / 2 + 8);
+        let slots = std::mem::replace(&mut self.slots, vec![0; room]);
+        let filled = slots.into_iter().filter(|slot| *slot != 0);
+        filled.for_each(|slot| self.enter(slot));
+    }
+
+    /// The multilinear hash: two different ids have the same with a chance of 2⁻³², whoever chose them, as long as the keys are
+    /// not known.
+    fn hash(&self, id: &[u8; 16]) -> u32 {
+        let words = id.as_chunks::<4>().0;
+        let part = |index: usize| {
+            let word = u32::from_le_bytes(words[index]);
+            self.keys[index].wrapping_mul(u64::from(word))
+        };
+        let parts = [part(0), part(1), part(2), part(3)];
+        let sum = parts.into_iter().fold(self.keys[4], u64::wrapping_add);
+        (sum >> 32) as u32
+    }
+
+    /// Where a hash belongs.
+    fn place(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, place: usize) -> usize {
+        if place + 1 == self.slots.len() {
+            0
+        } else {
+            place + 1
+        }
+    }
+}
+
+/// Two thirds are filled at most.
+fn room_for(streams: usize) -> usize {
+    streams + streams / 2 + usize::from(streams > 0)
+}
+
+fn top(hash: u32) -> usize {
+    hash as usize >> 24
+}
+
+fn slot(hash: u32, number: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(number)
+}
+
+fn parts(slot: u64) -> (u32, u32) {
+    ((slot >> 32) as u32, (slot & 0xffff_ffff) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> [u8; 16] {
+        let mut id = [0; 16];
+        id[12..].copy_from_slice(&number.to_le_bytes());
+        id
+    }
+
+    #[test]
+    fn every_id_that_was_entered_is_found_and_no_other() {
+        for known in [0, 1, 5_000, 10_000] {
+            let all: Vec<_> = (1..=known).map(id).collect();
+            let mut ids = Ids::of(&[7; 16], all.iter(), all.len());
+            for number in known + 1..=10_000 {
+                assert_eq!(ids.find(&StreamId::from_bytes(id(number)), id), None);
+                ids.insert(&id(number), number);
+            }
+            for number in 1..=20_000 {
+                let found = ids.find(&StreamId::from_bytes(id(number)), id);
+                assert_eq!(found, Some(number).filter(|number| *number <= 10_000));
+            }
+            assert!(
+                ids.slots.len() <= 10_000 * 9 / 4 + 16,
+                "{}",
+                ids.slots.len()
+            );
+        }
+    }
+
+    #[test]
+    fn ids_in_a_row_are_spread() {
+        let mut ids = Ids::new(&[7; 16]);
+        (1..=10_000).for_each(|number| ids.insert(&id(number), number));
+        let away = |(place, slot): (usize, &u64)| {
+            let (hash, number) = parts(*slot);
+            (number != 0).then(|| (place + ids.slots.len() - ids.place(hash)) % ids.slots.len())
+        };
+        let steps: usize = ids.slots.iter().enumerate().filter_map(away).sum();
+        assert!(steps < 10 * 10_000, "{steps} steps for 10,000 ids");
+    }
+}
