@@ -150,6 +150,7 @@ fn step() -> Step {
         error: text("broke"),
         sequence: 4,
         metadata: Some(json("[1]")),
+        delegate_step_id: None,
         dismissed_at: Some(Timestamp(5)),
         created_at: Timestamp(1_000),
         updated_at: Timestamp(2_000),

@@ -776,3 +776,28 @@ fn checkpoints_race_with_writers_and_lose_nothing() {
         assert!(read < 9_000, "{read} events read, with a checkpoint");
     }
 }
+
+#[test]
+fn whoever_opens_a_store_that_was_closed_folds_next_to_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = || StoreOptions {
+        durability: Durability::Os,
+        ..StoreOptions::default()
+    };
+    let open = || Arc::new(Embedded::open(&path, options(), Wait::Block).unwrap());
+    let store = Store::with_backend(open());
+    for number in 0..600 {
+        let new = NewSession::titled(format!("session {number}"));
+        store.create_session(new).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let watched = Watched::new(open());
+    let backend: Arc<dyn Backend> = watched.clone();
+    let store = Store::with_backend(backend);
+    let page = store.list_sessions(&ListSessions::default()).unwrap();
+    assert_eq!(page.items.len(), 50);
+    let read = watched.read(CATALOG_STREAM);
+    assert!(read < 10, "{read} events read");
+}

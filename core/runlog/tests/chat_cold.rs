@@ -7,8 +7,8 @@ use std::{sync::Barrier, thread};
 use runlog::{
     ErrorKind, RawJson, Store, blocking,
     chats::{
-        Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, NewRequest, RequestEnd, Step,
-        StepStatus, StepType, Updates,
+        Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, NewRequest,
+        RequestEnd, Step, StepStatus, StepType, Updates,
     },
     sessions::CopySession,
 };
@@ -83,6 +83,38 @@ fn check_pages(store: &Store, what: &str, limits: &[usize]) {
         let got = pollster::block_on(cold(store).get_messages("c", &first)).unwrap();
         assert_eq!(got, all[..limit.min(all.len())], "{what}");
     }
+    check_filters(store, what, &all);
+}
+
+/// What is limited to a request or a side, and what comes at an offset, of a chat that isn't in memory.
+fn check_filters(store: &Store, what: &str, all: &[ChatMessage]) {
+    let get = |filter: &MessageFilter| {
+        let chats = cold(store);
+        let count = pollster::block_on(cold(store).count_messages("c", filter)).unwrap();
+        let got = pollster::block_on(chats.get_messages("c", filter)).unwrap();
+        assert!(filter.limit > 0 || count == got.len(), "{what}: {filter:?}");
+        got
+    };
+    let of = |is: &dyn Fn(&&ChatMessage) -> bool| all.iter().filter(is).cloned().collect();
+    for id in all.iter().filter_map(|message| message.request_id.clone()) {
+        let wanted: Vec<_> = of(&|message| message.request_id.as_deref() == Some(&id));
+        let request_id = Some(id);
+        let filter = MessageFilter {
+            request_id,
+            ..MessageFilter::default()
+        };
+        assert_eq!(get(&filter), wanted, "{what}: {filter:?}");
+    }
+    let role = Some(ChatRole::Assistant);
+    let filter = MessageFilter {
+        role,
+        limit: 3,
+        offset: 1,
+        ..MessageFilter::default()
+    };
+    let wanted: Vec<_> = of(&|message| message.role == ChatRole::Assistant);
+    let wanted: Vec<_> = wanted.into_iter().skip(1).take(3).collect();
+    assert_eq!(get(&filter), wanted, "{what}: {filter:?}");
 }
 
 #[test]
@@ -375,4 +407,117 @@ fn messages_behind_one_of_a_given_sequence_keep_theirs_when_that_is_redacted() {
             assert_eq!(rest.items[0].message_id, "last");
         }
     });
+}
+
+/// Pages of steps of every chat, each from a handle that has nothing in memory.
+fn steps_anywhere(store: &Store, options: &ListSteps) -> Vec<String> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = ListSteps {
+            cursor,
+            ..options.clone()
+        };
+        let page = pollster::block_on(cold(store).list_steps(&page)).unwrap();
+        assert!(page.items.len() <= options.limit);
+        found.extend(page.items.into_iter().map(|step| step.step_id));
+        cursor = page.next;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn steps_are_listed_across_chats_by_what_they_are_now() {
+    let store = Store::in_memory();
+    let chats = blocking::Store::with_backend(store.backend().clone()).chats();
+    for chat in ["c", "d", "gone"] {
+        chats.create_chat(named(chat)).unwrap();
+    }
+    let of = |chat: &str, id: &str, assistant: &str, step_type| Step {
+        chat_id: chat.into(),
+        step_id: id.into(),
+        status: StepStatus::Running,
+        ..Step::new(
+            format!("r {chat}"),
+            assistant,
+            format!("k {chat}"),
+            step_type,
+        )
+    };
+    let saved = [
+        of("c", "1", "a", StepType::Llm),
+        of("d", "2", "a", StepType::Tool),
+        of("c", "3", "b", StepType::Tool),
+        of("gone", "4", "a", StepType::Llm),
+        of("d", "5", "b", StepType::Llm),
+        of("d", "6", "a", StepType::Llm),
+    ];
+    for step in saved {
+        chats.save_steps(vec![step]).unwrap();
+    }
+    chats.delete_chat("gone").unwrap();
+    for (id, status) in [
+        ("6", "failed"),
+        ("1", "failed"),
+        ("2", "completed"),
+        ("6", "running"),
+        ("6", "failed"),
+    ] {
+        let status = updates(&format!(r#"{{"status":"{status}"}}"#));
+        chats.update_step(id, &status).unwrap();
+    }
+    let all = ListSteps::default;
+    let assistant = |id: &str| Some(id.to_owned());
+    for limit in [1, 2, 50] {
+        let list = |options: ListSteps| steps_anywhere(&store, &ListSteps { limit, ..options });
+        assert_eq!(list(all()), ["1", "2", "3", "5", "6"]);
+        let assistant_id = assistant("a");
+        assert_eq!(
+            list(ListSteps {
+                assistant_id,
+                ..all()
+            }),
+            ["1", "2", "6"]
+        );
+        // In the order in which they failed first, each once.
+        let status = Some(StepStatus::Failed);
+        assert_eq!(list(ListSteps { status, ..all() }), ["6", "1"]);
+        let status = Some(StepStatus::Running);
+        assert_eq!(list(ListSteps { status, ..all() }), ["3", "5"]);
+        let (status, assistant_id) = (Some(StepStatus::Completed), assistant("b"));
+        let none = ListSteps {
+            status,
+            assistant_id,
+            ..all()
+        };
+        assert!(list(none).is_empty());
+        let step_type = Some(StepType::Tool);
+        assert_eq!(list(ListSteps { step_type, ..all() }), ["2", "3"]);
+        let request_id = Some("r d".to_owned());
+        assert_eq!(
+            list(ListSteps {
+                request_id,
+                ..all()
+            }),
+            ["2", "5", "6"]
+        );
+        let (chat_id, assistant_id) = (Some("d".to_owned()), assistant("a"));
+        let of_chat = ListSteps {
+            chat_id,
+            assistant_id,
+            ..all()
+        };
+        assert_eq!(list(of_chat), ["2", "6"]);
+    }
+    let one = ListSteps { limit: 1, ..all() };
+    let first = chats.list_steps(&one).unwrap();
+    assert_eq!(first.items, [chats.get_steps("r c").unwrap()[0].clone()]);
+    let other = ListSteps {
+        cursor: first.next,
+        status: Some(StepStatus::Failed),
+        ..one
+    };
+    let refused = chats.list_steps(&other).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
 }

@@ -18,7 +18,9 @@ both! {
     what_is_changed_after_a_flush_is_written_by_the_next_one
     a_request_that_was_flushed_and_dropped_is_interrupted
     a_request_larger_than_a_batch_is_written_in_parts
+    a_request_that_is_cut_off_between_its_parts_is_resumed
     a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost
+    what_is_behind_a_given_sequence_keeps_its_own
     a_message_is_replaced_by_one_of_another_type
 }
 
@@ -206,27 +208,60 @@ fn a_request_that_was_flushed_and_dropped_is_interrupted(store: &Store) {
 }
 
 fn a_request_larger_than_a_batch_is_written_in_parts(store: &Store) {
-    let mut request = begin(store);
     let large = json(&format!(r#"{{"x":"{}"}}"#, "x".repeat(14 << 20)));
-    let (mut count, mut refused) = (0, 0);
-    while count < 12 {
-        match request.start_step(StepType::Llm, large.clone()) {
-            Ok(step) => {
-                request.complete_step(&step, None).unwrap();
-                count += 1;
-            }
-            Err(error) => {
-                assert!(error.to_string().contains("flush"), "{error}");
-                refused += 1;
-                request.flush().unwrap();
-            }
+    let mut request = begin(store);
+    // Twelve inputs of 14 MiB share their bytes here, and don't in the store.
+    for number in 0..12 {
+        let step = request.start_step(StepType::Llm, large.clone()).unwrap();
+        if number < 11 {
+            request.complete_step(&step, None).unwrap();
         }
     }
-    request.finish(RequestEnd::Completed).unwrap();
-    assert!(refused > 0);
-    let steps = next_process(store).get_steps("r").unwrap();
+    let placed = ChatMessage {
+        sequence: 7,
+        ..answer("in its place")
+    };
+    request.send(placed).unwrap();
+    request.send(answer("behind")).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let chats = next_process(store);
+    let steps = chats.get_steps("r").unwrap();
     assert_eq!(steps.len(), 12);
     assert!(steps.iter().all(|step| step.input.as_ref() == Some(&large)));
+    let last = (steps[10].status, steps[11].status);
+    assert_eq!(last, (StepStatus::Completed, StepStatus::Interrupted));
+    assert_eq!(
+        told(&chats)[1..],
+        [text("in its place", 7), text("behind", 8)]
+    );
+}
+
+fn a_request_that_is_cut_off_between_its_parts_is_resumed(store: &Store) {
+    drop(begin(store));
+    pollster::block_on(async {
+        let chats = runlog::Store::with_backend(store.backend().clone()).chats();
+        let new = NewRequest {
+            request_id: Some("large".into()),
+            ..NewRequest::new("agent")
+        };
+        let mut request = chats
+            .begin_request("c", new, answer_of_user())
+            .await
+            .unwrap();
+        request.start_step(StepType::Llm, json("{}")).unwrap();
+        for _ in 0..6 {
+            request.send(answer(&"x".repeat(14 << 20))).unwrap();
+        }
+        let part = request.start_flush().unwrap().unwrap();
+        part.write().await.unwrap();
+        std::mem::forget(request); // The process was killed.
+    });
+
+    let chats = next_process(store);
+    assert!((3..8).contains(&told(&chats).len()));
+    let resumption = chats.resume("c").unwrap().unwrap();
+    assert_eq!(resumption.step.request_id, "large");
+    assert_eq!(resumption.action(), ResumeAction::Restart);
 }
 
 fn a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost(store: &Store) {
@@ -267,4 +302,36 @@ fn a_message_is_replaced_by_one_of_another_type(store: &Store) {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     request.finish(RequestEnd::Completed).unwrap();
     assert_eq!(told(&store.chats())[1..], [text("ab", 2), text("c", 3)]);
+}
+
+/// Of messages behind one with a sequence of its own, what they are numbered doesn't hang on it any more once it is redacted.
+fn what_is_behind_a_given_sequence_keeps_its_own(store: &Store) {
+    for ends in [false, true] {
+        let mut request = if ends {
+            let new = NewRequest::new("agent");
+            let chats = store.chats();
+            chats.begin_request("c", new, answer_of_user()).unwrap()
+        } else {
+            begin(store)
+        };
+        let given = ChatMessage {
+            sequence: if ends { 200 } else { 100 },
+            ..answer("given")
+        };
+        let given = request.send(given).unwrap();
+        let behind = request.send(answer("behind")).unwrap();
+        if !ends {
+            request.flush().unwrap();
+        }
+        request.finish(RequestEnd::Completed).unwrap();
+        store.chats().redact_message(&given, "a secret").unwrap();
+        let all = next_process(store);
+        let all = all.get_messages("c", &MessageFilter::default()).unwrap();
+        let found = all.iter().find(|it| it.message_id == behind).unwrap();
+        assert_eq!(found.sequence, if ends { 201 } else { 101 });
+    }
+}
+
+fn answer_of_user() -> ChatMessage {
+    ChatMessage::text(ChatRole::User, "again")
 }

@@ -4,10 +4,10 @@
 
 use runlog::{
     ErrorKind, RawJson,
-    blocking::{Chats, Store},
+    blocking::{Chats, RequestBuffer, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, ImportOptions, MessageFilter, NewRequest, RequestEnd,
-        StepStatus, StepType, Table, Timestamp, Updates,
+        Chat, ChatMessage, ChatRole, DelegateOptions, ImportOptions, MessageFilter, NewRequest,
+        RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Timestamp, Updates,
     },
     sessions::ListSessions,
 };
@@ -683,9 +683,9 @@ fn a_request_id_that_is_in_use_begins_no_second_request() {
     drop(going_on);
     assert_eq!(messages("req_2"), 1);
     // One of which there are steps alone, and one that another chat has.
-    let step = runlog::chats::Step {
+    let step = Step {
         chat_id: chat.clone(),
-        ..runlog::chats::Step::new("req_3", "travel", "stack", StepType::Llm)
+        ..Step::new("req_3", "travel", "stack", StepType::Llm)
     };
     chats.save_steps(vec![step]).unwrap();
     assert_eq!(begin("req_3").unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -794,10 +794,10 @@ fn a_sequence_leaves_room_for_those_after_it() {
         request.send(sent).unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
-    let step = runlog::chats::Step {
+    let step = Step {
         chat_id: chat.clone(),
         sequence: JAVASCRIPT_MAX,
-        ..runlog::chats::Step::new("r", "travel", "stack", StepType::Llm)
+        ..Step::new("r", "travel", "stack", StepType::Llm)
     };
     assert_eq!(
         chats.save_steps(vec![step]).unwrap_err().kind(),
@@ -1001,4 +1001,219 @@ fn an_empty_id_of_a_request_is_told_so() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_change_gives_no_message_or_step_the_sequence_0() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let chat_id = chats.create_chat(Chat::new("a")).unwrap().chat_id;
+    let message = ChatMessage {
+        message_id: "m".into(),
+        ..ChatMessage::text(ChatRole::User, "Oslo")
+    };
+    chats.save_messages(&chat_id, vec![message]).unwrap();
+    let step = Step {
+        step_id: "s".into(),
+        chat_id: chat_id.clone(),
+        ..Step::new("r", "a", "k", StepType::Llm)
+    };
+    chats.save_steps(vec![step]).unwrap();
+    let none = Updates::parse(r#"{"sequence":0}"#).unwrap();
+    let refused = [
+        chats.update_message("m", &none).map(drop),
+        chats.update_step("s", &none).map(drop),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    assert_eq!(chats.get_steps("r").unwrap()[0].sequence, 1);
+}
+
+/// Two scouts that are asked at once, each in its own stack, whose steps interleave: (their stacks, their delegate steps).
+fn two_at_once(request: &mut RequestBuffer) -> [(String, String); 2] {
+    let asked = ["Oslo", "Bergen"].map(|city| {
+        let input = RawJson::parse(format!(r#"{{"agent_id":"scout","city":"{city}"}}"#)).unwrap();
+        request.start_step(StepType::Delegate, input).unwrap()
+    });
+    let asked = asked.map(|waiting| {
+        let options = DelegateOptions {
+            step_id: Some(waiting.clone()),
+            ..DelegateOptions::default()
+        };
+        (request.delegate("scout", options).unwrap(), waiting)
+    });
+    for (stack, _) in &asked {
+        let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+        let step = request
+            .start_step_in(stack, StepType::HookCreate, input)
+            .unwrap();
+        request.complete_step(&step, None).unwrap();
+    }
+    asked
+}
+
+#[test]
+fn assistants_that_are_called_at_once_have_a_stack_each_and_are_resumed_alone() {
+    let (store, chats, chat) = chats();
+    let begin = || {
+        let asked = message("", "Oslo or Bergen?");
+        chats
+            .begin_request(&chat, NewRequest::new("lead"), asked)
+            .unwrap()
+    };
+    for interrupted in [0, 1] {
+        let mut request = begin();
+        let (id, root) = (
+            request.request_id().to_owned(),
+            request.stack_id().to_owned(),
+        );
+        let asked = two_at_once(&mut request);
+        let input = |of: usize| RawJson::parse(format!(r#"{{"of":{of}}}"#)).unwrap();
+        let steps = [0, 1].map(|of| {
+            let (stack, _) = &asked[of];
+            request
+                .start_step_in(stack, StepType::Llm, input(of))
+                .unwrap()
+        });
+        let done = 1 - interrupted;
+        request.complete_step(&steps[done], None).unwrap();
+        request.complete_step(&asked[done].1, None).unwrap();
+        assert_eq!(request.stack_id(), root);
+        request.finish(RequestEnd::Interrupted).unwrap();
+
+        let chats = Store::with_backend(store.backend().clone()).chats();
+        for (stack, waiting) in &asked {
+            let of_stack = chats.get_steps_by_stack_id(stack).unwrap();
+            let types: Vec<StepType> = of_stack.iter().map(|step| step.step_type).collect();
+            assert_eq!(types, [StepType::HookCreate, StepType::Llm]);
+            assert!(of_stack.iter().all(|step| {
+                step.delegate_step_id.as_ref() == Some(waiting) && step.stack_depth == 1
+            }));
+        }
+        let resumption = chats.resume(&chat).unwrap().unwrap();
+        assert_eq!(resumption.step.step_id, steps[interrupted]);
+        assert_eq!(resumption.stack_path(), [&root, &asked[interrupted].0]);
+        let waits = resumption.stack[0].waiting.as_ref().unwrap();
+        assert_eq!(
+            (&waits.step_id, waits.status),
+            (&asked[interrupted].1, StepStatus::Running)
+        );
+        let mut request = chats.go_on(&resumption).unwrap();
+        request.start_step(StepType::Llm, input(2)).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        let output = RawJson::parse(r#"{"content":"by train"}"#).unwrap();
+        let completed = chats.complete_resumed(&resumption, &output).unwrap();
+        assert_eq!(completed.last().unwrap().step_id, asked[interrupted].1);
+        assert_eq!(chats.resume(&chat).unwrap(), None);
+        let status = chats.get_request(&id).unwrap().unwrap().status;
+        assert_eq!(status, RequestStatus::Completed);
+    }
+}
+
+#[test]
+fn of_two_branches_that_were_interrupted_each_is_resumed_until_the_request_is_over() {
+    let (store, chats, chat) = chats();
+    let asked = message("", "Oslo or Bergen?");
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("lead"), asked)
+        .unwrap();
+    let id = request.request_id().to_owned();
+    for (stack, _) in &two_at_once(&mut request) {
+        let input = RawJson::parse("{}").unwrap();
+        request.start_step_in(stack, StepType::Llm, input).unwrap();
+    }
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let chats = Store::with_backend(store.backend().clone()).chats();
+    let output = RawJson::parse("{}").unwrap();
+    for left in [RequestStatus::Interrupted, RequestStatus::Completed] {
+        let resumption = chats.resume(&chat).unwrap().unwrap();
+        let mut request = chats.go_on(&resumption).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        assert_eq!(chats.get_request(&id).unwrap().unwrap().status, left);
+        chats.complete_resumed(&resumption, &output).unwrap();
+    }
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+}
+
+#[test]
+fn a_node_of_the_stack_is_one_call() {
+    let (_store, chats, chat) = chats();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("lead"), message("", "?"))
+        .unwrap();
+    let root = request.stack_id().to_owned();
+    let refused = request.enter_as("scout", root.clone()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    let nobody = request.delegate("", DelegateOptions::default());
+    assert_eq!(nobody.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        request.enter("").unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    let from_nowhere = DelegateOptions {
+        from: Some("nowhere".into()),
+        ..DelegateOptions::default()
+    };
+    let refused = request.delegate("scout", from_nowhere).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+    let as_s = DelegateOptions {
+        stack_id: Some("s".into()),
+        ..DelegateOptions::default()
+    };
+    let scout = request.delegate("scout", as_s.clone()).unwrap();
+    assert_eq!(request.delegate("scout", as_s).unwrap(), scout);
+    let waits = |step_id: &str| DelegateOptions {
+        step_id: Some(step_id.to_owned()),
+        ..DelegateOptions::default()
+    };
+    let llm = request
+        .start_step(StepType::Llm, RawJson::parse("{}").unwrap())
+        .unwrap();
+    let delegate = request
+        .start_step(StepType::Delegate, RawJson::parse("{}").unwrap())
+        .unwrap();
+    request.delegate("scout", waits(&delegate)).unwrap();
+    for (step, kind) in [
+        ("gone", ErrorKind::NotFound),
+        (&llm, ErrorKind::InvalidInput),
+        (&delegate, ErrorKind::InvalidInput),
+    ] {
+        let refused = request.delegate("scout", waits(step)).unwrap_err();
+        assert_eq!(refused.kind(), kind, "{refused}");
+    }
+    request.complete_step(&llm, None).unwrap();
+    request.complete_step(&delegate, None).unwrap();
+    assert_eq!(request.stack_id(), root);
+    request.enter_as("scout", "s").unwrap();
+    assert_eq!(request.stack_id(), "s");
+    request.leave().unwrap();
+    assert_eq!(request.leave().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_request_is_gone_on_with_by_one_handle_whichever_and_by_none_that_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    interrupted(&chats, &chat, "req_1");
+    let resumption = chats.resume(&chat).unwrap().unwrap();
+    // Handles that wait and those that await, in as many threads as there are.
+    let awaited = store.to_async().chats();
+    let held = pollster::block_on(awaited.go_on(&resumption)).unwrap();
+    std::thread::scope(|scope| {
+        let handle = store.clone();
+        let (resumption, chats) = (&resumption, handle.chats());
+        let refused = scope.spawn(move || chats.go_on(resumption).unwrap_err().kind());
+        assert_eq!(refused.join().unwrap(), ErrorKind::Conflict);
+    });
+    drop(held);
+    // Another process has no store to write to, and what it reads it can't go on with.
+    assert_eq!(Store::open(&path).unwrap_err().kind(), ErrorKind::Locked);
+    let reader = Store::open_read_only(&path).unwrap().chats();
+    let seen = reader.resume(&chat).unwrap().unwrap();
+    assert_eq!(reader.go_on(&seen).unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop(chats.go_on(&seen).unwrap());
 }

@@ -84,6 +84,13 @@ fn message(id: &str) -> ChatMessage {
     }
 }
 
+fn of_chat(chat: &str, options: ListSteps) -> ListSteps {
+    ListSteps {
+        chat_id: Some(chat.to_owned()),
+        ..options
+    }
+}
+
 fn step(chat: &str, id: &str, stack: &str) -> Step {
     Step {
         chat_id: chat.into(),
@@ -1005,15 +1012,15 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &blocking::
         limit: 1,
         ..ListSteps::default()
     };
-    let of_steps = chats.list_steps("a", &one).unwrap().next;
+    let of_steps = chats.list_steps(&of_chat("a", one.clone())).unwrap().next;
     let go_on = |chat, options: ListSteps| {
-        chats.list_steps(
+        chats.list_steps(&of_chat(
             chat,
-            &ListSteps {
+            ListSteps {
                 cursor: of_steps.clone(),
                 ..options
             },
-        )
+        ))
     };
     assert_eq!(go_on("a", one.clone()).unwrap().items[0].step_id, "a2");
     assert_eq!(kind(go_on("b", one.clone())), ErrorKind::InvalidInput);
@@ -1063,11 +1070,11 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &blocking::
         assert_eq!(kind(store.list_sessions(&wrong)), ErrorKind::InvalidInput);
     }
     assert_eq!(
-        kind(chats.list_steps("a", &ListSteps { limit: 0, ..one })),
+        kind(chats.list_steps(&of_chat("a", ListSteps { limit: 0, ..one }))),
         ErrorKind::InvalidInput
     );
     assert_eq!(
-        kind(chats.list_steps("d", &ListSteps::default())),
+        kind(chats.list_steps(&of_chat("d", ListSteps::default()))),
         ErrorKind::NotFound
     );
 }
@@ -1101,7 +1108,7 @@ fn all_steps_of_a_chat_are_listed_in_pages(store: &blocking::Store) {
             String::new(),
         );
         loop {
-            let page = chats.list_steps("c", &options).unwrap();
+            let page = chats.list_steps(&of_chat("c", options.clone())).unwrap();
             seen.extend(page.items.iter().map(|step| step.step_id.as_str()));
             options.cursor = page.next;
             if options.cursor.is_none() {
@@ -1140,20 +1147,20 @@ fn all_steps_of_a_chat_are_listed_in_pages(store: &blocking::Store) {
         ""
     );
     let first = chats
-        .list_steps("c", &ListSteps { limit: 4, ..all() })
+        .list_steps(&of_chat("c", ListSteps { limit: 4, ..all() }))
         .unwrap();
     chats.save_steps(vec![of_request("6", "r1")]).unwrap();
     chats
         .update_step("1", &updates(r#"{"status":"completed"}"#))
         .unwrap();
     let rest = chats
-        .list_steps(
+        .list_steps(&of_chat(
             "c",
-            &ListSteps {
+            ListSteps {
                 cursor: first.next,
                 ..all()
             },
-        )
+        ))
         .unwrap()
         .items;
     assert_eq!(
@@ -1219,7 +1226,12 @@ fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &blocki
     };
     assert_eq!(told(&after), told(&before));
     assert!(after.iter().all(|message| message.chat_id == "d"));
-    let steps = |chat| chats.list_steps(chat, &ListSteps::default()).unwrap().items;
+    let steps = |chat| {
+        chats
+            .list_steps(&of_chat(chat, ListSteps::default()))
+            .unwrap()
+            .items
+    };
     let told = |steps: &[Step]| -> Vec<_> {
         steps
             .iter()
@@ -1286,7 +1298,7 @@ fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &blocki
     assert_eq!(
         other
             .chats()
-            .list_steps("d", &ListSteps::default())
+            .list_steps(&of_chat("d", ListSteps::default()))
             .unwrap()
             .items,
         steps("d")
@@ -1337,7 +1349,7 @@ fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &blocking::Store) {
             })
             .collect();
         let steps = chats
-            .list_steps(&chat, &ListSteps::default())
+            .list_steps(&of_chat(&chat, ListSteps::default()))
             .unwrap()
             .items
             .len();

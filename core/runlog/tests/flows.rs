@@ -37,6 +37,7 @@ both! {
     a_flow_whose_last_snapshot_was_redacted_goes_on_from_the_one_before
     a_running_node_is_resumed_with_continue_or_the_given_message
     a_resume_message_waits_where_no_node_was_running
+    of_ten_that_resume_a_flow_at_once_one_does
     send_and_reply_without_a_run_id_are_rejected_and_recorded
     a_command_reaches_the_inbox_of_its_run_only
     a_command_outlives_a_crash_and_a_taken_one_a_snapshot
@@ -374,6 +375,35 @@ fn a_running_node_is_resumed_with_continue_or_the_given_message(store: &Store) {
     assert!(events[1].json.as_str().contains("Try once more."));
 }
 
+fn of_ten_that_resume_a_flow_at_once_one_does(store: &Store) {
+    let flow = FlowRun::create(store, None).unwrap();
+    let run = flow.run_id();
+    let mut told: Vec<_> = std::thread::scope(|scope| {
+        let resume = |count: usize| {
+            scope.spawn(move || FlowRun::resume(store, run, Some(&format!("message {count}"))))
+        };
+        let threads: Vec<_> = (0..10).map(resume).collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = told.drain(..).partition(Result::is_ok);
+    assert_eq!((won.len(), lost.len()), (1, 9));
+    for refused in lost {
+        let error = refused.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.to_string().contains("resumed already"), "{error}");
+    }
+    // The message of one was recorded, and is delivered once.
+    assert_eq!(
+        types(store, run, at_once()),
+        ["command:received", "flow:resumed"]
+    );
+    let (mut winner, _) = won.into_iter().next().unwrap().unwrap();
+    assert_eq!(winner.take_inbox(&run.to_string()).len(), 1);
+    assert_eq!(winner.take_inbox(&run.to_string()), []);
+    drop(winner);
+    FlowRun::resume(store, run, None).unwrap();
+}
+
 fn a_resume_message_waits_where_no_node_was_running(store: &Store) {
     let flow = FlowRun::create(store, None).unwrap();
     let (mut flow, resumed) = FlowRun::resume(store, flow.run_id(), Some("hello")).unwrap();
@@ -460,7 +490,9 @@ fn a_command_outlives_a_crash_and_a_taken_one_a_snapshot(store: &Store) {
     flow.command(&json(r#"{"type":"send","runId":"r","message":"2"}"#))
         .unwrap();
     flow.save_snapshot().unwrap();
-    let (mut flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
+    let run = flow.run_id();
+    drop(flow);
+    let (mut flow, _) = FlowRun::resume(store, run, None).unwrap();
     assert_eq!(flow.take_inbox("r")[0].message(), Some("2"));
     assert_eq!(flow.take_inbox("r").len(), 0);
 }

@@ -11,7 +11,10 @@ use runlog::{
     NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, SessionId, Store,
     backend::Backend,
     blocking::{self, RunRecorder},
-    chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Step, StepType, Updates},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, NewRequest, RequestEnd, Step,
+        StepType, Updates,
+    },
     contexts::EventOptions,
     engine::{Embedded, StreamId, SystemHost, Wait},
     runs::{ListRunMessages, ListToolCalls, RunEntry, ToolOutcome},
@@ -347,6 +350,105 @@ fn pages_and_saves_of_a_chat_that_is_not_in_memory_read_no_more_than_they_give()
 }
 
 #[test]
+fn what_concerns_a_part_of_a_chat_that_is_not_in_memory_reads_that_part() {
+    type Ask = fn(&blocking::Chats, &str);
+    let asked: [(&str, Ask); 6] = [
+        ("a change", |chats, _| {
+            let liked = Updates::parse(r#"{"metadata":{"liked":true}}"#).unwrap();
+            assert_eq!(chats.update_message("m 150", &liked).unwrap().sequence, 151);
+        }),
+        ("a change of a step", |chats, _| {
+            let done = Updates::parse(r#"{"status":"completed"}"#).unwrap();
+            assert_eq!(chats.update_step("s 150", &done).unwrap().sequence, 1);
+        }),
+        ("messages deleted", |chats, chat| {
+            chats.delete_messages(chat, &["m 3", "m 150"]).unwrap();
+        }),
+        ("messages of a request", |chats, chat| {
+            let of_request = ListMessages {
+                request_id: Some("r 150".into()),
+                ..ListMessages::default()
+            };
+            let found = chats.list_messages(chat, &of_request).unwrap().items;
+            assert_eq!((found.len(), found[0].sequence), (1, 151));
+        }),
+        ("a page of a type that most have", |chats, chat| {
+            let of_type = ListMessages {
+                message_type: Some("text".into()),
+                limit: 5,
+                ..ListMessages::default()
+            };
+            let first = chats.list_messages(chat, &of_type).unwrap();
+            let cursor = first.next.clone();
+            let next = ListMessages { cursor, ..of_type };
+            let second = chats.list_messages(chat, &next).unwrap();
+            assert_eq!((first.items.len(), second.items[0].sequence), (5, 6));
+        }),
+        ("a near offset", |chats, chat| {
+            let filter = MessageFilter {
+                offset: 5,
+                limit: 5,
+                ..MessageFilter::default()
+            };
+            assert_eq!(chats.get_messages(chat, &filter).unwrap()[0].sequence, 6);
+        }),
+    ];
+    for (what, ask) in asked {
+        reads_at_most(60, what, |size| {
+            let (watched, store) = store();
+            let id = Uuid::from_u128(7);
+            let chat = SessionId(id).to_string();
+            let chats = store.chats();
+            chats
+                .create_chat(Chat {
+                    chat_id: chat.clone(),
+                    ..Chat::new("travel")
+                })
+                .unwrap();
+            let message = |number| ChatMessage {
+                message_id: format!("m {number}"),
+                request_id: Some(format!("r {number}")),
+                ..ChatMessage::text(ChatRole::User, "Oslo")
+            };
+            chats
+                .save_messages(&chat, (0..size).map(message).collect())
+                .unwrap();
+            let step = |number| Step {
+                step_id: format!("s {number}"),
+                chat_id: chat.clone(),
+                ..Step::new(format!("r {number}"), "travel", "stack", StepType::Llm)
+            };
+            chats.save_steps((0..size).map(step).collect()).unwrap();
+            let (before, backend) = (watched.read(StreamId(id)), watched.clone());
+            let backend: Arc<dyn Backend> = backend;
+            ask(&blocking::Store::with_backend(backend).chats(), &chat);
+            watched.read(StreamId(id)) - before
+        });
+    }
+}
+
+#[test]
+fn a_request_reads_no_more_of_its_chat_than_the_one_before_it_wrote() {
+    reads_at_most(20, "a request behind others", |size| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, 10);
+        let request = || {
+            let (asked, new) = (ChatMessage::text(ChatRole::User, "?"), NewRequest::new("a"));
+            let mut request = store.chats().begin_request(&chat, new, asked).unwrap();
+            for _ in 0..5 {
+                let answer = ChatMessage::text(ChatRole::Assistant, "!");
+                request.send(answer).unwrap();
+            }
+            request.finish(RequestEnd::Completed).unwrap();
+        };
+        (0..size / 40).for_each(|_| request());
+        let before = watched.read(stream);
+        request();
+        watched.read(stream) - before
+    });
+}
+
+#[test]
 fn two_who_look_at_a_chat_at_once_fold_it_once() {
     reads_at_most(4, "two looks at once", |size| {
         let (watched, store) = store();
@@ -362,14 +464,10 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
         let (before, reader) = (watched.read(stream), Store::chats(&store.to_async()));
         watched.give_way();
         // One that needs the fold.
-        let filter = MessageFilter {
-            role: Some(ChatRole::User),
-            limit: 1,
-            ..MessageFilter::default()
-        };
-        let look = || reader.get_messages(&chat, &filter);
+        let look = || reader.count_messages(&chat, &all);
         let (one, other) = block_on(futures_util::future::join(look(), look()));
-        assert_eq!((one.unwrap().len(), other.unwrap().len()), (1, 1));
+        let count = size as usize + 1;
+        assert_eq!((one.unwrap(), other.unwrap()), (count, count));
         watched.read(stream) - before
     });
 }

@@ -8,7 +8,7 @@ use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RawJson,
     blocking::{RunRecorder, Store},
     contexts::AppendOptions,
-    runs::{Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
+    runs::{Continuation, Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 
 both! {
@@ -17,6 +17,8 @@ both! {
     calls_of_responses_that_were_cut_off_are_closed_as_items
     what_responses_call_is_answered_in_their_form
     calls_of_gemini_that_were_cut_off_are_closed_in_one_content
+    a_context_in_geminis_form_is_told_to_continue_in_it
+    malformed_calls_are_refused_with_what_is_wrong_and_where
     what_gemini_calls_is_answered_in_one_content
     a_recorder_that_comes_later_knows_the_calls_of_all_items
 }
@@ -180,6 +182,105 @@ fn calls_of_gemini_that_were_cut_off_are_closed_in_one_content(store: &Store) {
             .all(|(status, _)| *status == ToolCallStatus::Error),
         "{told:?}"
     );
+}
+
+fn a_context_in_geminis_form_is_told_to_continue_in_it(store: &Store) {
+    let content = r#"{"role":"user","parts":[{"text":"List them."}]}"#;
+    let texts = [
+        (
+            Continuation::Default,
+            "Continue your work from where you left off.",
+        ),
+        (
+            Continuation::Task("Now the tests.".to_owned()),
+            "Continue your work from where you left off.\n\nNow the tests.",
+        ),
+        (Continuation::Message(NewMessage::user("Go on.")), "Go on."),
+    ];
+    for (message, text) in texts {
+        let run = started(store);
+        run.record_raw_message(raw(content)).unwrap();
+        run.record_raw_message(raw(GEMINI)).unwrap();
+        run.pause("stop").unwrap();
+        let options = ResumeOptions {
+            message,
+            ..ResumeOptions::default()
+        };
+        let resumed = store.runs().resume(run.id(), &options).unwrap();
+        let told = resumed.messages.last().unwrap().json.as_str();
+        let text = RawJson::string(text);
+        let expected = format!(r#"{{"role":"user","parts":[{{"text":{text}}}]}}"#);
+        assert_eq!(told, expected);
+    }
+    // Others are told as they were.
+    let run = started(store);
+    run.record_raw_message(raw(r#"{"role":"assistant","content":"a"}"#))
+        .unwrap();
+    run.pause("stop").unwrap();
+    let resumed = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
+    let told = resumed.messages.last().unwrap().json.as_str();
+    assert!(
+        told.starts_with(r#"{"role":"user","content":"Continue"#),
+        "{told}"
+    );
+}
+
+fn malformed_calls_are_refused_with_what_is_wrong_and_where(store: &Store) {
+    let run = started(store);
+    let refused = [
+        (
+            r#"{"role":"model","parts":[{"text":"a"},{"functionCall":"f"}]}"#,
+            "parts[1].functionCall should be an object, but is",
+        ),
+        (
+            r#"{"role":"model","parts":[{"functionCall":{"name":"","args":{}}}]}"#,
+            "the name of a tool call is empty",
+        ),
+        (
+            r#"{"role":"model","parts":[{"functionCall":{"args":{}}}]}"#,
+            "has no name",
+        ),
+        (
+            r#"{"role":"model","parts":[{"functionCall":{"id":"","name":"f"}}]}"#,
+            "the id of a functionCall part is empty",
+        ),
+        (
+            r#"{"role":"user","parts":[{"functionResponse":7}]}"#,
+            "parts[0].functionResponse should be an object",
+        ),
+        (
+            r#"{"role":"user","parts":[{"functionResponse":{"id":"","name":"f","response":{}}}]}"#,
+            "the id of a functionResponse part is empty",
+        ),
+        (
+            r#"{"type":"function_call","call_id":"","name":"f","arguments":"{}"}"#,
+            "the call_id of a function_call item is empty",
+        ),
+        (
+            r#"{"type":"function_call","call_id":"c","name":"","arguments":"{}"}"#,
+            "the name of a tool call is empty",
+        ),
+        (
+            r#"{"type":"function_call_output","call_id":"","output":"x"}"#,
+            "the call_id of a function_call_output item is empty",
+        ),
+        (
+            r#"{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"","arguments":"{}"}}]}"#,
+            "the name of a tool call is empty",
+        ),
+    ];
+    for (message, why) in refused {
+        let error = run.record_raw_message(raw(message)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{message}");
+        assert!(error.to_string().contains(why), "{message}: {error}");
+    }
+    // The fields that a part hasn't may be null.
+    let python = r#"{"role":"model","parts":[{"text":"a","function_call":null},{"text":null,"function_call":{"id":null,"name":"f","args":{}}}]}"#;
+    run.record_raw_message(raw(python)).unwrap();
+    assert_eq!(statuses(store, &run), [(ToolCallStatus::Pending, None)]);
 }
 
 fn what_gemini_calls_is_answered_in_one_content(store: &Store) {

@@ -1,4 +1,4 @@
-//! Whatever a request gathers without an error can be written at its end.
+//! Whatever a request gathers without an error can be written at its end, however much it is.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -47,18 +47,13 @@ fn kind<T: Debug>(result: runlog::Result<T>) -> ErrorKind {
 fn text_that_takes_six_bytes_a_character_is_counted_so() {
     let store = &Store::in_memory();
     let mut request = begin(store);
-    let mut sent = 0;
-    let refused = loop {
+    let sent = 12;
+    for _ in 0..sent {
         let id = request
             .send(ChatMessage::text(ChatRole::Assistant, ""))
             .unwrap();
-        sent += 1;
-        if let Err(refused) = request.append(&id, &"\u{1}".repeat(2 << 20)) {
-            break refused;
-        }
-        assert!(sent < 20, "240 MiB of JSON don't fit a batch");
-    };
-    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        request.append(&id, &"\u{1}".repeat(2 << 20)).unwrap();
+    }
     request.finish(RequestEnd::Completed).unwrap();
     let saved = store
         .chats()
@@ -115,24 +110,16 @@ fn what_was_replaced_takes_no_room(store: &Store) {
 
 // In memory only, since it takes seconds.
 #[test]
-fn the_last_of_the_steps_can_be_ended() {
+fn a_request_has_more_steps_than_a_batch() {
     let store = &Store::in_memory();
     let mut request = begin(store);
     let mut last = String::new();
-    for _ in 0..99_999 {
+    for _ in 0..100_001 {
         last = request.start_step(StepType::Tool, json("{}")).unwrap();
     }
     let message = request
         .send(ChatMessage::text(ChatRole::Assistant, ""))
         .unwrap();
-    assert_eq!(
-        kind(request.start_step(StepType::Tool, json("{}"))),
-        ErrorKind::TooLarge
-    );
-    assert_eq!(
-        kind(request.send(ChatMessage::text(ChatRole::Assistant, ""))),
-        ErrorKind::TooLarge
-    );
     request.append(&message, "done").unwrap();
     request.complete_step(&last, Some(json("{}"))).unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
@@ -141,7 +128,7 @@ fn the_last_of_the_steps_can_be_ended() {
         .iter()
         .filter(|step| step.status == StepStatus::Completed)
         .count();
-    assert_eq!((steps.len(), completed), (99_999, 1));
+    assert_eq!((steps.len(), completed), (100_001, 1));
 }
 
 fn a_request_of_many_running_steps_fails_as_a_whole(store: &Store) {

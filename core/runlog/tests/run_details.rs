@@ -16,6 +16,7 @@ use runlog::{
 both! {
     what_is_said_of_a_run_is_told_by_its_list_as_it_was_given
     a_run_is_described_from_its_start_on_and_after_its_end
+    what_is_said_to_be_null_is_taken_away
     metadata_goes_on_with_a_resumed_run_and_usage_does_not
     what_is_no_object_or_too_long_is_refused_and_changes_nothing
     many_describe_one_run_at_once_and_nothing_is_lost
@@ -100,6 +101,25 @@ fn a_run_is_described_from_its_start_on_and_after_its_end(store: &Store) {
         .runs()
         .describe(runlog::RunId(run.run().session_id.0), usage("{}"));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+fn what_is_said_to_be_null_is_taken_away(store: &Store) {
+    let mut new = new();
+    new.metadata = json("null");
+    let run = store.runs().start(new).unwrap();
+    assert_eq!(run.run().metadata, None);
+    run.describe(usage(r#"{"tokens":1}"#)).unwrap();
+    run.describe(metadata(r#"{"user":"ann"}"#)).unwrap();
+    let nothing: RunDetails = serde_json::from_str("{}").unwrap();
+    let told = run.describe(nothing).unwrap();
+    assert_eq!(told.metadata, json(r#"{"user":"ann"}"#));
+    let cleared: RunDetails = serde_json::from_str(r#"{"metadata":null}"#).unwrap();
+    assert_eq!(cleared, metadata("null"));
+    let told = run.describe(cleared).unwrap();
+    assert_eq!((told.usage, told.metadata), (json(r#"{"tokens":1}"#), None));
+    run.describe(usage("null")).unwrap();
+    let listed = store.runs().list(&ListRuns::default()).unwrap().items;
+    assert_eq!((&listed[0].usage, &listed[0].metadata), (&None, &None));
 }
 
 fn metadata_goes_on_with_a_resumed_run_and_usage_does_not(store: &Store) {

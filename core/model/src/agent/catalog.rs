@@ -138,6 +138,15 @@ impl AgentCatalog {
         (items, None)
     }
 
+    /// The projects that have agents, in order, each with how many; first those of no project.
+    pub fn projects(&self) -> impl Iterator<Item = (Option<&str>, usize)> {
+        let projects = self
+            .projects
+            .iter()
+            .filter(|(_, agents)| !agents.is_empty());
+        projects.map(|(project, agents)| (project.as_deref(), agents.len()))
+    }
+
     fn project(&self, project: Option<&str>) -> Option<&BTreeMap<String, AgentDefinition>> {
         self.projects.get(&project.map(str::to_owned))
     }

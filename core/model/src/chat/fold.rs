@@ -100,6 +100,11 @@ impl ChatFold {
         }
     }
 
+    /// Passes over messages up to the one that has this sequence: the next one comes behind it.
+    pub fn pass_messages_to(&mut self, sequence: u64) {
+        self.last_message_sequence = sequence;
+    }
+
     /// The sequence of the last event that was applied or passed over.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
@@ -332,6 +337,7 @@ impl ChatFold {
                 .into_iter()
                 .for_each(renew);
             step.stack_parent_id.as_mut().map(renew);
+            step.delegate_step_id.as_mut().map(renew);
             chat_id.clone_into(&mut step.chat_id);
             self.step_places.insert(step.step_id.clone(), place);
             self.link_step(place);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    RawJson, Result, Timestamp, Updates,
+    Error, RawJson, Result, Timestamp, Updates,
     check::{given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
@@ -183,5 +183,19 @@ impl ChatMessage {
     pub fn check_new(&self) -> Result<()> {
         given_sequence("message", &self.message_id, self.sequence)?;
         self.check()
+    }
+
+    /// As [`check_new`](Self::check_new), of one that is given another sequence: that isn't left to the store.
+    ///
+    /// # Errors
+    /// As [`check_new`](Self::check_new); [`InvalidInput`](crate::ErrorKind::InvalidInput) for the sequence 0.
+    pub fn check_moved(&self) -> Result<()> {
+        if self.sequence == 0 {
+            return Err(Error::invalid(format!(
+                "the sequence of message {:?} would be 0; sequences count from 1",
+                self.message_id
+            )));
+        }
+        self.check_new()
     }
 }

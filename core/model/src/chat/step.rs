@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    RawJson, Result, Timestamp, Updates,
+    Error, RawJson, Result, Timestamp, Updates,
     check::{given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
@@ -113,6 +113,9 @@ pub struct Step {
     /// The node that called this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_parent_id: Option<String>,
+    /// The delegate step that waits for this node, where it was called by one: of several that the caller delegated at once, its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegate_step_id: Option<String>,
     /// How deep in the call stack: 0 is the root.
     #[serde(default)]
     pub stack_depth: u32,
@@ -170,7 +173,7 @@ impl Step {
     pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 20] = [
         "id",
         "step_id",
         "chat_id",
@@ -178,6 +181,7 @@ impl Step {
         "assistant_id",
         "stack_id",
         "stack_parent_id",
+        "delegate_step_id",
         "stack_depth",
         "type",
         "status",
@@ -207,6 +211,7 @@ impl Step {
             assistant_id: assistant_id.into(),
             stack_id: stack_id.into(),
             stack_parent_id: None,
+            delegate_step_id: None,
             stack_depth: 0,
             step_type,
             status: StepStatus::Pending,
@@ -261,6 +266,11 @@ impl Step {
             self.stack_parent_id.as_deref(),
             CHAT_ID_CHARS_MAX,
         )?;
+        length(
+            "the step's delegate_step_id",
+            self.delegate_step_id.as_deref(),
+            CHAT_ID_CHARS_MAX,
+        )?;
         object("the step's input", self.input.as_ref())?;
         object("the step's output", self.output.as_ref())?;
         object("the step's space_snapshot", self.space_snapshot.as_ref())?;
@@ -277,5 +287,19 @@ impl Step {
     pub fn check_new(&self) -> Result<()> {
         given_sequence("step", &self.step_id, self.sequence)?;
         self.check()
+    }
+
+    /// As [`check_new`](Self::check_new), of one that is given another sequence: that isn't left to the store.
+    ///
+    /// # Errors
+    /// As [`check_new`](Self::check_new); [`InvalidInput`](crate::ErrorKind::InvalidInput) for the sequence 0.
+    pub fn check_moved(&self) -> Result<()> {
+        if self.sequence == 0 {
+            return Err(Error::invalid(format!(
+                "the sequence of step {:?} would be 0; sequences count from 1",
+                self.step_id
+            )));
+        }
+        self.check_new()
     }
 }

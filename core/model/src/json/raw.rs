@@ -33,6 +33,26 @@ pub struct RawJson(#[cfg_attr(feature = "schema", schemars(with = "serde_json::V
 #[derive(schemars::JsonSchema)]
 pub(crate) struct JsonObject {}
 
+/// Stands in schemas for JSON that has to be an object, or `null`, which takes it away.
+#[cfg(feature = "schema")]
+pub(crate) struct JsonObjectOrNull;
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for JsonObjectOrNull {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "JsonObjectOrNull".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let object = generator.subschema_for::<JsonObject>();
+        schemars::json_schema!({"anyOf": [object, {"const": null}]})
+    }
+}
+
 /// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
 pub trait JsonText {
     /// The bytes of the text.

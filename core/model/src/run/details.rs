@@ -1,6 +1,6 @@
 //! [`RunDetails`]: what a caller says of a run beside what it does.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::Run;
 use crate::{
@@ -23,14 +23,31 @@ use crate::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunDetails {
-    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was.
+    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was, `null` takes it away.
+    #[serde(deserialize_with = "said")]
     #[cfg_attr(
         feature = "schema",
-        schemars(with = "Option<crate::json::raw::JsonObject>")
+        schemars(with = "crate::json::raw::JsonObjectOrNull")
     )]
     pub usage: Option<RawJson>,
-    /// Anything else, as JSON; `None` leaves it as it was.
+    /// Anything else, as JSON; `None` leaves it as it was, `null` takes it away.
+    #[serde(deserialize_with = "said")]
     pub metadata: Option<RawJson>,
+}
+
+/// What is said, `null` too: it takes away what was said before.
+fn said<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
+}
+
+fn is_null(json: &RawJson) -> bool {
+    *json == RawJson::null()
+}
+
+fn now(new: Option<RawJson>, before: Option<RawJson>) -> Option<RawJson> {
+    new.or(before).filter(|json| !is_null(json))
 }
 
 impl RunDetails {
@@ -45,8 +62,8 @@ impl RunDetails {
     /// These, and those that are said anew in their place.
     pub fn and(self, new: Self) -> Self {
         Self {
-            usage: new.usage.or(self.usage),
-            metadata: new.metadata.or(self.metadata),
+            usage: now(new.usage, self.usage),
+            metadata: now(new.metadata, self.metadata),
         }
     }
 
@@ -61,7 +78,8 @@ impl RunDetails {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the usage isn't an object,
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for more than 64 KiB of it or of metadata.
     pub fn check(&self) -> Result<()> {
-        object("the run's usage", self.usage.as_ref())?;
+        let usage = self.usage.as_ref().filter(|usage| !is_null(usage));
+        object("the run's usage", usage)?;
         for (what, json) in [
             ("the run's usage", &self.usage),
             ("the run's metadata", &self.metadata),

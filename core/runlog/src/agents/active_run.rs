@@ -7,12 +7,12 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use runlog_model::{AgentDefinition, RunId, RunStatus, StopKind, pause_reason};
+use runlog_model::{AgentDefinition, RunId, RunStatus, Stop, StopKind, pause_reason};
 use tokio::sync::{
     OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
 };
@@ -53,6 +53,8 @@ pub(super) struct ActiveRun {
     failure: Mutex<Option<Error>>,
     /// Whether it is about to be paused, and with it what is below it.
     is_pausing: AtomicBool,
+    /// Why it was told to stop, where that wasn't the run above it.
+    stop: OnceLock<Stop>,
     /// Who writes its end.
     ender: Mutex<Ender>,
 }
@@ -137,6 +139,7 @@ impl ActiveRun {
             returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
             is_pausing: AtomicBool::new(false),
+            stop: OnceLock::new(),
             ender: Mutex::default(),
         }
     }
@@ -215,6 +218,25 @@ impl ActiveRun {
         let mut slot = locked(&self.slot);
         slot.is_over = true;
         slot.permit = None;
+    }
+
+    /// Tells it and all below it to stop, and why; what it was told first stays.
+    pub(super) fn tell_to_stop(&self, stop: Stop) {
+        // Another told it before.
+        let _ = self.stop.set(stop);
+        self.token.cancel();
+    }
+
+    /// Why it was told to stop, by itself or with a run above it; `None` before it is.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        if let Some(stop) = self.stop.get() {
+            return Some(stop.clone());
+        }
+        if !self.token.is_cancelled() {
+            return None;
+        }
+        let above = self.parent.upgrade().and_then(|parent| parent.stop());
+        Some(above.map_or_else(|| StopKind::Parent.into(), stop_below))
     }
 
     /// Says that it is about to be paused.
@@ -306,6 +328,15 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         locked(&self.live.slot).waits -= 1;
     }
+}
+
+/// What those below a run are told of its stop.
+pub(super) fn stop_below(above: Stop) -> Stop {
+    if above.kind == StopKind::Parent {
+        return above;
+    }
+    let reason = format!("the run above it is to stop: {}", above.reason);
+    Stop::new(StopKind::Parent, reason)
 }
 
 /// None of these locks is held across an `await`.

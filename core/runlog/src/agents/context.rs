@@ -10,7 +10,7 @@ use runlog_model::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SharedSpace, SpawnObserver, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun,
+    SharedSpace, SpawnRequest, SpawnResult, Spawned, StopReason, ToolReply, active_run::ActiveRun,
     defect::Defect,
 };
 use crate::{
@@ -305,19 +305,27 @@ impl RunContext {
         self.inner.spawn_agents(&self.live, None, requests).await
     }
 
-    /// [`spawn_agents`](Self::spawn_agents), and tells meanwhile how it goes, as
-    /// [`Orchestrator::spawn_agents_telling`](super::Orchestrator::spawn_agents_telling).
+    /// Spawns sub-agents, all at once, and doesn't wait for them, as [`Orchestrator::spawn`](super::Orchestrator::spawn).
     ///
     /// # Errors
     /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
-    pub async fn spawn_agents_telling(
+    pub async fn spawn(&self, requests: Vec<SpawnRequest>) -> Result<Spawned> {
+        let parent = self.inner.entered(Arc::clone(&self.live));
+        self.inner.spawn(parent, None, requests).await
+    }
+
+    /// [`spawn`](Self::spawn) for a tool call that is in the context already, and gets its result there.
+    ///
+    /// # Errors
+    /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
+    pub async fn spawn_for(
         &self,
+        tool_call_id: impl Into<String>,
         requests: Vec<SpawnRequest>,
-        observer: impl SpawnObserver,
-    ) -> Result<Vec<SpawnResult>> {
-        self.inner
-            .spawn_agents_telling(&self.live, None, requests, Some(Arc::new(observer)))
-            .await
+    ) -> Result<Spawned> {
+        let parent = self.inner.entered(Arc::clone(&self.live));
+        let call_id = Some(tool_call_id.into());
+        self.inner.spawn(parent, call_id, requests).await
     }
 
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the context already, and gets its result there.
@@ -373,6 +381,16 @@ impl RunContext {
     /// Ready once it is to stop. It may then record what it has, for [a while](super::OrchestratorOptions::stop_grace).
     pub async fn cancelled(&self) {
         self.live.token.cancelled().await;
+    }
+
+    /// Why it is to stop, and whether it can be gone on with then; `None` before it is to.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        let stop = self.live.stop()?;
+        Some(StopReason {
+            kind: stop.kind,
+            message: stop.reason,
+            resumable: self.live.is_pausing(),
+        })
     }
 
     /// Tells when it is to stop. Cancelling it stops nothing: that is asked of the [`Orchestrator`](super::Orchestrator).

@@ -189,6 +189,19 @@ impl Agents {
         Ok(Page { items, next })
     }
 
+    /// The projects that have agents, in order, each with how many; first those of no project, `None`.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn projects(&self) -> Result<Vec<(Option<String>, usize)>> {
+        self.catch_up().await?;
+        let fold = self.fold().locked();
+        let projects = fold.projects();
+        Ok(projects
+            .map(|(project, agents)| (project.map(str::to_owned), agents))
+            .collect())
+    }
+
     /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
     /// visibility, without their prompts.
     ///

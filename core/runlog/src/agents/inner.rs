@@ -48,6 +48,14 @@ pub(super) struct Executors {
     pub(super) of_others: Option<Arc<dyn AgentWork>>,
 }
 
+/// Nobody is left to do it.
+pub(super) fn runtime_gone() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        "the runtime that the agents run on was shut down",
+    )
+}
+
 /// A run that is kept in the tree while a call uses it.
 pub(super) struct Entered {
     inner: Arc<Inner>,
@@ -119,12 +127,7 @@ impl Inner {
             // Nobody may wait for it any more.
             let _ = done.send(work.await);
         });
-        is_done.await.map_err(|_| {
-            Error::new(
-                ErrorKind::Closed,
-                "the runtime that the agents run on was shut down",
-            )
-        })
+        is_done.await.map_err(|_| runtime_gone())
     }
 
     pub(super) fn sleep(&self, duration: Duration) -> Task {
@@ -206,10 +209,7 @@ impl Inner {
     pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
         let (recorder, depth) = loop {
             if let Some(live) = self.arrived(id).await {
-                return Ok(Entered {
-                    inner: Arc::clone(self),
-                    live,
-                });
+                return Ok(self.entered(live));
             }
             let recorder = self.store.runs().recorder(id).await?;
             let depth = self.depth_of(recorder.run().parent_run_id).await?;
@@ -227,10 +227,15 @@ impl Inner {
         };
         let live = ActiveRun::outside(beginning);
         let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
-        Ok(Entered {
+        Ok(self.entered(live))
+    }
+
+    /// The same of a run that is in the tree.
+    pub(super) fn entered(self: &Arc<Self>, live: Arc<ActiveRun>) -> Entered {
+        Entered {
             inner: Arc::clone(self),
             live,
-        })
+        }
     }
 
     /// Removes a run that somebody else works on from the tree, once only the caller refers to it.

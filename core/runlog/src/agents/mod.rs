@@ -20,7 +20,6 @@ mod inbox;
 mod inner;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
-mod news;
 mod orchestrator;
 mod plan;
 mod report;
@@ -28,6 +27,7 @@ mod request;
 mod runtime;
 mod space;
 mod spawn;
+mod spawned;
 mod start;
 mod starting;
 mod stop;
@@ -43,10 +43,11 @@ pub use end::{AgentEnd, AgentError, Execution};
 pub use executor::{Executor, executor_fn};
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use js::JsRuntime;
-pub use news::{SpawnNews, SpawnObserver};
 pub use orchestrator::{Orchestrator, RunHandle};
 pub use report::SPAWN_AGENTS;
-pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
+pub use request::{
+    OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace, StopReason,
+};
 pub use runlog_model::{
     AgentDefinition, AgentSummary, AgentVisibility, ListAgents, Page, max_steps,
 };
@@ -54,6 +55,7 @@ pub use runlog_model::{
 pub use runtime::TokioRuntime;
 pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
 pub use space::SharedSpace;
+pub use spawned::Spawned;
 pub use supervise::ResumeReport;
 pub use tools::{
     LIST_AVAILABLE_AGENTS, ToolDefinition, ToolReply, spawn_requests, tool_definitions,

@@ -1,8 +1,8 @@
 //! [`Orchestrator`]: the public handle of the orchestration.
 
 use super::{
-    Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnObserver, SpawnRequest,
-    SpawnResult, StartAgent,
+    Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnRequest, SpawnResult,
+    Spawned, StartAgent,
     active_run::ActiveRun,
     inner::{Inner, not_here},
     space::SharedSpace,
@@ -175,34 +175,41 @@ impl Orchestrator {
         self.inner.spawn_agents(parent.live(), None, requests).await
     }
 
-    /// [`spawn_agents`](Self::spawn_agents), and tells meanwhile how it goes: the ids of the runs as soon as they are made, and
-    /// what became of each as it ends. All of it is still given in the end, in the order of the requests.
+    /// Spawns sub-agents of a run as [`spawn_agents`](Self::spawn_agents) does, and doesn't wait for them: their runs are made,
+    /// durably, when it returns, and what becomes of each is told as it ends.
     ///
     /// ```
-    /// use std::sync::mpsc;
-    ///
-    /// use runlog::agents::SpawnNews;
-    ///
     /// # async fn spawn(orchestrator: runlog::Orchestrator, parent: runlog::RunId, requests: Vec<runlog::agents::SpawnRequest>)
     /// # -> runlog::Result<()> {
-    /// let (tell, told) = mpsc::channel();
-    /// let results = orchestrator.spawn_agents_telling(parent, requests, move |news| drop(tell.send(news))).await?;
-    /// assert!(matches!(told.recv(), Ok(SpawnNews::Begun(runs)) if runs.len() == results.len()));
+    /// let mut spawned = orchestrator.spawn(parent, requests).await?;
+    /// println!("at work: {:?}", spawned.run_ids());
+    /// while let Some((request, result)) = spawned.next().await {
+    ///     println!("request {request} is {}", result.status);
+    /// }
+    /// let in_order = spawned.results().await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// As [`spawn_agents`](Self::spawn_agents).
-    pub async fn spawn_agents_telling(
+    pub async fn spawn(&self, parent: RunId, requests: Vec<SpawnRequest>) -> Result<Spawned> {
+        let parent = self.inner.live_or_outside(parent).await?;
+        self.inner.spawn(parent, None, requests).await
+    }
+
+    /// [`spawn`](Self::spawn) for a tool call that is in the run's context already, and gets its result there.
+    ///
+    /// # Errors
+    /// As [`spawn_agents`](Self::spawn_agents).
+    pub async fn spawn_for(
         &self,
         parent: RunId,
+        tool_call_id: impl Into<String>,
         requests: Vec<SpawnRequest>,
-        observer: impl SpawnObserver,
-    ) -> Result<Vec<SpawnResult>> {
+    ) -> Result<Spawned> {
         let parent = self.inner.live_or_outside(parent).await?;
-        self.inner
-            .spawn_agents_telling(parent.live(), None, requests, Some(Arc::new(observer)))
-            .await
+        let call_id = Some(tool_call_id.into());
+        self.inner.spawn(parent, call_id, requests).await
     }
 
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already, and gets its result

@@ -213,6 +213,18 @@ impl SpawnResult {
     }
 }
 
+/// Why a run is to stop, as its agent is told it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StopReason {
+    /// What stops it: what [`Run::stop_kind`] is then.
+    pub kind: StopKind,
+    /// Why, in words.
+    pub message: String,
+    /// Whether it will be paused, and can be resumed; else it will be cancelled.
+    pub resumable: bool,
+}
+
 /// An agent to start that no other agent spawns.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

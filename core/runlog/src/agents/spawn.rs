@@ -1,7 +1,7 @@
 //! Spawning sub-agents: write all that is asked for, start their tasks, gather their results.
 
 use super::{
-    SpawnNews, SpawnObserver, SpawnRequest, SpawnResult,
+    SpawnRequest, SpawnResult,
     active_run::{ActiveRun, Beginning},
     call::{Call, Place, Work},
     create::creation_ops,
@@ -9,6 +9,7 @@ use super::{
     inbox::Inbox,
     plan::{Planned, What, stopped},
     report::call_message,
+    spawned::{Began, News},
     stop::Ending,
     work::first,
 };
@@ -54,19 +55,21 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
-        self.spawn_agents_telling(parent, call_id, requests, None)
-            .await
+        self.spawn_telling(parent, call_id, requests, None).await
     }
 
     /// [`spawn_agents`](Self::spawn_agents), with somebody who is told how it goes.
-    pub(super) async fn spawn_agents_telling(
+    pub(super) async fn spawn_telling(
         self: &Arc<Self>,
         parent: &Arc<ActiveRun>,
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
-        observer: Option<Arc<dyn SpawnObserver>>,
+        began: Option<Began>,
     ) -> Result<Vec<SpawnResult>> {
         if requests.is_empty() {
+            if let Some(began) = began {
+                began.tell(&[]);
+            }
             return Ok(Vec::new());
         }
         let (inner, of) = (Arc::clone(self), Arc::clone(parent));
@@ -78,7 +81,7 @@ impl Inner {
         // In a task of its own: a caller that goes away leaves no child unstarted and no result unrecorded.
         let results = self.to_the_end(async move {
             let results = Arc::clone(&inner)
-                .spawn_and_gather(&of, call_id, requests, told, observer)
+                .spawn_and_gather(&of, call_id, requests, told, began)
                 .await;
             inner.leave(&of);
             results
@@ -105,7 +108,7 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
         signals: Signals,
-        observer: Option<Arc<dyn SpawnObserver>>,
+        began: Option<Began>,
     ) -> Result<Vec<SpawnResult>> {
         let began_ms = self.now_ms();
         // Checked first, so that no agent works for a result that couldn't be recorded.
@@ -123,16 +126,10 @@ impl Inner {
         }
         let waiting = parent.wait_for_others();
         signals.begun.cancel();
-        if let Some(observer) = &observer {
-            let runs = places.iter().map(|place| match place {
-                Some(Place::Spawned(live)) => Some(live.id()),
-                _ => None,
-            });
-            observer.news(SpawnNews::Begun(runs.collect()));
-        }
+        let news = began.map(|began| began.tell(&places));
         let ended = async {
-            match &observer {
-                Some(observer) => tell_ends(&places, &**observer).await,
+            match &news {
+                Some(news) => tell_ends(&places, news).await,
                 None => {
                     for child in &children {
                         child.ended.cancelled().await;
@@ -399,7 +396,7 @@ impl Inner {
 }
 
 /// Waits until all runs of a spawn have ended, and tells of each as it does.
-async fn tell_ends(places: &[Option<Place>], observer: &dyn SpawnObserver) {
+async fn tell_ends(places: &[Option<Place>], news: &News) {
     let of_runs = places.iter().enumerate().filter_map(|(index, place)| {
         let Some(Place::Spawned(live)) = place else {
             return None;
@@ -411,7 +408,8 @@ async fn tell_ends(places: &[Option<Place>], observer: &dyn SpawnObserver) {
     });
     let mut ends: FuturesUnordered<_> = of_runs.collect();
     while let Some((index, live)) = ends.next().await {
-        observer.news(SpawnNews::Ended(index, live.result()));
+        // Nobody may want to know any more.
+        let _ = news.send((index, live.result()));
     }
 }
 

@@ -11,7 +11,11 @@ use futures_util::future::{Either, select};
 use runlog_model::{RunId, RunStatus, Stop, StopKind, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::{active_run::ActiveRun, defect::Defect, report::clip};
+use super::{
+    active_run::{ActiveRun, stop_below},
+    defect::Defect,
+    report::clip,
+};
 use crate::{
     Error, ErrorKind, Result, agents::inner::Inner, journal::attempts::Retries, runs::NewStatus,
 };
@@ -38,6 +42,17 @@ enum Written {
 }
 
 impl Ending {
+    /// What those at work are told of it. A run that ends by itself tells those below it.
+    fn stop(&self) -> Stop {
+        match self {
+            Self::Paused(stop) => stop.clone(),
+            Self::Cancelled => StopKind::Cancelled.into(),
+            Self::Completed(_) | Self::Failed(_) => {
+                Stop::new(StopKind::Requested, format!("it is {}", self.status()))
+            }
+        }
+    }
+
     fn status(&self) -> RunStatus {
         match self {
             Self::Completed(_) => RunStatus::Completed,
@@ -128,7 +143,7 @@ impl Inner {
     async fn work_below(&self, ends: &[(Arc<ActiveRun>, Ending)]) -> Vec<Arc<ActiveRun>> {
         let mut roots = Vec::new();
         for (live, ending) in ends {
-            live.token.cancel();
+            live.tell_to_stop(ending.stop());
             roots.push(Arc::clone(live));
             if !matches!(ending, Ending::Cancelled) {
                 continue;
@@ -143,7 +158,7 @@ impl Inner {
                 .unwrap_or_default()
             {
                 if let Some(apart) = self.arrived(id).await {
-                    apart.token.cancel();
+                    apart.tell_to_stop(stop_below(ending.stop()));
                     roots.push(apart);
                 }
             }

@@ -106,7 +106,7 @@ impl Inner {
             Either::Right(Either::Right(Either::Left(kind) | Either::Right(kind))) => {
                 let by_itself = live.ends_itself();
                 live.pausing();
-                live.token.cancel();
+                live.tell_to_stop(kind.into());
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
                 by_itself.then(|| Ending::Paused(kind.into()))
             }

@@ -48,6 +48,9 @@ waiting! {
     /// One page of a project's definitions, in the order of their names.
     fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>>;
 
+    /// The projects that have agents, in order, each with how many; first those of no project, `None`.
+    fn projects(&self) -> Result<Vec<(Option<String>, usize)>>;
+
     /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
     /// visibility, without their prompts.
     fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>>;

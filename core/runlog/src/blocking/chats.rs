@@ -128,7 +128,7 @@ waiting! {
     fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>>;
 
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
-    fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>>;
+    fn list_steps(&self, options: &ListSteps) -> Result<Page<Step>>;
 
     /// The steps of a request, in its order.
     fn get_steps(&self, request_id: &str) -> Result<Vec<Step>>;

@@ -4,51 +4,50 @@ use std::{collections::HashMap, sync::Arc};
 
 use runlog_model::{
     ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
-    StepStatus, StepType, Timestamp, limits::STACK_DEPTH_MAX,
+    StepStatus, StepType, Timestamp,
 };
 
 use super::{
     buffered::{BufferedMessage, BufferedStep, content_of},
     ending::{RequestEnd, ended, settled},
     sizes::{
-        self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
-        message_bytes, step_bytes, text_bytes,
+        self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, message_bytes,
+        step_bytes, text_bytes,
     },
+    stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
 };
-use crate::{Error, ErrorKind, Result, backend::Backend};
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::{Error, Result, backend::Backend};
 
 /// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
 /// before the request is flushed, or ends.
 pub struct RequestDraft {
-    backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn Backend>,
     request: ChatRequest,
-    stack: Vec<StackNode>,
+    pub(super) stack: CallStack,
     space: Space,
     messages: Vec<BufferedMessage>,
     message_indexes: HashMap<String, usize>,
     /// The ids that the caller gave, which the chat may have already.
     given_ids: Vec<String>,
-    steps: Vec<BufferedStep>,
-    /// An upper bound of the bytes that what isn't written takes now.
-    bytes: usize,
-    /// How many messages and steps were there when all of them were written last.
-    written_count: usize,
+    pub(super) steps: Vec<BufferedStep>,
     /// Whether what is kept of the request itself isn't what was written of it.
     is_request_changed: bool,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct StackNode {
-    pub(super) stack_id: String,
-    pub(super) assistant_id: String,
+/// A part of a request that fits one batch.
+pub(super) struct Part {
+    pub(super) events: Vec<ChatEvent>,
+    pub(super) given_ids: Vec<String>,
 }
 
 impl RequestDraft {
     pub(super) fn new(
         backend: Arc<dyn Backend>,
         request: ChatRequest,
-        stack: Vec<StackNode>,
+        stack: CallStack,
         space: Space,
     ) -> Self {
         Self {
@@ -60,8 +59,6 @@ impl RequestDraft {
             message_indexes: HashMap::new(),
             given_ids: Vec::new(),
             steps: Vec::new(),
-            bytes: 0,
-            written_count: 0,
             is_request_changed: false,
         }
     }
@@ -95,12 +92,12 @@ impl RequestDraft {
 
     /// The node of the call stack that is at work.
     pub fn stack_id(&self) -> &str {
-        &self.top().stack_id
+        &self.stack.top().stack_id
     }
 
     /// The assistant that is at work.
     pub fn assistant_id(&self) -> &str {
-        &self.top().assistant_id
+        &self.stack.top().assistant_id
     }
 
     /// What the assistants of the request share.
@@ -134,7 +131,6 @@ impl RequestDraft {
                 "append or replace changes it",
             ));
         }
-        self.check_count()?;
         message.id = None;
         self.chat_id().clone_into(&mut message.chat_id);
         message
@@ -143,12 +139,12 @@ impl RequestDraft {
         if message.role == ChatRole::Assistant {
             message
                 .assistant_id
-                .get_or_insert_with(|| self.top().assistant_id.clone());
+                .get_or_insert_with(|| self.stack.top().assistant_id.clone());
         }
         message.created_at = message.created_at.or(self.now());
         message.updated_at = message.updated_at.or(message.created_at);
         let bytes = message_bytes(&message);
-        self.make_room(0, bytes)?;
+        check_size(bytes)?;
         self.message_indexes.insert(id.clone(), self.messages.len());
         self.messages.push(BufferedMessage::new(message, bytes));
         Ok(id)
@@ -166,12 +162,8 @@ impl RequestDraft {
         if buffered.appended.is_empty() {
             content_of(&buffered.message)?;
         }
-        let (before, after) = (
-            buffered.unwritten_bytes(),
-            buffered.bytes + text_bytes(text),
-        );
-        self.make_room(before, after)?;
-        let buffered = self.message_mut(message_id)?;
+        let after = buffered.bytes + text_bytes(text);
+        check_size(after)?;
         buffered.append(text, after);
         buffered.message.updated_at = now;
         Ok(())
@@ -199,7 +191,6 @@ impl RequestDraft {
     ) -> Result<()> {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
-        let before = buffered.unwritten_bytes();
         let message = ChatMessage {
             message_type: message_type.into(),
             props,
@@ -208,7 +199,7 @@ impl RequestDraft {
         };
         message.check()?;
         let bytes = message_bytes(&message);
-        self.make_room(before, bytes)?;
+        check_size(bytes)?;
         self.message_mut(message_id)?.replace(message, bytes);
         Ok(())
     }
@@ -219,15 +210,37 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the input isn't an object, [`TooLarge`](ErrorKind::TooLarge) when
     /// it can't be saved.
     pub fn start_step(&mut self, step_type: StepType, input: RawJson) -> Result<String> {
+        self.begin_step(&self.stack.top().clone(), step_type, input)
+    }
+
+    /// [`start_step`](Self::start_step) of the assistant of another node, such as one of several that were
+    /// [delegated](Self::delegate) to at once.
+    ///
+    /// # Errors
+    /// As [`start_step`](Self::start_step); [`NotFound`](ErrorKind::NotFound) when the request has no such node.
+    pub fn start_step_in(
+        &mut self,
+        stack_id: &str,
+        step_type: StepType,
+        input: RawJson,
+    ) -> Result<String> {
+        self.begin_step(&self.stack.node(stack_id)?.clone(), step_type, input)
+    }
+
+    fn begin_step(
+        &mut self,
+        node: &StackNode,
+        step_type: StepType,
+        input: RawJson,
+    ) -> Result<String> {
         let step = Step {
             status: StepStatus::Running,
             input: Some(input),
-            ..self.new_step(step_type)
+            ..self.new_step(node, step_type)
         };
         step.check()?;
-        self.check_count()?;
         let (id, bytes) = (step.step_id.clone(), step_bytes(&step));
-        self.make_room(0, bytes)?;
+        check_size(bytes)?;
         self.steps.push(BufferedStep::new(step, bytes));
         Ok(id)
     }
@@ -261,7 +274,7 @@ impl RequestDraft {
         let mut steps = self.steps.iter();
         let index = steps.rposition(|buffered| buffered.step.step_id == step_id);
         let index = index.ok_or_else(|| not_found("step", step_id))?;
-        let (step, before) = (&self.steps[index].step, self.steps[index].unwritten_bytes());
+        let step = &self.steps[index].step;
         if step.status != StepStatus::Running {
             return Err(Error::invalid(format!(
                 "step {step_id:?} is {} already",
@@ -277,60 +290,17 @@ impl RequestDraft {
         };
         ended.check()?;
         let bytes = step_bytes(&ended);
-        self.make_room(before, bytes)?;
+        check_size(bytes)?;
         self.steps[index].change(ended, bytes);
         Ok(())
     }
 
-    /// Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id.
-    ///
-    /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when the stack is deeper than [`STACK_DEPTH_MAX`].
-    pub fn enter(&mut self, assistant_id: impl Into<String>) -> Result<String> {
-        let stack_id = self.backend.new_id().to_string();
-        self.enter_as(assistant_id, stack_id)
-    }
-
-    /// [`enter`](Self::enter) with an id of the caller's for the node.
-    ///
-    /// # Errors
-    /// As [`enter`](Self::enter).
-    pub fn enter_as(
-        &mut self,
-        assistant_id: impl Into<String>,
-        stack_id: impl Into<String>,
-    ) -> Result<String> {
-        if self.stack.len() >= STACK_DEPTH_MAX {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!("assistants call each other at most {STACK_DEPTH_MAX} deep"),
-            ));
-        }
-        let (stack_id, assistant_id) = (stack_id.into(), assistant_id.into());
-        self.stack.push(StackNode {
-            stack_id: stack_id.clone(),
-            assistant_id,
-        });
-        Ok(stack_id)
-    }
-
-    /// Returns to the assistant that called.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) at the root.
-    pub fn leave(&mut self) -> Result<()> {
-        if self.stack.len() == 1 {
-            return Err(Error::invalid(
-                "the root assistant has no caller to return to; end the request instead",
-            ));
-        }
-        self.stack.pop();
-        Ok(())
-    }
-
-    /// Whether any message has an id that the caller gave.
-    pub(super) fn has_given_ids(&self) -> bool {
-        !self.given_ids.is_empty()
+    /// Whether any message that isn't written yet has an id or a sequence that the caller gave: where it comes, and whether it may,
+    /// is known only with the chat.
+    pub(super) fn is_placed(&self) -> bool {
+        let unwritten = |it: &&BufferedMessage| it.unwritten_bytes() > 0;
+        let mut messages = self.messages.iter().filter(unwritten);
+        !self.given_ids.is_empty() || messages.any(|it| it.message.sequence != 0)
     }
 
     /// The ids that the caller gave to messages.
@@ -355,26 +325,61 @@ impl RequestDraft {
             .collect()
     }
 
-    /// What isn't written yet, as it is now.
-    pub(super) fn unwritten(&self) -> Vec<ChatEvent> {
-        let request = || ChatEvent::RequestSaved(Box::new(self.request.clone()));
-        let messages = self.messages.iter().filter_map(BufferedMessage::event);
-        messages
-            .chain(self.steps.iter().filter_map(BufferedStep::event))
-            .chain(self.is_request_changed.then(request))
-            .collect()
+    /// Whether what isn't written yet is more than one batch takes.
+    pub(super) fn exceeds_part(&self) -> bool {
+        let (mut bytes, mut count) = (0, 0);
+        let mut sizes = self.unwritten_sizes();
+        sizes.any(|size| {
+            (bytes, count) = (bytes + size, count + 1);
+            bytes > PART_BYTES_MAX || count > PART_RECORDS_MAX
+        })
     }
 
-    /// Takes note that all there is now is written, and says which ids of messages in it the caller gave.
-    pub(super) fn mark_written(&mut self) -> Vec<String> {
-        self.messages
-            .iter_mut()
-            .for_each(BufferedMessage::mark_written);
-        self.steps.iter_mut().for_each(BufferedStep::mark_written);
-        self.bytes = 0;
-        self.written_count = self.messages.len() + self.steps.len();
-        self.is_request_changed = false;
-        std::mem::take(&mut self.given_ids)
+    fn unwritten_sizes(&self) -> impl Iterator<Item = usize> {
+        let messages = self.messages.iter().map(BufferedMessage::unwritten_bytes);
+        let steps = self.steps.iter().map(BufferedStep::unwritten_bytes);
+        messages.chain(steps).filter(|size| *size > 0)
+    }
+
+    /// As much of what isn't written yet as one batch takes, as it is now, with the ids of messages in it that the caller gave.
+    /// It counts as written from here on.
+    pub(super) fn take_part(&mut self) -> Part {
+        let (mut bytes, mut count, mut is_whole) = (0, 0, true);
+        let mut fits = |size: usize| {
+            (bytes, count) = (bytes + size, count + 1);
+            is_whole &= count == 1 || (bytes <= PART_BYTES_MAX && count <= PART_RECORDS_MAX);
+            is_whole
+        };
+        let mut events = Vec::new();
+        // Steps first: a crash between two parts leaves the step under way, by which the request is resumed.
+        for buffered in &mut self.steps {
+            let size = buffered.unwritten_bytes();
+            if size > 0 && fits(size) {
+                events.extend(buffered.event());
+                buffered.mark_written();
+            }
+        }
+        for buffered in &mut self.messages {
+            let size = buffered.unwritten_bytes();
+            if size > 0 && fits(size) {
+                events.extend(buffered.event());
+                buffered.mark_written();
+            }
+        }
+        if is_whole && std::mem::take(&mut self.is_request_changed) {
+            events.push(ChatEvent::RequestSaved(Box::new(self.request.clone())));
+        }
+        let is_in_part = |id: &String| {
+            let index = self.message_indexes.get(id);
+            index.is_some_and(|index| self.messages[*index].unwritten_bytes() == 0)
+        };
+        let given_ids = std::mem::take(&mut self.given_ids);
+        let (in_part, left) = given_ids.into_iter().partition(is_in_part);
+        self.given_ids = left;
+        Part {
+            events,
+            given_ids: in_part,
+        }
     }
 
     /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
@@ -393,34 +398,29 @@ impl RequestDraft {
             status: StepStatus::Failed,
             error: Some(error.chars().take(ERROR_CHARS_MAX).collect()),
             input: RawJson::parse("{}").ok(),
-            ..self.new_step(StepType::Input)
+            ..self.new_step(self.stack.top(), StepType::Input)
         })
     }
 
-    /// A step of the assistant at work, with a snapshot of the space.
-    fn new_step(&self, step_type: StepType) -> Step {
+    /// A step of a node, with a snapshot of the space.
+    fn new_step(&self, node: &StackNode, step_type: StepType) -> Step {
         let now = self.now();
-        let StackNode {
-            stack_id,
-            assistant_id,
-        } = self.top();
-        let depth = self.stack.len() - 1;
         Step {
             step_id: self.backend.new_id().to_string(),
             chat_id: self.chat_id().to_owned(),
-            stack_parent_id: depth
-                .checked_sub(1)
-                .map(|parent| self.stack[parent].stack_id.clone()),
-            stack_depth: u32::try_from(depth).expect("the stack's depth is bounded"),
+            stack_parent_id: node.parent_id.clone(),
+            delegate_step_id: node.delegate_step_id.clone(),
+            stack_depth: node.depth,
             space_snapshot: Some(self.space.snapshot()),
             created_at: now,
             updated_at: now,
-            ..Step::new(self.request_id(), assistant_id, stack_id, step_type)
+            ..Step::new(
+                self.request_id(),
+                &node.assistant_id,
+                &node.stack_id,
+                step_type,
+            )
         }
-    }
-
-    fn top(&self) -> &StackNode {
-        self.stack.last().expect("the root never leaves the stack")
     }
 
     fn now(&self) -> Timestamp {
@@ -434,40 +434,12 @@ impl RequestDraft {
             .ok_or_else(|| not_found("message", id))?;
         Ok(&mut self.messages[*index])
     }
+}
 
-    /// Makes room for a message or step that took so many bytes before, and takes so many from now on; refuses what
-    /// couldn't be written at the end, as long as something can be done about it.
-    fn make_room(&mut self, before: usize, after: usize) -> Result<()> {
-        if after > CONTENT_BYTES_MAX {
-            return Err(sizes::too_large(
-                after,
-                CONTENT_BYTES_MAX,
-                "keep large content elsewhere",
-            ));
-        }
-        let bytes = self.bytes - before + after;
-        if bytes > REQUEST_BYTES_MAX {
-            return Err(sizes::too_large(
-                bytes,
-                REQUEST_BYTES_MAX,
-                "flush it, and go on",
-            ));
-        }
-        self.bytes = bytes;
-        Ok(())
+/// Refuses a message or step that couldn't be written, as long as something can be done about it.
+fn check_size(bytes: usize) -> Result<()> {
+    if bytes > CONTENT_BYTES_MAX {
+        return Err(sizes::too_large(bytes));
     }
-
-    /// Checks that there may be one more message or step.
-    fn check_count(&self) -> Result<()> {
-        let unwritten = self.messages.len() + self.steps.len() - self.written_count;
-        if unwritten >= REQUEST_RECORDS_MAX {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "a request gathers at most {REQUEST_RECORDS_MAX} messages and steps; flush it, and go on"
-                ),
-            ));
-        }
-        Ok(())
-    }
+    Ok(())
 }

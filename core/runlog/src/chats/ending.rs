@@ -57,18 +57,23 @@ pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> 
 /// is completed when that one is resumed and returns.
 pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
     let running = |step: &&&Step| step.status == StepStatus::Running;
-    let waited_for: HashSet<&str> = steps
-        .iter()
-        .filter(running)
-        .filter_map(|step| step.stack_parent_id.as_deref())
-        .collect();
+    // A node says which step waits for it; one that doesn't is waited for by all that its caller delegates.
+    let (mut waiting_steps, mut waiting_stacks) = (HashSet::new(), HashSet::new());
+    for step in steps.iter().filter(running) {
+        match (&step.delegate_step_id, &step.stack_parent_id) {
+            (Some(delegate), _) => drop(waiting_steps.insert(delegate.as_str())),
+            (None, Some(parent)) => drop(waiting_stacks.insert(parent.as_str())),
+            (None, None) => {}
+        }
+    }
     // All of them are told the error, and together they must fit the batch.
     let running_count = steps.iter().filter(running).count().max(1);
     let chars_max = sizes::error_chars_max(running_count);
     let settle = |step: &&Step| {
         let mut step = Step::clone(step);
-        let waits =
-            step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
+        let waits = step.step_type == StepType::Delegate
+            && (waiting_steps.contains(step.step_id.as_str())
+                || waiting_stacks.contains(step.stack_id.as_str()));
         if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
             return step;
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use runlog_log::{Batch, Expected, Sequence};
-use runlog_model::{ChatIdOf, SessionId};
+use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
-use super::{store::already_exists, write::Prepared};
+use super::{draft, pages::is_in_order, store::already_exists, write::Prepared};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// A part of a request that is being written. It is written once, however often that is tried.
@@ -15,10 +15,11 @@ pub struct RequestFlush(pub(super) Arc<Part>);
 pub(super) struct Part {
     pub(super) store: Store,
     pub(super) session: SessionId,
+    /// What is written wherever that comes in the chat.
     pub(super) prepared: Prepared,
+    /// What is written in a place that is known.
+    pub(super) placed: Option<draft::Part>,
     pub(super) key: [u8; 16],
-    /// The ids that the caller gave to its messages, which the chat may have.
-    pub(super) given_ids: Vec<String>,
 }
 
 impl RequestFlush {
@@ -31,38 +32,44 @@ impl RequestFlush {
             store,
             session,
             prepared,
+            placed,
             key,
-            given_ids,
         } = &*self.0;
         let backend = &**store.backend();
-        if given_ids.is_empty() {
+        let Some(draft::Part { events, given_ids }) = placed else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
             backend.commit(batch).await?;
-        } else {
-            let _reserved = store.reserve_message_ids(*session, given_ids)?;
-            let queues = &store.shared.folds.queues;
-            let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
-            loop {
-                let expected = Expected::Last(free_at(store, *session, given_ids).await?);
-                let batch = Batch::new(prepared.ops(expected)).with_key(key);
-                match backend.commit(batch).await {
-                    Ok(_) => break,
-                    Err(error) => attempts.again(error).await?,
+            prepared.notify_catalog(store).await;
+            return Ok(());
+        };
+        let _reserved = store.reserve_message_ids(*session, given_ids)?;
+        let queues = &store.shared.folds.queues;
+        let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
+        loop {
+            let (last, after) = place_of(store, *session, given_ids, events).await?;
+            let prepared = Prepared::new(*session, events.clone(), after, backend.now_ms())?;
+            let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(key);
+            match backend.commit(batch).await {
+                Ok(_) => {
+                    prepared.notify_catalog(store).await;
+                    return Ok(());
                 }
+                Err(error) => attempts.again(error).await?,
             }
         }
-        prepared.notify_catalog(store).await;
-        Ok(())
     }
 }
 
-/// The last sequence of a chat, at which messages of these ids can be saved.
-pub(super) async fn free_at(
+/// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence that a message has
+/// there, where some of them are given sequences.
+pub(super) async fn place_of(
     store: &Store,
     session: SessionId,
     given_ids: &[String],
-) -> Result<Sequence> {
+    events: &[ChatEvent],
+) -> Result<(Sequence, Option<u64>)> {
     let info = store.backend().stream(chat_stream(session)).await?;
+    let last = info.map_or(Sequence::ZERO, |info| info.last_sequence);
     for id in given_ids {
         if store.has_message(session, id).await? {
             return Err(already_exists("message", id, "update_message changes it"));
@@ -71,5 +78,20 @@ pub(super) async fn free_at(
             .check_id_elsewhere(session, ChatIdOf::Message, id)
             .await?;
     }
-    Ok(info.map_or(Sequence::ZERO, |info| info.last_sequence))
+    let is_given =
+        |event: &ChatEvent| matches!(event, ChatEvent::MessageSaved(it) if it.sequence != 0);
+    if !events.iter().any(is_given) {
+        return Ok((last, None));
+    }
+    let catalog = &store.shared.catalog;
+    if catalog.read(|it| is_in_order(it, session)).await? {
+        let after = store.last_message_sequence(session, last).await?;
+        return Ok((last, Some(after)));
+    }
+    let shared = store.chat_fold(session).await?;
+    let fold = shared.read();
+    Ok((
+        Sequence(fold.last_sequence()),
+        Some(fold.last_message_sequence()),
+    ))
 }

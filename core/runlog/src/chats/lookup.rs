@@ -200,6 +200,8 @@ impl Store {
         if self.shared.catalog.read(is_copy).await? {
             return self.chat_fold(session).await;
         }
+        let info = self.backend().stream(chat_stream(session)).await?;
+        let last = info.map_or(0, |info| info.last_sequence.0);
         let Some(requests) = self.requests_of(session, of, id).await? else {
             return self.chat_fold(session).await;
         };
@@ -221,10 +223,24 @@ impl Store {
             }
             records.extend(of_request);
         }
-        let fold = folded(ChatFold::new(), records)?;
-        let shared = SharedFold::default();
-        *shared.write() = fold;
-        Ok(shared)
+        let mut fold = folded(ChatFold::new(), records)?;
+        fold.skip(last);
+        Ok(SharedFold::of(fold))
+    }
+
+    /// A fold that has a step, and the others of its request.
+    pub(super) async fn step_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
+        let records = self.labelled_in(session, ChatIdOf::Step.label(id)).await?;
+        for record in &records {
+            if let ChatEvent::StepSaved(step) = event_of(record)?
+                && step.step_id == id
+            {
+                return self
+                    .steps_fold(session, ChatIdOf::Request, &step.request_id)
+                    .await;
+            }
+        }
+        self.chat_fold(session).await
     }
 }
 

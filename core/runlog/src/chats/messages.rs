@@ -13,6 +13,7 @@ use super::{
     pages::{Found, Passed, Stretch},
     save::{NextMessages, request_exists},
     store::{Chats, already_exists, check_chat, not_found},
+    write::Of,
 };
 use crate::{
     Result,
@@ -20,7 +21,11 @@ use crate::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
     },
+    kernel::chats::SharedFold,
 };
+
+/// The largest offset at which messages are read without folding the chat.
+const OFFSET_MAX: usize = 1_024;
 
 /// Which messages of a chat to list, from which end, and how many.
 ///
@@ -172,7 +177,7 @@ impl Chats {
         next: &NextMessages<'_>,
     ) -> Result<Vec<ChatMessage>> {
         let messages = &next.messages;
-        self.write(session, |fold| {
+        self.write(session, Of::Chat, |fold| {
             if let Some(request) = next.request.filter(|_| next.is_request_given)
                 && fold.has_request(&request.request_id)
             {
@@ -230,27 +235,50 @@ impl Chats {
         filter: &MessageFilter,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        let is_page = filter.limit > 0 && filter.offset == 0 && !filter.is_narrow();
-        if is_page && self.store.kept_chat_fold(session).await?.is_none() {
-            let stretch = Stretch {
-                newest_first: false,
-                limit: filter.limit,
-                passed: None,
-            };
-            if let Some(found) = self.store.messages_at(session, stretch).await? {
-                let messages = found.messages.into_iter().map(|(_, message)| message);
-                return Ok(messages.collect());
+        let shared = match self.fold_for(session, filter).await? {
+            Some(fold) => fold,
+            None => {
+                let stretch = Stretch {
+                    filter,
+                    newest_first: false,
+                    limit: filter.limit.saturating_add(filter.offset),
+                    passed: None,
+                };
+                let is_near = filter.limit > 0 && filter.offset <= OFFSET_MAX;
+                if is_near && let Some(found) = self.store.messages_at(session, stretch).await? {
+                    let messages = found.messages.into_iter().skip(filter.offset);
+                    return Ok(messages.map(|(_, message)| message).collect());
+                }
+                self.store.chat_fold(session).await?
             }
-        }
-        let shared = self.store.chat_fold(session).await?;
+        };
         let fold = shared.read();
         Ok(fold.messages(filter).into_iter().cloned().collect())
     }
 
+    /// The fold that answers what a filter asks for, where that is in memory, or is that of a request alone.
+    async fn fold_for(
+        &self,
+        session: SessionId,
+        filter: &MessageFilter,
+    ) -> Result<Option<SharedFold>> {
+        if let Some(fold) = self.store.kept_chat_fold(session).await? {
+            return Ok(Some(fold));
+        }
+        let Some(request) = filter.request_id.as_deref() else {
+            return Ok(None);
+        };
+        let fold = self
+            .store
+            .messages_fold(session, Some(request), &[])
+            .await?;
+        Ok(fold.map(SharedFold::of))
+    }
+
     /// One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is, by several
-    /// filters what the narrowest of them admits. A filter or [`start_after`](ListMessages::start_after) has the chat folded
-    /// first, if it isn't in memory yet; so does one whose order isn't that in which its messages were saved, or with more than 256
-    /// changes of messages.
+    /// filters what the narrowest of them admits. A chat that isn't in memory yet is folded first, once, where the page would pass
+    /// over more than a thousand messages, by [`start_after`](ListMessages::start_after), where the order isn't that in which the
+    /// messages were saved, and where more than 256 of them were changed.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no message
@@ -266,23 +294,30 @@ impl Chats {
         let filter = options.filter();
         let bound = (session, &filter, options.newest_first, &options.start_after);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::ChatMessages, &bound)?;
-        let is_stretch = !filter.is_narrow()
-            && options.start_after.is_none()
-            && cursor.as_ref().is_none_or(|cursor| cursor.third > 0);
-        if is_stretch && self.store.kept_chat_fold(session).await?.is_none() {
-            let stretch = Stretch {
-                newest_first: options.newest_first,
-                limit: options.limit,
-                passed: cursor.as_ref().map(|cursor| Passed {
-                    message: cursor.first,
-                    at: cursor.third,
-                }),
-            };
-            if let Some(found) = self.store.messages_at(session, stretch).await? {
-                return Ok(page_of(found, &bound));
+        let known = match options.start_after {
+            None => self.fold_for(session, &filter).await?,
+            Some(_) => self.store.kept_chat_fold(session).await?,
+        };
+        let is_stretch =
+            options.start_after.is_none() && cursor.as_ref().is_none_or(|cursor| cursor.third > 0);
+        let shared = match known {
+            Some(fold) => fold,
+            None => {
+                let stretch = Stretch {
+                    filter: &filter,
+                    newest_first: options.newest_first,
+                    limit: options.limit,
+                    passed: cursor.as_ref().map(|cursor| Passed {
+                        message: cursor.first,
+                        at: cursor.third,
+                    }),
+                };
+                if is_stretch && let Some(found) = self.store.messages_at(session, stretch).await? {
+                    return Ok(page_of(found, &bound));
+                }
+                self.store.chat_fold(session).await?
             }
-        }
-        let shared = self.store.chat_fold(session).await?;
+        };
         let fold = shared.read();
         let place_of = |id| fold.place_of(id).ok_or_else(|| not_found("message", id));
         let passed = match (cursor, options.start_after.as_deref()) {
@@ -323,7 +358,10 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
     pub async fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize> {
         let session = self.session_id(chat_id).await?;
-        let fold = self.store.chat_fold(session).await?;
+        let fold = match self.fold_for(session, filter).await? {
+            Some(fold) => fold,
+            None => self.store.chat_fold(session).await?,
+        };
         let count = fold.read().message_count(filter);
         Ok(count)
     }
@@ -337,13 +375,15 @@ impl Chats {
     pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
         let session = self.store.chat_with(ChatIdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        self.write(session, |fold| {
+        let ids = [message_id];
+        let part = Of::Messages(&ids);
+        self.write(session, part, |fold| {
             let message = fold
                 .message(message_id)
                 .ok_or_else(|| not_found("message", message_id))?;
             let updated = message.updated(updates, at)?;
-            if updated.sequence != message.sequence {
-                updated.check_new()?;
+            if updates.get("sequence").is_some() {
+                updated.check_moved()?;
             }
             let (message_id, updates) = (message_id.to_owned(), updates.clone());
             Ok(vec![ChatEvent::MessageUpdated {
@@ -353,7 +393,7 @@ impl Chats {
             }])
         })
         .await?;
-        let shared = self.store.chat_fold(session).await?;
+        let shared = self.fold_of(session, part).await?;
         let fold = shared.read();
         fold.message(message_id)
             .cloned()
@@ -367,7 +407,7 @@ impl Chats {
     pub async fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
         let session = self.session_id(chat_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        self.write(session, |fold| {
+        self.write(session, Of::Messages(message_ids), |fold| {
             if let Some(unknown) = message_ids.iter().find(|id| fold.message(id).is_none()) {
                 return Err(not_found("message", unknown));
             }

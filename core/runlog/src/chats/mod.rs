@@ -7,7 +7,9 @@
 mod buffered;
 mod cache;
 mod copy;
+mod delegation;
 mod draft;
+mod dropped;
 mod ending;
 mod flush;
 mod import;
@@ -20,11 +22,14 @@ mod requests;
 mod resume;
 mod save;
 mod sizes;
+mod stack;
 mod steps;
+mod steps_found;
 mod store;
 mod write;
 
 pub(crate) use copy::{CopiedChat, Point};
+pub use delegation::DelegateOptions;
 pub use draft::RequestDraft;
 pub use ending::RequestEnd;
 pub use flush::RequestFlush;
@@ -38,5 +43,5 @@ pub use runlog_model::{
     MessageFilter, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType, Timestamp,
     Updates,
 };
-pub use steps::ListSteps;
+pub use steps_found::ListSteps;
 pub use store::Chats;

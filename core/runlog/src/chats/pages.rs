@@ -5,23 +5,34 @@
 //! stream, with what changed or deleted messages since; what a message's sequence is follows from the nearest one before it that
 //! was saved with its sequence.
 
-use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
+use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence};
 use runlog_model::{
-    Catalog, ChatFold, ChatMessage, MessageFilter, SessionId, changed_messages_label, kinds,
+    Catalog, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId, changed_messages_label,
+    kinds, request_messages_label,
 };
 use serde::Deserialize;
 
-use super::lookup::{folded, in_order_of};
+use super::{
+    cache::apply,
+    lookup::{folded, in_order_of},
+};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// The most events that changed or deleted messages which a page takes into account; where there are more, the chat is folded.
 const CHANGES_MAX: usize = 256;
 /// How many records more than a page has are read at once, for those that are deleted.
 const SPARE: usize = 4;
+/// The most records that saved messages which a page passes over for what it is limited to; where there are more, the chat is
+/// folded, once for all pages that follow.
+const PASSED_MAX: usize = 1_024;
+/// The most records of a request, or of a few messages, that are read without folding the chat.
+const RECORDS_MAX: usize = 4_096;
 
 /// Which messages to read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct Stretch<'a> {
+    /// Only those that it admits; its limit and offset don't count.
+    pub(super) filter: &'a MessageFilter,
     /// From the end of the chat to its beginning.
     pub(super) newest_first: bool,
     pub(super) limit: usize,
@@ -46,11 +57,12 @@ pub(super) struct Found {
 }
 
 impl Store {
-    /// Reads messages of a chat that isn't in memory; `None` where its order isn't that of the stream, or much was changed.
+    /// Reads messages of a chat that isn't in memory; `None` where its order isn't that of the stream, much was changed, or much
+    /// would be passed over.
     pub(super) async fn messages_at(
         &self,
         session: SessionId,
-        stretch: Stretch,
+        stretch: Stretch<'_>,
     ) -> Result<Option<Found>> {
         if !self
             .shared
@@ -81,22 +93,88 @@ impl Store {
         let mut count = wanted.saturating_add(SPARE);
         loop {
             reader.read(count).await?;
-            if stretch.newest_first {
-                reader.reach_anchor().await?;
-            }
             let after = match stretch.passed {
                 Some(passed) if !stretch.newest_first => passed.message,
                 _ => 0,
             };
-            let records = reader.records.iter().chain(&changes).cloned().collect();
+            let numbered = reader.numbered();
+            let records = numbered.iter().chain(&changes).cloned().collect();
             let fold = folded(ChatFold::after_message(after), records)?;
-            let found = fold.message_count(&MessageFilter::default());
+            let found = fold.message_count(stretch.filter);
             if found < wanted && !reader.is_over {
+                if stretch.filter.is_narrow() && reader.records.len() > wanted + PASSED_MAX {
+                    return Ok(None);
+                }
                 count = count.saturating_mul(2);
                 continue;
             }
-            return Ok(Some(found_in(&fold, &reader.records, stretch)));
+            return Ok(Some(found_in(&fold, numbered, stretch)));
         }
+    }
+
+    /// A fold that has the messages of a request, or, `None` for the request, those of some ids, of a chat that isn't in memory;
+    /// `None` where its order isn't that of the stream, or they are many.
+    pub(super) async fn messages_fold(
+        &self,
+        session: SessionId,
+        request: Option<&str>,
+        ids: &[&str],
+    ) -> Result<Option<ChatFold>> {
+        // An id that the store made of another is known to the fold alone.
+        if ids.len() > CHANGES_MAX || ids.iter().any(|id| id.contains('~')) {
+            return Ok(None);
+        }
+        let catalog = &self.shared.catalog;
+        if !catalog.read(|it| is_in_order(it, session)).await? {
+            return Ok(None);
+        }
+        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
+            return Ok(Some(ChatFold::new()));
+        };
+        let mut labels: Vec<Label> = request.map(request_messages_label).into_iter().collect();
+        labels.extend(ids.iter().map(|id| ChatIdOf::Message.label(id)));
+        let mut records = Vec::new();
+        for label in labels {
+            self.each_labelled(label, in_order_of(session), |record| {
+                records.push(record.clone());
+                Ok(records.len() <= RECORDS_MAX)
+            })
+            .await?;
+        }
+        let is_change = |record: &Record| record.kind.0 != kinds::MESSAGE_SAVED;
+        if request.is_some() {
+            // One that came from another request was saved as that one's.
+            if records.iter().any(is_change) {
+                return Ok(None);
+            }
+            let options = in_order_of(session);
+            self.each_labelled(changed_messages_label(session), options, |record| {
+                records.push(record.clone());
+                Ok(records.len() <= RECORDS_MAX)
+            })
+            .await?;
+        }
+        if records.len() > RECORDS_MAX {
+            return Ok(None);
+        }
+        records.sort_by_key(|record| record.sequence);
+        records.dedup_by_key(|record| record.sequence);
+        let mut fold = ChatFold::new();
+        let mut before = None;
+        for record in &records {
+            let is_saved = !is_change(record);
+            let follows = before == Some(Sequence(record.sequence.0 - 1));
+            if is_saved && !follows && sequence_told(record) == 0 {
+                let number = self.last_message_sequence(session, record.sequence).await?;
+                fold.pass_messages_to(number.saturating_sub(1));
+            }
+            if is_saved {
+                before = Some(record.sequence);
+            }
+            apply(&mut fold, record.stream, record)?;
+        }
+        fold.skip(info.last_sequence.0);
+        Ok(Some(fold))
     }
 
     /// The largest sequence that a message has up to a sequence of the chat's stream, of a chat whose order is that of the stream.
@@ -105,7 +183,9 @@ impl Store {
         session: SessionId,
         last: Sequence,
     ) -> Result<u64> {
+        let filter = MessageFilter::default();
         let stretch = Stretch {
+            filter: &filter,
             newest_first: true,
             limit: 1,
             passed: Some(Passed {
@@ -114,16 +194,21 @@ impl Store {
             }),
         };
         let mut reader = SavedReader::new(self, session, stretch);
-        reader.read(1).await?;
-        reader.reach_anchor().await?;
-        let mut number = 0;
-        for record in reader.records.iter().rev() {
-            number = match sequence_told(record) {
-                0 => number + 1,
-                told => told,
+        let mut more = 1;
+        loop {
+            reader.read(more).await?;
+            let told = |record: &Record| sequence_told(record) != 0;
+            let anchor = reader.records.iter().position(told);
+            if anchor.is_none() && !reader.is_over {
+                more = reader.records.len() + SPARE;
+                continue;
+            }
+            let (told, behind) = match anchor {
+                Some(at) => (sequence_told(&reader.records[at]), at),
+                None => (0, reader.records.len()),
             };
+            return Ok(told.saturating_add(behind as u64));
         }
-        Ok(number)
     }
 }
 
@@ -134,10 +219,9 @@ pub(super) fn is_in_order(catalog: &Catalog, session: SessionId) -> bool {
     })
 }
 
-fn found_in(fold: &ChatFold, records: &[Record], stretch: Stretch) -> Found {
-    let filter = MessageFilter::default();
+fn found_in(fold: &ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
     let all = fold
-        .admitted(&filter, None..None)
+        .admitted(stretch.filter, None..None)
         .map(|(_, message)| message);
     let messages: Vec<&ChatMessage> = if stretch.newest_first {
         all.rev().take(stretch.limit.saturating_add(1)).collect()
@@ -172,7 +256,7 @@ struct SavedReader<'a> {
 }
 
 impl<'a> SavedReader<'a> {
-    fn new(store: &'a Store, session: SessionId, stretch: Stretch) -> Self {
+    fn new(store: &'a Store, session: SessionId, stretch: Stretch<'_>) -> Self {
         let next = match (stretch.passed, stretch.newest_first) {
             (None, true) => Some(Sequence::MAX),
             (None, false) => Some(Sequence::FIRST),
@@ -217,14 +301,14 @@ impl<'a> SavedReader<'a> {
         Ok(())
     }
 
-    /// Reads on backwards to a message that was saved with its sequence, or to the first one.
-    async fn reach_anchor(&mut self) -> Result<()> {
-        let mut more = SPARE;
-        while !self.is_over && self.records.last().is_none_or(|it| sequence_told(it) == 0) {
-            self.read(more).await?;
-            more = more.saturating_mul(2);
+    /// Those of which the sequences are known: backwards, up to the last one that was saved with its sequence, or the first of all.
+    fn numbered(&self) -> &[Record] {
+        if !self.newest_first || self.is_over {
+            return &self.records;
         }
-        Ok(())
+        let told = |record: &Record| sequence_told(record) != 0;
+        let anchor = self.records.iter().rposition(told);
+        &self.records[..anchor.map_or(0, |at| at + 1)]
     }
 }
 

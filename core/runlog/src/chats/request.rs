@@ -1,14 +1,12 @@
 //! [`RequestBuffer`]: a request that is written twice, at its entry and at its exit.
 
-use futures_util::FutureExt;
-use runlog_engine::Wait;
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    pin::pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
 };
+
+use futures_util::FutureExt;
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
@@ -18,15 +16,14 @@ use serde::Deserialize;
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
-    draft::StackNode,
-    flush::{Part, RequestFlush, free_at},
-    resume::{check_resumable, ended_with_request},
+    flush::{Part, RequestFlush, place_of},
+    resume::{check_resumable, delegate_of, ended_with_request, goes_on_elsewhere},
+    stack::{CallStack, StackNode},
     store::already_exists,
     write::Prepared,
 };
 use crate::{
-    Error, Result, Store,
-    backend::Backend,
+    Error, ErrorKind, Result, Store,
     kernel::{claims::Claim, lookup::live_session, records::chat_stream},
 };
 
@@ -84,14 +81,14 @@ impl NewRequest {
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 pub struct RequestBuffer {
-    store: Store,
-    session: SessionId,
-    draft: RequestDraft,
+    pub(super) store: Store,
+    pub(super) session: SessionId,
+    pub(super) draft: RequestDraft,
     /// Names the exit's batch, so that it is written once, however often it is tried.
-    key: [u8; 16],
-    written: bool,
+    pub(super) key: [u8; 16],
+    pub(super) written: bool,
     /// A part that was begun to be written, and isn't known to be.
-    flushing: Option<RequestFlush>,
+    pub(super) flushing: Option<RequestFlush>,
     /// The step that was cut off, where this goes on with a request.
     resumed: Option<Step>,
     /// Keeps others from beginning it, or going on with it, too.
@@ -125,10 +122,7 @@ impl Chats {
         let given = new.request_id.or_else(|| message.request_id.take());
         let is_given = given.is_some();
         let request_id = given.unwrap_or_else(fresh);
-        let node = StackNode {
-            stack_id: new.stack_id.unwrap_or_else(fresh),
-            assistant_id: new.assistant_id,
-        };
+        let node = StackNode::root(new.stack_id.unwrap_or_else(fresh), new.assistant_id);
         check_names(&request_id, &node)?;
         message.request_id = Some(request_id.clone());
         let session = self.session_id(chat_id).await?;
@@ -137,7 +131,14 @@ impl Chats {
         let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
         self.save_messages_of(session, vec![message], Some(&request), is_given)
             .await?;
-        Ok(self.buffer(session, request, vec![node], Space::new(), None, claim))
+        Ok(self.buffer(
+            session,
+            request,
+            CallStack::new(node),
+            Space::new(),
+            None,
+            claim,
+        ))
     }
 
     /// What is kept of a request that begins now.
@@ -168,8 +169,15 @@ impl Chats {
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else is at work on the request, or has gone on with it since it was
-    /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
+    /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile; [`ReadOnly`](crate::ErrorKind::ReadOnly)
+    /// in a store that is open for reading: one process has the store to write to, all of whose handles know who is at work.
     pub async fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer> {
+        if self.store.backend().is_read_only() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store is open for reading only, so that what is gone on with couldn't be written; go on in the process that writes it",
+            ));
+        }
         let session = self.session_id(&resumption.step.chat_id).await?;
         let claim = self
             .store
@@ -178,10 +186,18 @@ impl Chats {
         let shared = self.store.chat_fold(session).await?;
         let fold = shared.read();
         check_resumable(&fold, &resumption.step)?;
-        let stack = resumption.stack.iter().map(|level| StackNode {
-            stack_id: level.stack_id.clone(),
-            assistant_id: level.assistant_id.clone(),
-        });
+        let mut path: Vec<StackNode> = Vec::new();
+        for level in &resumption.stack {
+            let parent = path.last();
+            path.push(StackNode {
+                parent_id: parent.map(|parent| parent.stack_id.clone()),
+                depth: parent.map_or(0, |parent| parent.depth + 1),
+                delegate_step_id: parent.and_then(|_| delegate_of(&level.steps)),
+                ..StackNode::root(level.stack_id.clone(), level.assistant_id.clone())
+            });
+        }
+        let of_request = fold.steps_of_request(&resumption.step.request_id);
+        let stack = CallStack::resumed(path, &of_request);
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
         let request = match fold.request(&step.request_id) {
             Some(request) => ChatRequest {
@@ -195,14 +211,14 @@ impl Chats {
                 self.new_request(session, step.request_id.clone(), root)
             }
         };
-        Ok(self.buffer(session, request, stack.collect(), space, Some(step), claim))
+        Ok(self.buffer(session, request, stack, space, Some(step), claim))
     }
 
     fn buffer(
         &self,
         session: SessionId,
         request: ChatRequest,
-        stack: Vec<StackNode>,
+        stack: CallStack,
         space: Space,
         resumed: Option<Step>,
         claim: Claim,
@@ -244,8 +260,8 @@ impl RequestBuffer {
     }
 
     /// Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
-    /// than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
-    /// gathers more than fits a batch is written in parts. Durable when it returns; with nothing new it does nothing. After
+    /// than what comes after. The exit writes the rest. What is flushed takes no room in memory any more; more than 64 MiB or
+    /// 50,000 messages and steps is written as several batches. Durable when it returns; with nothing new it does nothing. After
     /// an error it can be called again; what is gathered is written once.
     ///
     /// ```
@@ -293,18 +309,20 @@ impl RequestBuffer {
             return Err(ended_already());
         }
         if self.flushing.is_none() {
-            let events = self.draft.unwritten();
-            if events.is_empty() {
+            self.check_live()?;
+            let is_placed = self.draft.is_placed();
+            let part = self.draft.take_part();
+            if part.events.is_empty() {
                 return Ok(None);
             }
-            let prepared = self.of_live_chat(events)?;
-            let given_ids = self.draft.mark_written();
+            let store = self.store.clone();
+            let prepared = self.prepare(part.events.clone(), None)?;
             self.flushing = Some(RequestFlush(Arc::new(Part {
-                store: self.store.clone(),
+                key: *store.backend().new_id().as_bytes(),
                 session: self.session,
                 prepared,
-                key: *self.store.backend().new_id().as_bytes(),
-                given_ids,
+                placed: is_placed.then_some(part),
+                store,
             })));
         }
         Ok(self.flushing.clone())
@@ -316,9 +334,9 @@ impl RequestBuffer {
             .take_if(|flushing| Arc::ptr_eq(&flushing.0, &flush.0));
     }
 
-    /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
-    /// request ended, except that a delegate step that waits for one under way stays `running`. Of a request that was
-    /// gone on with, the step that had been cut off is completed with it, and its earlier tries; its output is that of
+    /// Writes all messages and steps as one atomic batch (of more than 64 MiB the last part of them, behind
+    /// [flushes](Self::flush) of the others), with the final status of the steps under way: as the request ended, except that a
+    /// delegate step that waits for one under way stays `running`. Of a request that was gone on with, the step that had been cut off is completed with it, and its earlier tries; its output is that of
     /// [`complete_resumed`](Chats::complete_resumed), before or after. Durable when it
     /// returns. After an error it can be called again; whatever happens, it is written once.
     ///
@@ -331,7 +349,10 @@ impl RequestBuffer {
         if self.written {
             return Err(ended_already());
         }
-        if let Some(flush) = self.flushing.clone() {
+        while self.flushing.is_some() || self.draft.exceeds_part() {
+            let Some(flush) = self.start_flush()? else {
+                break;
+            };
             flush.write().await?;
             self.flushed(&flush);
         }
@@ -342,12 +363,14 @@ impl RequestBuffer {
         Ok(())
     }
 
-    /// Writes what the request has gathered. With ids that the caller gave, or the step that it goes on with, as the chat is
-    /// when it is written; else wherever that comes.
+    /// Writes what the request has gathered. With ids or sequences that the caller gave, or the step that it goes on with, as the chat
+    /// is when it is written; else wherever that comes.
     async fn commit(&self, end: &RequestEnd) -> Result<Prepared> {
         let backend = &**self.store.backend();
-        if !self.draft.has_given_ids() && self.resumed.is_none() {
-            let prepared = self.prepared(end, Vec::new())?;
+        self.check_live()?;
+        let events = self.draft.events(end);
+        if !self.draft.is_placed() && self.resumed.is_none() {
+            let prepared = self.prepare(events, None)?;
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
             backend.commit(batch).await?;
             return Ok(prepared);
@@ -359,14 +382,19 @@ impl RequestBuffer {
         let queues = &self.store.shared.folds.queues;
         let mut attempts = queues.attempts(backend, stream).await;
         loop {
-            let last = free_at(&self.store, self.session, self.draft.given_ids()).await?;
-            let mut also = Vec::new();
+            let given_ids = self.draft.given_ids();
+            let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;
+            let mut events = events.clone();
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
                 let shared = self.store.chat_fold(self.session).await?;
                 let now = Timestamp(backend.now_ms());
-                also = ended_with_request(&shared.read(), resumed, now)?;
+                let fold = shared.read();
+                events.extend(ended_with_request(&fold, resumed, now)?);
+                if goes_on_elsewhere(&fold, resumed, &events)? {
+                    still_interrupted(&mut events);
+                }
             }
-            let prepared = self.prepared(end, also)?;
+            let prepared = self.prepare(events, after)?;
             let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(&self.key);
             match backend.commit(batch).await {
                 Ok(_) => return Ok(prepared),
@@ -375,18 +403,13 @@ impl RequestBuffer {
         }
     }
 
-    fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Prepared> {
-        let mut events = self.draft.events(end);
-        events.extend(also);
-        self.of_live_chat(events)
+    pub(super) fn check_live(&self) -> Result<()> {
+        let catalog = &self.store.shared.catalog;
+        catalog.with_state(|catalog| live_session(catalog, self.session).map(drop))
     }
 
-    fn of_live_chat(&self, events: Vec<ChatEvent>) -> Result<Prepared> {
-        self.store
-            .shared
-            .catalog
-            .with_state(|catalog| live_session(catalog, self.session).map(drop))?;
-        Prepared::new(self.session, events, None, self.store.backend().now_ms())
+    pub(super) fn prepare(&self, events: Vec<ChatEvent>, after: Option<u64>) -> Result<Prepared> {
+        Prepared::new(self.session, events, after, self.store.backend().now_ms())
     }
 }
 
@@ -408,53 +431,6 @@ impl DerefMut for RequestBuffer {
     }
 }
 
-impl Drop for RequestBuffer {
-    fn drop(&mut self) {
-        if self.written {
-            return;
-        }
-        let end = if panicking() {
-            RequestEnd::Failed("the request panicked".to_owned())
-        } else {
-            RequestEnd::Interrupted
-        };
-        let Ok(prepared) = self.prepared(&end, Vec::new()) else {
-            return;
-        };
-        // Nobody is left to be told of an error.
-        let backend = self.store.backend();
-        let blocking = backend.waiting(Wait::Block);
-        let backend = &**blocking.as_ref().unwrap_or(backend);
-        let write_under = |key: &[u8; 16], prepared: &Prepared, expected| {
-            wait_for(backend, Batch::new(prepared.ops(expected)).with_key(key))
-        };
-        if let Some(RequestFlush(part)) = self.flushing.take() {
-            let reordered = || part.prepared.clone().reordered();
-            let prepared = if part.given_ids.is_empty() {
-                Ok(part.prepared.clone())
-            } else {
-                reordered()
-            };
-            let _ = prepared.map(|prepared| write_under(&part.key, &prepared, Expected::Any));
-        }
-        let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
-        if !self.draft.has_given_ids() {
-            let _ = write(&prepared, Expected::Any);
-            return;
-        }
-        let last = free_at(&self.store, self.session, self.draft.given_ids())
-            .now_or_never()
-            .and_then(Result::ok);
-        let written = last.map(|last| write(&prepared, Expected::Last(last)));
-        if !matches!(written, Some(Ok(()))) {
-            // An id may be taken: then the message gets another, which only a fold tells.
-            if let Ok(prepared) = prepared.reordered() {
-                let _ = write(&prepared, Expected::Any);
-            }
-        }
-    }
-}
-
 impl fmt::Debug for RequestBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestBuffer")
@@ -463,28 +439,12 @@ impl fmt::Debug for RequestBuffer {
     }
 }
 
-fn panicking() -> bool {
-    std::thread::panicking()
-}
-
-/// Commits from a thread that can't give way. A backend in this process is ready at the first poll.
-fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
-    let mut commit = pin!(backend.commit(batch));
-    if let Poll::Ready(done) = commit
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
-        return done.map(drop);
-    }
-    #[cfg(not(target_family = "wasm"))]
-    {
-        pollster::block_on(commit).map(drop)
-    }
-    #[cfg(target_family = "wasm")]
-    {
-        Err(Error::invalid(
-            "a thread can't be blocked here; end the request with finish",
-        ))
+/// Has a request that was completed in one of its branches stay interrupted for the others.
+fn still_interrupted(events: &mut [ChatEvent]) {
+    for event in events {
+        if let ChatEvent::RequestSaved(request) = event {
+            request.status = RequestStatus::Interrupted;
+        }
     }
 }
 

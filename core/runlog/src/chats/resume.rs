@@ -5,7 +5,7 @@ use runlog_model::{
     StepStatus, StepType, Timestamp, Updates,
 };
 
-use super::{Chats, store::not_found};
+use super::{Chats, store::not_found, write::Of};
 use crate::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -186,10 +186,7 @@ impl Chats {
         let at = Timestamp(self.store.backend().now_ms());
         let plan = |fold: &ChatFold| {
             let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
-            let caller = step
-                .stack_parent_id
-                .as_deref()
-                .and_then(|stack| waiting_in(fold, stack));
+            let caller = waiting_for(fold, step);
             let mut events = vec![completed(step, output.clone(), at)?];
             for other in fold.steps_of_stack(&step.stack_id) {
                 let same = other.step_type == step.step_type && other.input == step.input;
@@ -225,10 +222,7 @@ impl Chats {
         let at = Timestamp(self.store.backend().now_ms());
         let plan = |fold: &ChatFold| {
             let below = fold.steps_of_stack(stack_id);
-            let parent = below
-                .first()
-                .and_then(|step| step.stack_parent_id.as_deref());
-            let waiting = parent.and_then(|stack| waiting_in(fold, stack));
+            let waiting = below.first().and_then(|step| waiting_for(fold, step));
             let waiting = waiting.ok_or_else(|| {
                 Error::not_found(format!("no delegate step waits for the stack {stack_id:?}"))
             })?;
@@ -250,7 +244,7 @@ impl Chats {
         plan: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<Vec<Step>> {
         let changed = std::sync::Mutex::new(Vec::new());
-        self.write(session, |fold| {
+        self.write(session, Of::Chat, |fold| {
             let events = plan(fold)?;
             let ids = events.iter().filter_map(|event| match event {
                 ChatEvent::StepUpdated { step_id, .. } => Some(step_id.clone()),
@@ -287,14 +281,9 @@ fn over(
 
 /// Whether no step of a request can be resumed after some events.
 fn leaves_none_open(fold: &ChatFold, request_id: &str, events: &[ChatEvent]) -> bool {
-    let is_told = |step: &&Step| {
-        events.iter().any(|event| {
-            matches!(event, ChatEvent::StepUpdated { step_id, .. } if *step_id == step.step_id)
-        })
-    };
     let steps = fold.steps_of_request(request_id).into_iter();
     let mut open = steps.filter(|step| step.can_resume());
-    open.all(|step| is_told(&step))
+    open.all(|step| is_told(events, &step.step_id))
 }
 
 fn check_given(request_id: &str) -> Result<()> {
@@ -313,6 +302,7 @@ fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
         space.restore(snapshot)?;
     }
     let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
+    let mut below: Option<&Step> = Some(step);
     let level = |stack_id: String| {
         let steps: Vec<Step> = fold
             .steps_of_stack(&stack_id)
@@ -322,8 +312,11 @@ fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
         let waiting = if stack_id == step.stack_id {
             None
         } else {
-            waiting_in(fold, &stack_id).cloned()
+            let called = below.filter(|below| below.stack_parent_id.as_ref() == Some(&stack_id));
+            let waiting = called.and_then(|called| waiting_for(fold, called));
+            waiting.or_else(|| waiting_in(fold, &stack_id)).cloned()
         };
+        below = fold.steps_of_stack(&stack_id).first().copied();
         let assistant_id = steps
             .first()
             .map(|step| step.assistant_id.clone())
@@ -335,10 +328,13 @@ fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
             waiting,
         }
     };
+    // From the step up: each level knows which step of the one above waits for it.
+    let mut stack: Vec<StackLevel> = path.into_iter().rev().map(level).collect();
+    stack.reverse();
     Ok(Resumption {
         step: step.clone(),
         space,
-        stack: path.into_iter().map(level).collect(),
+        stack,
     })
 }
 
@@ -358,6 +354,37 @@ pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
              resume the chat anew"
         ),
     ))
+}
+
+/// The delegate step that the steps of a node say waits for it.
+pub(super) fn delegate_of(steps: &[Step]) -> Option<String> {
+    steps.iter().find_map(|step| step.delegate_step_id.clone())
+}
+
+/// The delegate step that waits for the node of a step: the one it names, or else one of its caller.
+fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a Step> {
+    match &called.delegate_step_id {
+        Some(id) => fold.step(id).filter(|step| step.status.can_resume()),
+        None => waiting_in(fold, called.stack_parent_id.as_deref()?),
+    }
+}
+
+/// Whether something of a request can be resumed that isn't on the path to a step of it, once some events are written.
+pub(super) fn goes_on_elsewhere(
+    fold: &ChatFold,
+    resumed: &Step,
+    events: &[ChatEvent],
+) -> Result<bool> {
+    let path = fold.stack_path(&resumed.stack_id)?.unwrap_or_default();
+    let steps = fold.steps_of_request(&resumed.request_id).into_iter();
+    let mut open = steps.filter(|step| step.can_resume() && !path.contains(&step.stack_id));
+    Ok(open.any(|step| !is_told(events, &step.step_id)))
+}
+
+fn is_told(events: &[ChatEvent], id: &str) -> bool {
+    events
+        .iter()
+        .any(|event| matches!(event, ChatEvent::StepUpdated { step_id, .. } if step_id == id))
 }
 
 /// The delegate step of a node that waits for an assistant it called.

@@ -1,13 +1,13 @@
-//! What a request may gather, so that all of it fits one batch, and how much that is.
+//! How much a message or step takes, and how much of a request is written in one batch.
 
 use runlog_model::{ChatMessage, RawJson, Step};
 
 use crate::{Error, ErrorKind};
 
-/// The most content that one request gathers between two flushes, so that it fits one batch: 96 MiB.
-pub(super) const REQUEST_BYTES_MAX: usize = 96 << 20;
-/// The most messages and steps that it gathers between two flushes: 100,000.
-pub(super) const REQUEST_RECORDS_MAX: usize = 100_000;
+/// The most content of a request that is written in one batch, beside what its end adds: 64 MiB.
+pub(super) const PART_BYTES_MAX: usize = 64 << 20;
+/// The most messages and steps in one batch: 50,000.
+pub(super) const PART_RECORDS_MAX: usize = 50_000;
 /// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
 pub(super) const CONTENT_BYTES_MAX: usize = 15 << 20;
 
@@ -50,9 +50,11 @@ pub(super) fn step_bytes(step: &Step) -> usize {
         &step.assistant_id,
         &step.stack_id,
     ];
-    let texts = texts
-        .into_iter()
-        .chain([&step.stack_parent_id, &step.error].into_iter().flatten());
+    let texts = texts.into_iter().chain(
+        [&step.stack_parent_id, &step.delegate_step_id, &step.error]
+            .into_iter()
+            .flatten(),
+    );
     let json: usize = [
         &step.input,
         &step.output,
@@ -87,10 +89,12 @@ fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
     }
 }
 
-/// What is refused, and what to do instead.
-pub(super) fn too_large(bytes: usize, max: usize, instead: &str) -> Error {
+/// A message or step that is too large.
+pub(super) fn too_large(bytes: usize) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        format!("the request would gather {bytes} bytes, at most {max} are allowed; {instead}"),
+        format!(
+            "the message or step would take {bytes} bytes, at most {CONTENT_BYTES_MAX} are allowed; keep large content elsewhere"
+        ),
     )
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, ChatIdOf, Page, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{ChatEvent, ChatIdOf, Page, Step, Timestamp, Updates};
 
 use super::{
     Chats,
+    steps_found::{ListSteps, Listed},
     store::{already_exists, check_chat, not_found},
+    write::Of,
 };
 use crate::{
     Error, Result,
@@ -15,117 +17,71 @@ use crate::{
         page::check_limit,
     },
 };
-use serde::Deserialize;
-
-/// Which steps of a chat to list, and how many.
-///
-/// ```
-/// use runlog::{
-///     blocking::Store,
-///     chats::{Chat, ListSteps, Step, StepStatus, StepType},
-/// };
-///
-/// let chats = Store::in_memory().chats();
-/// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
-/// let step = Step { chat_id: chat_id.clone(), ..Step::new("req_1", "travel", "stk_1", StepType::Llm) };
-/// chats.save_steps(vec![step])?;
-/// let open = ListSteps { status: Some(StepStatus::Pending), limit: 10, ..ListSteps::default() };
-/// let page = chats.list_steps(&chat_id, &open)?;
-/// assert_eq!((page.items.len(), page.next), (1, None));
-/// # Ok::<(), runlog::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ListSteps {
-    /// Only steps of this request; `None` is all.
-    pub request_id: Option<String>,
-    /// Only steps of this node of the call stack; `None` is all.
-    pub stack_id: Option<String>,
-    /// Only steps of this type; `None` is all.
-    #[serde(rename = "type")]
-    pub step_type: Option<StepType>,
-    /// Only steps of this status; `None` is all.
-    pub status: Option<StepStatus>,
-    /// At most so many.
-    pub limit: usize,
-    /// Where to go on: what the page before said comes next.
-    pub cursor: Option<String>,
-}
-
-impl Default for ListSteps {
-    fn default() -> Self {
-        Self {
-            request_id: None,
-            stack_id: None,
-            step_type: None,
-            status: None,
-            limit: 50,
-            cursor: None,
-        }
-    }
-}
-
-impl ListSteps {
-    fn admits(&self, step: &Step) -> bool {
-        self.request_id
-            .as_ref()
-            .is_none_or(|request| step.request_id == *request)
-            && self
-                .stack_id
-                .as_ref()
-                .is_none_or(|stack| step.stack_id == *stack)
-            && self
-                .step_type
-                .is_none_or(|step_type| step.step_type == step_type)
-            && self.status.is_none_or(|status| step.status == status)
-    }
-}
 
 impl Chats {
-    /// One page of a chat's steps, in the order in which they were saved, of all its requests.
+    /// One page of the steps of a chat, in the order in which they were saved, or of all chats, in the order in which each came
+    /// to be what is asked for: saved so, or changed to it.
+    ///
+    /// Of all chats it costs the page, and what the narrowest filter admits and another one doesn't: a request, a node of the
+    /// stack, a status other than `completed`, an assistant, a type. Not among them is what a copied chat has from the one it was
+    /// made of, unless it was changed there.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>> {
+    pub async fn list_steps(&self, options: &ListSteps) -> Result<Page<Step>> {
         check_limit(options.limit)?;
-        let session = self.session_id(chat_id).await?;
+        let session = match options.chat_id.as_deref() {
+            Some(chat_id) => Some(self.session_id(chat_id).await?),
+            None => None,
+        };
         let ListSteps {
+            chat_id: _,
             request_id,
             stack_id,
+            assistant_id,
             step_type,
             status,
             limit: _,
             cursor: _,
         } = options;
-        let filter = (session, request_id, stack_id, step_type, status);
+        let filter = (
+            session,
+            request_id,
+            stack_id,
+            assistant_id,
+            step_type,
+            status,
+        );
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;
-        let shared = self.store.chat_fold(session).await?;
-        let fold = shared.read();
-        let mut page = Page {
-            items: Vec::new(),
-            next: None,
+        let after = cursor.map_or(0, |cursor| cursor.first);
+        let mut found = match session {
+            Some(session) => {
+                let shared = self.store.chat_fold(session).await?;
+                let fold = shared.read();
+                let admitted = fold
+                    .steps_after(after)
+                    .filter(|(_, step)| options.admits(step));
+                let listed = admitted.map(|(position, step)| Listed {
+                    position,
+                    step: step.clone(),
+                });
+                listed.take(options.limit.saturating_add(1)).collect()
+            }
+            None => self.store.steps_found(options, after).await?,
         };
-        let mut last = 0;
-        for (position, step) in fold.steps_after(cursor.map_or(0, |cursor| cursor.first)) {
-            if !options.admits(step) {
-                continue;
-            }
-            if page.items.len() == options.limit {
-                page.next = Some(
-                    Cursor {
-                        first: last,
-                        ..Cursor::default()
-                    }
-                    .encode(CursorKind::Steps, &filter),
-                );
-                break;
-            }
-            page.items.push(step.clone());
-            last = position;
-        }
-        Ok(page)
+        let is_more = found.len() > options.limit;
+        found.truncate(options.limit);
+        let last = found.last().filter(|_| is_more);
+        let next = last.map(|last| {
+            let cursor = Cursor {
+                first: last.position,
+                ..Cursor::default()
+            };
+            cursor.encode(CursorKind::Steps, &filter)
+        });
+        let items = found.into_iter().map(|listed| listed.step).collect();
+        Ok(Page { items, next })
     }
 
     /// Saves steps of one chat: all of them or none. Each says which chat it is in. What is left empty (id,
@@ -149,7 +105,7 @@ impl Chats {
             }
             completed.push(self.complete_step(step, &chat)?);
         }
-        self.write(session, |fold| {
+        self.write(session, Of::Chat, |fold| {
             let mut taken = HashSet::new();
             for step in &completed {
                 if fold.step(&step.step_id).is_some() || !taken.insert(&step.step_id) {
@@ -195,13 +151,13 @@ impl Chats {
     pub async fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
         let session = self.store.chat_with(ChatIdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        self.write(session, |fold| {
+        self.write(session, Of::Step(step_id), |fold| {
             let step = fold
                 .step(step_id)
                 .ok_or_else(|| not_found("step", step_id))?;
             let updated = step.updated(updates, at)?;
-            if updated.sequence != step.sequence {
-                updated.check_new()?;
+            if updates.get("sequence").is_some() {
+                updated.check_moved()?;
             }
             Ok(vec![ChatEvent::StepUpdated {
                 step_id: step_id.to_owned(),
@@ -210,7 +166,7 @@ impl Chats {
             }])
         })
         .await?;
-        let shared = self.store.chat_fold(session).await?;
+        let shared = self.fold_of(session, Of::Step(step_id)).await?;
         let fold = shared.read();
         fold.step(step_id)
             .cloned()

@@ -11,17 +11,46 @@ use crate::{
     Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
+        chats::SharedFold,
         lookup::live_session,
         records::{append, chat_stream},
     },
 };
 
+/// What a decision to write needs to know of a chat.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of<'a> {
+    /// Everything.
+    Chat,
+    /// These messages.
+    Messages(&'a [&'a str]),
+    /// This step, and the others of its request.
+    Step(&'a str),
+}
+
 impl Chats {
-    /// Decides by the chat's fold what to write, and writes it if nobody changed the chat in between; else
+    /// A fold that has a part of a chat, caught up: the chat's, where that is in memory or no less will do.
+    pub(super) async fn fold_of(&self, session: SessionId, part: Of<'_>) -> Result<SharedFold> {
+        let store = &self.store;
+        if let Some(fold) = store.kept_chat_fold(session).await? {
+            return Ok(fold);
+        }
+        match part {
+            Of::Chat => store.chat_fold(session).await,
+            Of::Messages(ids) => match store.messages_fold(session, None, ids).await? {
+                Some(fold) => Ok(SharedFold::of(fold)),
+                None => store.chat_fold(session).await,
+            },
+            Of::Step(id) => store.step_fold(session, id).await,
+        }
+    }
+
+    /// Decides by the chat's fold, or a part of it, what to write, and writes it if nobody changed the chat in between; else
     /// decides anew.
     pub(super) async fn write(
         &self,
         session: SessionId,
+        part: Of<'_>,
         decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<()> {
         let mut attempts = self
@@ -38,7 +67,7 @@ impl Chats {
                 .catalog
                 .read(|catalog| live_session(catalog, session).map(drop));
             live.await??;
-            let shared = self.store.chat_fold(session).await?;
+            let shared = self.fold_of(session, part).await?;
             let (prepared, last) = {
                 let fold = shared.read();
                 let events = decide(&fold)?;

@@ -8,10 +8,20 @@ use super::{
     run::FlowRun,
     state::{load_snapshot, receive_since},
 };
-use crate::{Error, Result, Store};
+use crate::{Error, ErrorKind, Result, Store};
 
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
+
+fn taken(run: RunId) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "the flow of run {run} was resumed already, and somebody is at work on it: use that handle, or let go of it before \
+             it is resumed again"
+        ),
+    )
+}
 
 /// What a resumed flow goes on with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -43,20 +53,28 @@ impl FlowRun {
     /// The flow of a run that was paused is resumed by [resuming the run](crate::runs::Runs::resume), which carries the
     /// state over to the run that goes on; this then resumes the flow of that one.
     ///
+    /// Who resumed a flow has it until the handle is dropped: nobody else resumes it meanwhile, so that no node's agent is
+    /// called twice.
+    ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody resumed it already and has it still, in which case nothing is
+    /// recorded; [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
     /// read, [`WrongStatus`](crate::ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
     pub async fn resume(
         store: &Store,
         run: RunId,
         message: Option<&str>,
     ) -> Result<(Self, Resumed)> {
+        // Before anything is read, so that of several at once only one goes on.
+        let claim = store.shared.flows.shared().resumed().enter_alone(run);
+        let claim = claim.ok_or_else(|| taken(run))?;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) = loaded.ok_or_else(|| {
             Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
         })?;
         let last = receive_since(store, run, covered, &mut state).await?;
         let mut flow = Self::of(store, run, state, last);
+        flow.claim = Some(claim);
 
         let mut events = Vec::new();
         if let Some(message) = message {

@@ -44,6 +44,8 @@ pub struct FlowRun {
     gate: Gate,
     /// Has the flow count as one that somebody is at work on.
     _live: LiveGuard,
+    /// Keeps others from resuming it, where this handle did.
+    pub(super) claim: Option<LiveGuard>,
 }
 
 impl FlowRun {
@@ -111,6 +113,7 @@ impl FlowRun {
             last_sequence,
             gate,
             _live: live,
+            claim: None,
         }
     }
 

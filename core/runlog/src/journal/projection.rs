@@ -16,6 +16,8 @@ use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// A checkpoint is written after this many events, so that opening has to fold no more, unless writing failed.
 const CHECKPOINT_EVENTS: u64 = 8_192;
+/// When the store is closed, one is written after this many, so that whoever opens it next folds next to nothing.
+const CLOSING_EVENTS: u64 = 512;
 /// How much one batch of parts holds, unless one part alone is larger: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -100,12 +102,13 @@ impl<Fold: Checkpointed> Folded<Fold> {
         true
     }
 
-    /// Whether it is time to write the fold down, and nobody does. After a failure it is time once as much more came.
-    fn is_time_to_write(&self) -> Option<Writing<'_, Fold>> {
+    /// Whether it is time to write the fold down after so many events, and nobody does. After a failure it is time once as much
+    /// more came.
+    fn is_time_to_write(&self, after: u64) -> Option<Writing<'_, Fold>> {
         let mut state = self.change();
         let last = state.fold.last_sequence();
-        let is_time = state.fold.events_since_checkpoint() >= CHECKPOINT_EVENTS
-            && last >= state.tried_at.saturating_add(CHECKPOINT_EVENTS);
+        let is_time = state.fold.events_since_checkpoint() >= after
+            && last >= state.tried_at.saturating_add(after);
         if !is_time || state.is_written {
             return None;
         }
@@ -142,8 +145,15 @@ impl<Fold: Checkpointed> Projection<Fold> {
     /// whatever becomes of this; a failure to read is told by the next read.
     pub(crate) async fn after_commit(&self) {
         if self.catch_up().await.is_ok()
-            && let Some(_writing) = self.folded.is_time_to_write()
+            && let Some(_writing) = self.folded.is_time_to_write(CHECKPOINT_EVENTS)
         {
+            let _ = self.checkpoint().await;
+        }
+    }
+
+    /// Writes down what is folded already, for whoever opens the store next; without it that one folds more.
+    pub(crate) async fn before_close(&self) {
+        if let Some(_writing) = self.folded.is_time_to_write(CLOSING_EVENTS) {
             let _ = self.checkpoint().await;
         }
     }
@@ -167,9 +177,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         let Some(info) = self.backend.stream(self.streams.events).await? else {
             return Ok(());
         };
-        if self.folded.last_sequence() == Sequence::ZERO
-            && info.last_sequence.0 >= CHECKPOINT_EVENTS
-        {
+        if self.folded.last_sequence() == Sequence::ZERO && info.last_sequence.0 >= CLOSING_EVENTS {
             self.restore().await?;
         }
         let mut next = Some(self.folded.last_sequence().next());

@@ -109,6 +109,11 @@ impl CatalogReader {
         self.projection.after_commit().await;
     }
 
+    /// Writes down what is known, for whoever opens the store next.
+    pub(crate) async fn before_close(&self) {
+        self.projection.before_close().await;
+    }
+
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
     /// decides anew. `decide` gives the change and what to return once it is durable.
     pub(crate) async fn change<'a, T>(

@@ -92,6 +92,10 @@ impl Tail {
 }
 
 impl SharedFold {
+    pub(crate) fn of(fold: ChatFold) -> Self {
+        Self(Arc::new(RwLock::new(fold)))
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, ChatFold> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -27,12 +27,18 @@ pub(crate) struct FlowsReader {
 pub(crate) struct FlowsShared {
     catalog: Arc<Folded<FlowCatalog>>,
     live: Arc<Live>,
+    resumed: Arc<Live>,
 }
 
 impl FlowsShared {
     /// The flows that somebody in this process has a handle of.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
+    }
+
+    /// The flows that somebody in this process resumed, and goes on with.
+    pub(crate) fn resumed(&self) -> &Arc<Live> {
+        &self.resumed
     }
 }
 

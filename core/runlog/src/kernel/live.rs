@@ -27,6 +27,19 @@ impl Live {
         }
     }
 
+    /// The same, unless somebody is at work on it already.
+    pub(crate) fn enter_alone(self: &Arc<Self>, id: RunId) -> Option<LiveGuard> {
+        let mut handles = self.handles();
+        if handles.contains_key(&id) {
+            return None;
+        }
+        handles.insert(id, 1);
+        Some(LiveGuard {
+            live: Arc::clone(self),
+            id,
+        })
+    }
+
     pub(crate) fn has(&self, id: RunId) -> bool {
         self.handles().contains_key(&id)
     }

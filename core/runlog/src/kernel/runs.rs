@@ -178,6 +178,11 @@ impl RunsReader {
         self.projection.read(look).await
     }
 
+    /// Writes down what is known, for whoever opens the store next.
+    pub(crate) async fn before_close(&self) {
+        self.projection.before_close().await;
+    }
+
     /// Takes in what was just written, and writes the catalog down when it is time.
     pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;

@@ -158,6 +158,10 @@ impl Store {
     /// # Errors
     /// Those of the file system; what was acknowledged is safe all the same.
     pub async fn close(&self) -> Result<()> {
+        if !self.backend().is_read_only() {
+            self.shared.catalog.before_close().await;
+            self.shared.runs.before_close().await;
+        }
         self.backend().close().await
     }
 

@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Continuation {
 
 impl Continuation {
     /// The message, and whether it is Runlog's own.
-    fn message(&self) -> Result<Option<(RawJson, bool)>> {
+    fn message(&self) -> Result<Option<(NewMessage, bool)>> {
         let (message, is_own) = match self {
             Self::Default => (NewMessage::user(CONTINUE), true),
             Self::Task(task) if task.trim().is_empty() => (NewMessage::user(CONTINUE), true),
@@ -131,7 +131,7 @@ impl Continuation {
                 message.role.name()
             )));
         }
-        Ok(Some((message.to_json()?, is_own)))
+        Ok(Some((message, is_own)))
     }
 }
 
@@ -226,7 +226,10 @@ impl Runs {
                 Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => {
                     return Err(between(&rebuilt.dangling));
                 }
-                Some((json, is_own)) => told_events(&run, json, *is_own)?,
+                Some((message, is_own)) => {
+                    let newest = rebuilt.messages.last().map(|message| &message.json);
+                    told_events(&run, message.to_json_behind(newest)?, *is_own)?
+                }
             };
             let _alone = self.enter(run.session_id, run.instance_id).await?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
@@ -442,13 +445,13 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
-fn told_events(run: &Run, json: &RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
+fn told_events(run: &Run, json: RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
     let own = EventOptions {
         run_id: Some(run.id),
         step_number: Some(run.step_count),
         ..EventOptions::default()
     };
-    let mut told = NewContextEvent::of_message(json.clone(), &own)?;
+    let mut told = NewContextEvent::of_message(json, &own)?;
     told.iter_mut()
         .for_each(|event| event.meta.is_continuation = is_own);
     Ok(told)

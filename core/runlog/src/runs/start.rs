@@ -162,10 +162,10 @@ impl Runs {
             .iter()
             .map(NewContextEvent::encode)
             .collect::<Result<Vec<_>>>()?;
-        let details = RunDetails {
+        let details = RunDetails::default().and(RunDetails {
             usage: new.usage.clone(),
             metadata: new.metadata.clone(),
-        };
+        });
         let creation = Creation::new(&run, details)?;
 
         // The creation comes first: the run's messages are those after it.

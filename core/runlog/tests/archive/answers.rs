@@ -211,13 +211,11 @@ impl Answers {
                 messages.iter_mut().for_each(|message| message.id = None);
                 self.add("chat", &(chats.get_chat(id), &messages));
                 let mut steps = chats
-                    .list_steps(
-                        id,
-                        &ListSteps {
-                            limit: 100,
-                            ..ListSteps::default()
-                        },
-                    )
+                    .list_steps(&ListSteps {
+                        chat_id: Some(id.to_string()),
+                        limit: 100,
+                        ..ListSteps::default()
+                    })
                     .unwrap()
                     .items;
                 steps.iter_mut().for_each(|step| step.id = None);

@@ -10,7 +10,7 @@ use std::{
 
 use runlog::{
     AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunStatus,
-    agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnNews, SpawnRequest},
+    agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnRequest},
     runs::{ListRuns, StopKind, pause_reason},
 };
 use tokio::sync::{Barrier, Notify};
@@ -35,6 +35,7 @@ claims! {
     scenario_individual_sub_agent_timeout
     what_stops_sub_agents_is_told_by_its_kind
     a_spawn_tells_its_runs_at_once_and_each_as_it_ends
+    a_spawn_that_is_let_go_of_is_cancelled
     a_spawn_is_one_batch_with_its_record
     results_stand_in_the_parents_context
     results_come_in_the_order_of_the_requests
@@ -682,29 +683,34 @@ async fn a_spawn_tells_its_runs_at_once_and_each_as_it_ends(world: World) {
         SpawnRequest::new("nobody", "quick"),
         SpawnRequest::new("worker", "quick"),
     ];
-    let news = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let told = Arc::clone(&news);
-    let observer = move |new: SpawnNews| {
-        // The slow one goes on once the quick one has been told of.
-        if matches!(new, SpawnNews::Ended(2, _)) {
-            go_on.notify_one();
-        }
-        told.lock().unwrap().push(new);
-    };
-    let results = world
-        .orchestrator
-        .spawn_agents_telling(parent, requests, observer)
-        .await
-        .unwrap();
-    let runs = results.iter().map(|result| result.run_id).collect();
-    let expected = [
-        SpawnNews::Begun(runs),
-        SpawnNews::Ended(2, results[2].clone()),
-        SpawnNews::Ended(0, results[0].clone()),
-    ];
-    assert_eq!(*news.lock().unwrap(), expected);
+    let mut spawned = world.orchestrator.spawn(parent, requests).await.unwrap();
+    let runs = spawned.run_ids().to_vec();
+    let refused = spawned.next().await.unwrap();
+    let quick = spawned.next().await.unwrap();
+    // The slow one goes on once the quick one has been told of.
+    go_on.notify_one();
+    let slow = spawned.next().await.unwrap();
+    assert_eq!(spawned.next().await, None);
+    let results = spawned.results().await.unwrap();
+    assert_eq!((refused.0, quick.0, slow.0), (1, 2, 0));
+    assert_eq!(results, [slow.1, refused.1, quick.1]);
+    let told: Vec<_> = results.iter().map(|result| result.run_id).collect();
+    assert_eq!(runs, told);
     assert_eq!(results[1].run_id, None);
     assert_eq!(results[0].summary.as_deref(), Some("slow"));
+    let spawned = world.orchestrator.spawn(parent, Vec::new()).await.unwrap();
+    assert_eq!(spawned.results().await.unwrap(), []);
+}
+
+async fn a_spawn_that_is_let_go_of_is_cancelled(world: World) {
+    world.agent("worker", |_| async { forever().await }).await;
+    let parent = world.parent().await;
+    let requests = vec![SpawnRequest::new("worker", "x")];
+    let spawned = world.orchestrator.spawn(parent, requests).await.unwrap();
+    let run = spawned.run_ids()[0].unwrap();
+    let handle = world.orchestrator.handle(run).unwrap();
+    drop(spawned);
+    assert_eq!(handle.wait().await.unwrap().status, RunStatus::Cancelled);
 }
 
 async fn what_stops_sub_agents_is_told_by_its_kind(world: World) {

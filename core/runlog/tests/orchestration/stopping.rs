@@ -14,7 +14,7 @@ use runlog::{
     AgentDefinition, ErrorKind, NewMessage, NewRun, NewSession, RunId, RunStatus,
     agents::{AgentEnd, RunContext, SpawnRequest, StartAgent},
     engine::Position,
-    runs::{ListRuns, pause_reason},
+    runs::{ListRuns, Stop, StopKind, pause_reason},
 };
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
 claims! {
     a_tree_of_a_thousand_is_cancelled_in_one_batch
     a_run_that_is_paused_keeps_what_its_sub_agents_did
+    an_agent_is_told_what_stops_it_and_whether_it_can_be_resumed
     agents_that_never_rest_are_cancelled_too
     last_words_of_a_cancelled_run_do_not_stand_behind_an_open_call
     cancelling_takes_what_is_paused_below
@@ -215,6 +216,86 @@ async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
         .resume(slow.id, &runlog::runs::ResumeOptions::default())
         .await
         .unwrap();
+}
+
+async fn an_agent_is_told_what_stops_it_and_whether_it_can_be_resumed(world: World) {
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let mut bounded = AgentDefinition::new("node", "d");
+    bounded.max_steps = Some(2);
+    world
+        .agent_as(bounded, move |run: RunContext| {
+            let told = Arc::clone(&tell);
+            async move {
+                assert_eq!(run.stop_reason(), None);
+                if run.task() == "steps" {
+                    while run.next_step().await.is_ok() {}
+                }
+                if run.task() == "spawns" {
+                    let below = vec![SpawnRequest::new("node", "below")];
+                    let _ = run.spawn_agents(below).await;
+                }
+                run.cancelled().await;
+                let stop = run.stop_reason().unwrap();
+                told.lock()
+                    .unwrap()
+                    .push((run.task().to_owned(), stop.kind, stop.resumable));
+                Ok(AgentEnd::completed("too late"))
+            }
+        })
+        .await;
+    let start = async |task: &str| {
+        let task = task.to_owned();
+        let start = StartAgent {
+            task,
+            ..world.start("node")
+        };
+        world.orchestrator.start(start).await.unwrap()
+    };
+    let take = || {
+        let mut told = std::mem::take(&mut *told.lock().unwrap());
+        told.sort_by(|one, other| one.0.cmp(&other.0));
+        told
+    };
+    let told_of = |task: &str, kind, resumable| (task.to_owned(), kind, resumable);
+
+    let timed = world.start("node").with_timeout(Duration::from_millis(5));
+    let timed = world.orchestrator.start(timed).await.unwrap();
+    timed.wait().await.unwrap();
+    assert_eq!(take(), [told_of("Do it.", StopKind::Timeout, true)]);
+
+    start("steps").await.wait().await.unwrap();
+    assert_eq!(take(), [told_of("steps", StopKind::Budget, true)]);
+
+    let cancelled = start("waits").await;
+    cancelled.cancel().await.unwrap();
+    let was_at_work = take();
+    assert!(
+        was_at_work.is_empty() || was_at_work == [told_of("waits", StopKind::Cancelled, false)]
+    );
+
+    for (stop, kind, resumable) in [
+        (
+            Some(Stop::new(StopKind::Shutdown, "SIGTERM")),
+            StopKind::Shutdown,
+            true,
+        ),
+        (None, StopKind::Cancelled, false),
+    ] {
+        let lead = start("spawns").await;
+        while world.orchestrator.live_count() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        match stop {
+            Some(stop) => world.orchestrator.pause(lead.run_id(), stop).await.unwrap(),
+            None => lead.cancel().await.unwrap(),
+        }
+        let expected = [
+            told_of("below", StopKind::Parent, resumable),
+            told_of("spawns", kind, resumable),
+        ];
+        assert_eq!(take(), expected);
+    }
 }
 
 async fn agents_that_never_rest_are_cancelled_too(world: World) {

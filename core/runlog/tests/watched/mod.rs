@@ -19,7 +19,10 @@ use std::{
 use runlog::{
     Error, ErrorKind, Result,
     backend::{Backend, BackendFuture, Decorator, Page},
-    log::{Appended, Batch, Op, ReadOptions, Sequence, Snapshot, StreamId},
+    log::{
+        Appended, Batch, FindOptions, Label, Op, Position, ReadOptions, Sequence, Snapshot,
+        StreamId,
+    },
 };
 
 /// Another backend, watched.
@@ -54,7 +57,7 @@ impl Watched {
         self.batches.swap(0, Ordering::Relaxed)
     }
 
-    /// How many records of a stream were read.
+    /// How many records of a stream were read, or found by a label.
     pub fn read(&self, stream: StreamId) -> u64 {
         self.read.lock().unwrap().get(&stream).copied().unwrap_or(0)
     }
@@ -130,6 +133,18 @@ impl Decorator for Watched {
             .await;
             let page = self.inner.read(stream, options).await?;
             *self.read.lock().unwrap().entry(stream).or_default() += page.records.len() as u64;
+            Ok(page)
+        })
+    }
+
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        Box::pin(async move {
+            let page = self.inner.find(label, options).await?;
+            let mut read = self.read.lock().unwrap();
+            for record in &page.records {
+                *read.entry(record.stream).or_default() += 1;
+            }
+            drop(read);
             Ok(page)
         })
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::envelope::{Envelope, Item, id_string, push, string};
+use super::envelope::{Envelope, Item, id_string, named, push, string};
 use crate::{
     Error, RawJson, Result,
     json::slices::{each_element, unique_fields},
@@ -118,7 +118,7 @@ impl Envelope<'_> {
         })?;
         if self.item == Some(Item::FunctionCall) {
             let [id, name, arguments] = self.fields(["call_id", "name", "arguments"])?;
-            if id.is_none() {
+            if named(id, "the call_id of a function_call item")?.is_none() {
                 return Err(Error::invalid(
                     "a function_call item has no call_id; its result names it",
                 ));
@@ -129,6 +129,8 @@ impl Envelope<'_> {
         self.each_part(["functionCall", "function_call"], |part| {
             let [id, name, args] =
                 unique_fields(part, "a functionCall part", ["id", "name", "args"])?;
+            let id = id.filter(|id| *id != "null");
+            named(id, "the id of a functionCall part")?;
             push(
                 &mut calls,
                 request(id, name, args, ToolStyle::Gemini)?,
@@ -160,11 +162,17 @@ fn request(
     style: ToolStyle,
 ) -> Result<ToolCallRequest> {
     let name = name.ok_or_else(|| Error::invalid("a tool call of the message has no name"))?;
+    let name = string(name, "the name of a tool call")?;
+    if name.is_empty() {
+        return Err(Error::invalid(
+            "the name of a tool call is empty; it names the tool",
+        ));
+    }
     Ok(ToolCallRequest {
         id: id
             .map(|raw| id_string(raw, "the id of a tool call"))
             .transpose()?,
-        name: string(name, "the name of a tool call")?.into_owned(),
+        name: name.into_owned(),
         arguments: arguments.map_or_else(RawJson::null, RawJson::from_slice),
         style,
     })

@@ -117,11 +117,20 @@ impl<'a> Envelope<'a> {
         let Some(parts) = self.parts else {
             return Ok(());
         };
+        let mut place = 0;
         each_element(parts, "parts", |part| {
             let [camel, snake] = unique_fields(part, "a part of the message", names)?;
+            let at = place;
+            place += 1;
             match camel.or(snake) {
                 Some(found) if found.starts_with('{') => take(found),
-                _ => Ok(()),
+                // The client for Python writes the fields that a part hasn't.
+                None | Some("null") => Ok(()),
+                Some(other) => Err(Error::invalid(format!(
+                    "parts[{at}].{} should be an object, but is {:?}",
+                    names[0],
+                    beginning(other)
+                ))),
             }
         })
     }
@@ -148,6 +157,19 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// The text that names something, which can't be empty; `null` is nothing.
+pub(super) fn named(raw: Option<&str>, what: &str) -> Result<Option<String>> {
+    let Some(raw) = raw.filter(|raw| *raw != "null") else {
+        return Ok(None);
+    };
+    match id_string(raw, what)? {
+        id if id.is_empty() => Err(Error::invalid(format!(
+            "{what} is empty; give one, or leave it out where the provider gives none"
+        ))),
+        id => Ok(Some(id)),
+    }
+}
+
 /// Whether parts are those of Gemini's content: objects that have no `type`, which those of the Vercel AI SDK have.
 fn are_geminis(parts: &str) -> Result<bool> {
     let (mut count, mut fit) = (0_usize, parts.starts_with('['));
@@ -168,6 +190,11 @@ pub fn is_response_item(json: &RawJson) -> bool {
             .item
             .is_some_and(|item| item != Item::FunctionCallOutput)
     })
+}
+
+/// Whether a message is a content of Gemini's, which has `parts`.
+pub(in crate::context) fn is_geminis(json: &RawJson) -> bool {
+    Envelope::of(json).is_ok_and(|envelope| envelope.parts.is_some())
 }
 
 /// The role of a message.

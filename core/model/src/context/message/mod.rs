@@ -14,6 +14,6 @@ mod results;
 pub(crate) use calls::plain_call;
 pub use calls::{ToolCallRequest, ToolStyle, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
-pub(super) use envelope::{Envelope, check_id_length, id_string, string};
+pub(super) use envelope::{Envelope, check_id_length, id_string, is_geminis, string};
 pub use envelope::{is_response_item, role_of};
 pub(crate) use results::output_of;

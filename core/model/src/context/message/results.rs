@@ -1,6 +1,6 @@
 //! The tool results that a message carries.
 
-use super::envelope::{Envelope, Item, id_string, push};
+use super::envelope::{Envelope, Item, id_string, named, push};
 use crate::{
     Error, RawJson, Result, Role,
     codec::ToolMark,
@@ -41,12 +41,13 @@ impl Envelope<'_> {
             Role::Tool => {
                 if self.item == Some(Item::FunctionCallOutput) {
                     let [id] = self.fields(["call_id"])?;
+                    let id = named(id, "the call_id of a function_call_output item")?;
                     let id = id.ok_or_else(|| {
                     Error::invalid(
                         "a function_call_output item has no call_id; it must name the call it answers",
                     )
                 })?;
-                    marks.push(named_mark(id_string(id, "call_id")?));
+                    marks.push(named_mark(id));
                 }
                 self.each_part(FUNCTION_RESPONSE, |part| {
                     push(&mut marks, response_mark(part)?, "tool results")
@@ -111,9 +112,7 @@ fn response_mark(part: &str) -> Result<ToolMark> {
         None => false,
     };
     Ok(ToolMark {
-        tool_call_id: id
-            .map(|raw| id_string(raw, "the id of a functionResponse part"))
-            .transpose()?,
+        tool_call_id: named(id, "the id of a functionResponse part")?,
         is_error,
         duration_ms: None,
     })
@@ -186,6 +185,7 @@ pub(crate) fn output_of(content: &RawJson, id: Option<&str>, behind: usize) -> R
         envelope.each_part(FUNCTION_RESPONSE, |part| {
             let [found, response] =
                 unique_fields(part, "a functionResponse part", ["id", "response"])?;
+            let found = found.filter(|id| *id != "null");
             take(found, "the id of a functionResponse part", response)
         })
     });

@@ -9,6 +9,7 @@ use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, Session, SessionId, Step, Timestamp,
 };
 
+use super::super::write::Of;
 use super::{
     BATCH_RECORDS, Chats, ImportOptions, ImportReport, Table,
     rows::{FromRow, object_lines, record_of},
@@ -357,7 +358,7 @@ impl Chats {
             let (batch, after) = rest.split_at(count);
             rest = after;
             let done = Mutex::new((0, Vec::new()));
-            self.write(session, |fold| {
+            self.write(session, Of::Chat, |fold| {
                 let Chosen { events, issues } = Chosen::of(batch, fold);
                 *done.lock().expect("nobody else has it") = (events.len(), issues);
                 Ok(events)

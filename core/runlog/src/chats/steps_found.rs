@@ -1,0 +1,253 @@
+//! Steps of all chats: found by the labels of their records, without looking at a chat as a whole.
+
+use std::collections::{HashMap, VecDeque};
+
+use runlog_log::{Direction, FindOptions, Label, Position, Record};
+use runlog_model::{
+    ChatEvent, ChatIdOf, SessionId, Step, StepStatus, StepType, assistant_steps_label,
+    status_steps_label, type_steps_label,
+};
+
+use serde::Deserialize;
+
+use super::lookup::event_of;
+use crate::{
+    Result, Store,
+    kernel::{chats::SharedFold, lookup::live_session},
+};
+
+/// How many records of a label are read at once.
+const RECORDS_TOGETHER: u64 = 64;
+
+/// Which steps to list, of one chat or of all, and how many.
+///
+/// ```
+/// use runlog::{
+///     blocking::Store,
+///     chats::{Chat, ListSteps, Step, StepStatus, StepType},
+/// };
+///
+/// let chats = Store::in_memory().chats();
+/// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+/// let step = Step { chat_id: chat_id.clone(), ..Step::new("req_1", "travel", "stk_1", StepType::Llm) };
+/// chats.save_steps(vec![step])?;
+/// let pending = ListSteps { status: Some(StepStatus::Pending), limit: 10, ..ListSteps::default() };
+/// let page = chats.list_steps(&pending)?;
+/// assert_eq!((page.items.len(), page.next), (1, None));
+/// let of_chat = ListSteps { chat_id: Some(chat_id), ..pending };
+/// assert_eq!(chats.list_steps(&of_chat)?.items, page.items);
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListSteps {
+    /// Only steps of this chat; `None` is all that aren't deleted.
+    pub chat_id: Option<String>,
+    /// Only steps of this request; `None` is all.
+    pub request_id: Option<String>,
+    /// Only steps of this node of the call stack; `None` is all.
+    pub stack_id: Option<String>,
+    /// Only steps of this assistant; `None` is all.
+    pub assistant_id: Option<String>,
+    /// Only steps of this type; `None` is all.
+    #[serde(rename = "type")]
+    pub step_type: Option<StepType>,
+    /// Only steps of this status; `None` is all.
+    pub status: Option<StepStatus>,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListSteps {
+    fn default() -> Self {
+        Self {
+            chat_id: None,
+            request_id: None,
+            stack_id: None,
+            assistant_id: None,
+            step_type: None,
+            status: None,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+impl ListSteps {
+    pub(super) fn admits(&self, step: &Step) -> bool {
+        self.request_id
+            .as_ref()
+            .is_none_or(|request| step.request_id == *request)
+            && self
+                .stack_id
+                .as_ref()
+                .is_none_or(|stack| step.stack_id == *stack)
+            && self
+                .assistant_id
+                .as_ref()
+                .is_none_or(|assistant| step.assistant_id == *assistant)
+            && self
+                .step_type
+                .is_none_or(|step_type| step.step_type == step_type)
+            && self.status.is_none_or(|status| step.status == status)
+    }
+
+    /// The labels that the steps it asks for have, one of which is enough: those of the narrowest filter.
+    fn labels(&self) -> Vec<Label> {
+        let all_types = || StepType::ALL.into_iter().map(type_steps_label).collect();
+        let request = self.request_id.as_deref();
+        let request = request.map(|id| ChatIdOf::Request.label(id));
+        let stack = self.stack_id.as_deref();
+        let stack = stack.map(|id| ChatIdOf::Stack.label(id));
+        let open = self.status.filter(|it| *it != StepStatus::Completed);
+        let one = request
+            .or(stack)
+            .or(open.map(status_steps_label))
+            .or(self.assistant_id.as_deref().map(assistant_steps_label))
+            .or(self.step_type.map(type_steps_label))
+            .or(self.status.map(status_steps_label));
+        one.map_or_else(all_types, |label| vec![label])
+    }
+}
+
+/// A step, and where it is in the list.
+pub(super) struct Listed {
+    pub(super) position: u64,
+    pub(super) step: Step,
+}
+
+impl Store {
+    /// Steps of chats that aren't deleted, from behind a position: each where it first was what is asked for. One more than the
+    /// limit where there are more.
+    pub(super) async fn steps_found(&self, options: &ListSteps, after: u64) -> Result<Vec<Listed>> {
+        let labels = options.labels();
+        let mut reader = LabelledReader::new(&labels, Position(after.saturating_add(1)));
+        let mut folds: HashMap<(SessionId, String), SharedFold> = HashMap::new();
+        let mut found: Vec<Listed> = Vec::new();
+        while found.len() <= options.limit {
+            let Some(record) = reader.next(self).await? else {
+                break;
+            };
+            let session = SessionId(record.stream.0);
+            let is_live = self
+                .shared
+                .catalog
+                .read(|catalog| live_session(catalog, session).is_ok());
+            if !is_live.await? {
+                continue;
+            }
+            let Some((step_id, request_id)) = self.listed_at(&record, &labels).await? else {
+                continue;
+            };
+            let key = (session, request_id);
+            let fold = match folds.get(&key) {
+                Some(fold) => fold.clone(),
+                None => {
+                    let fold = self.steps_fold(session, ChatIdOf::Request, &key.1).await?;
+                    folds.insert(key, fold.clone());
+                    fold
+                }
+            };
+            let step = fold.read().step(&step_id).cloned();
+            if let Some(step) = step.filter(|step| options.admits(step)) {
+                let position = record.position.0;
+                found.push(Listed { position, step });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The step and its request, if a record is the first one by which the step has one of some labels.
+    async fn listed_at(
+        &self,
+        record: &Record,
+        labels: &[Label],
+    ) -> Result<Option<(String, String)>> {
+        if record.redacted || !ChatEvent::KINDS.contains(&record.kind.0) {
+            return Ok(None);
+        }
+        let session = SessionId(record.stream.0);
+        let has = |event: &ChatEvent| {
+            let mut of_event = event.labels(session).into_iter();
+            of_event.any(|label| labels.contains(&label))
+        };
+        let event = event_of(record)?;
+        let step_id = match &event {
+            ChatEvent::StepSaved(step) if has(&event) => {
+                return Ok(Some((step.step_id.clone(), step.request_id.clone())));
+            }
+            ChatEvent::StepUpdated { step_id, .. } if has(&event) => step_id,
+            _ => return Ok(None),
+        };
+        let label = ChatIdOf::Step.label(step_id);
+        let mut request_id = None;
+        for other in self.labelled_in(session, label).await? {
+            if other.redacted {
+                continue;
+            }
+            let other_event = event_of(&other)?;
+            if !other_event.is_of(ChatIdOf::Step, step_id) {
+                continue;
+            }
+            if other.position < record.position && has(&other_event) {
+                return Ok(None);
+            }
+            if let ChatEvent::StepSaved(step) = other_event {
+                request_id = Some(step.request_id);
+            }
+        }
+        if request_id.is_none() {
+            // One that a copy has from the chat it was made of.
+            let fold = self.chat_fold(session).await?;
+            request_id = fold.read().step(step_id).map(|it| it.request_id.clone());
+        }
+        Ok(request_id.map(|request_id| (step_id.clone(), request_id)))
+    }
+}
+
+/// Reads the records that have one of some labels, in the order of the log.
+struct LabelledReader {
+    sources: Vec<Source>,
+}
+
+struct Source {
+    label: Label,
+    read: VecDeque<Record>,
+    next: Option<Position>,
+}
+
+impl LabelledReader {
+    fn new(labels: &[Label], first: Position) -> Self {
+        let source = |label: &Label| Source {
+            label: *label,
+            read: VecDeque::new(),
+            next: Some(first),
+        };
+        Self {
+            sources: labels.iter().map(source).collect(),
+        }
+    }
+
+    async fn next(&mut self, store: &Store) -> Result<Option<Record>> {
+        for source in &mut self.sources {
+            while let Some(first) = source.next.filter(|_| source.read.is_empty()) {
+                let options = FindOptions {
+                    direction: Direction::Forward,
+                    first,
+                    limit: RECORDS_TOGETHER,
+                    ..FindOptions::default()
+                };
+                let page = store.backend().find(source.label, options).await?;
+                source.read.extend(page.records);
+                source.next = page.next;
+            }
+        }
+        let place = |source: &&mut Source| source.read.front().map(|record| record.position);
+        let with_records = self.sources.iter_mut().filter(|it| !it.read.is_empty());
+        let first = with_records.min_by_key(place);
+        Ok(first.and_then(|source| source.read.pop_front()))
+    }
+}
