@@ -1,6 +1,6 @@
 // What every entry of the package exports beside the ways to open a store.
 
-export { type ErrorCode, RunlogError } from "./error.js";
+export { type ErrorCode, RunlogError, StopError } from "./error.js";
 export { RawJson } from "./json.js";
 export type { Appended } from "./appends.js";
 export { type Expected, type LastRecord, RecordBatch } from "./batch.js";
@@ -10,6 +10,7 @@ export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
 export type { ImportOptions } from "./archives.js";
 export type { LogOptions, SharedStore } from "./store-types.js";
+export type { ProgressOptions } from "./progress.js";
 export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
 export type {
   ContextChange,
@@ -43,6 +44,7 @@ export type {
 export type { ResumedRun, Runs } from "./runs.js";
 export type { RunRecorder } from "./recorder.js";
 export type {
+  PauseReason,
   NewRun,
   RunInInstance,
   RunInNewInstance,
@@ -68,6 +70,7 @@ export type {
   ToolDefinition,
 } from "./orchestrator.js";
 export type { RunContext } from "./run-context.js";
+export type { EndedAgent, SpawnOptions, Spawned, SpawnedAgent } from "./spawned.js";
 export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
 export type * from "./flow-types.js";
 export type { Chats, NewRequest, ResumeChatOptions, Resumption, UserMessage } from "./chats.js";
@@ -93,11 +96,13 @@ export type {
   Codec,
   Compaction,
   CompactOptions,
+  CompactProgress,
   CompactScope,
   ContextEventType,
   CopiedInstance,
   CopySession,
   DanglingToolCall,
+  DelegateOptions,
   Durability,
   EdgeStatus,
   Erase,
@@ -133,6 +138,8 @@ export type {
   RequestStatus,
   ResumeOptions,
   Retained,
+  RetainProgress,
+  RetainStage,
   RetentionPolicy,
   Resumed,
   Role,

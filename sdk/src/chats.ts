@@ -254,13 +254,19 @@ export class Chats {
   }
 
   /**
-   * One page of all steps of a chat, in the order in which they were saved.
+   * One page of the steps of a chat (`chatId`), in the order in which they were saved, or of all chats, in the order in which
+   * each came to be what is asked for: saved so, or changed to it.
+   *
+   * @example
+   * ```ts
+   * const { items } = await store.chats.listSteps({ status: "interrupted", assistantId: "travel", limit: 10 });
+   * ```
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` for a limit
    * of 0, or a cursor of another list.
    */
-  async listSteps(chatId: string, filter: ListSteps = {}): Promise<Page<Step>> {
-    return this.#handle.value("listSteps", { chat: chatId, filter });
+  async listSteps(filter: ListSteps = {}): Promise<Page<Step>> {
+    return this.#handle.value("listSteps", { filter });
   }
 
   /**

@@ -1,3 +1,5 @@
+import type { StopKind, StopReason } from "./generated/types.js";
+
 /**
  * What the caller can do about a {@link RunlogError}; the same words as in Rust, the CLI and HTTP.
  *
@@ -107,6 +109,34 @@ export class RunlogError extends Error {
     // A subclass of a caller's is told apart as usual.
     if (this !== RunlogError) return Function.prototype[Symbol.hasInstance].call(this, value);
     return typeof value === "object" && value !== null && BRAND in value;
+  }
+}
+
+/**
+ * Why a run is to stop: the reason of its agent's {@link RunContext.signal}. Its code is `aborted`, or `closed` when the store
+ * was closed, after which nothing can be recorded any more.
+ *
+ * @example
+ * ```ts
+ * const { signal } = context;
+ * signal.addEventListener("abort", () => {
+ *   const stop: StopError = signal.reason;
+ *   console.log(stop.kind, stop.resumable ? "the run will be resumed" : "nobody wants it any more");
+ * });
+ * ```
+ */
+export class StopError extends RunlogError {
+  /** What stops the run: what its `stopKind` is then. */
+  readonly kind: StopKind;
+  /** Whether the run will be paused, and can be resumed; else it will be cancelled. */
+  readonly resumable: boolean;
+
+  /** @internal */
+  constructor(code: "aborted" | "closed", { kind, message, resumable }: StopReason) {
+    super(code, message);
+    this.name = "StopError";
+    this.kind = kind;
+    this.resumable = resumable;
   }
 }
 

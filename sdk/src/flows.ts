@@ -73,8 +73,11 @@ export class Flows {
    * The flow of a run that was paused is resumed with the run: {@link Runs.resume} carries its state over to the run that
    * goes on, and this then resumes the flow of that one.
    *
-   * @throws {@link RunlogError} `not_found` when the run has no snapshot; `wrong_status` when the flow is that of a run that
-   * isn't running.
+   * Who resumed a flow has it until the handle is closed, or nobody holds it any more: nobody else resumes it meanwhile, so that
+   * no node's agent is called twice.
+   *
+   * @throws {@link RunlogError} `conflict` when somebody resumed it already and has it still; `not_found` when the run has no
+   * snapshot; `wrong_status` when the flow is that of a run that isn't running.
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const made = await this.#handle.made("resumeFlow", { run: runId, message });
@@ -260,9 +263,14 @@ export class FlowRun implements AsyncDisposable {
     for (const listener of this.#listeners) listener();
   }
 
+  /** Takes in the commands that other handles of the flow received since: they are in the inbox then. */
+  async refresh(): Promise<void> {
+    this.state.inbox = (await this.#handle.value("refresh")).inbox;
+  }
+
   /**
-   * Takes the commands that wait for a run, or, without one, those for no run in particular. A crash before the next
-   * snapshot brings them back: they are delivered at least once.
+   * Takes the commands that wait for a run, or, without one, those for no run in particular, whichever handle of the flow
+   * received them. A crash before the next snapshot brings them back: they are delivered at least once.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
     const { taken, state } = await this.#handle.value("takeInbox", { runId });
@@ -274,6 +282,8 @@ export class FlowRun implements AsyncDisposable {
   async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
     while (!signal.aborted) {
+      // From before the look, so that nothing comes in between unseen.
+      const position = await this.#store.value("lastPosition");
       const commands = await this.takeInbox(runId);
       if (commands.length > 0) return commands;
       const stop = new AbortController();
@@ -286,9 +296,8 @@ export class FlowRun implements AsyncDisposable {
         };
         this.#listeners.add(done);
         const forget = whenAborted(signal, done);
-        // When the store is closed, the next look at the inbox says so.
-        const never = { position: Number.MAX_SAFE_INTEGER };
-        this.#store.value("waitPast", never, undefined, { signal: stop.signal, idle: true }).then(done, done);
+        // Another handle may have received one. When the store is closed, the next look at the inbox says so.
+        this.#store.value("waitPast", { position }, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
       });

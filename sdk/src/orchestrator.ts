@@ -1,6 +1,6 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
 import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
-import { type Failure, RunlogError, errorOf, invalid, messageOf } from "./error.js";
+import { type Failure, RunlogError, StopError, errorOf, invalid, messageOf } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
 import type {
@@ -17,6 +17,8 @@ import { Handle, type Made } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
 import { Space } from "./request.js";
 import { RunContext } from "./run-context.js";
+import type { PauseReason } from "./run-types.js";
+import { type SpawnOptions, Spawned } from "./spawned.js";
 
 /** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
 export type AgentEnd = string | void | null | AgentDone | AgentPaused;
@@ -198,11 +200,11 @@ export class Orchestrator implements AsyncDisposable {
   /** Aborts the agent's signal when it is to stop. */
   async #watch(handle: Handle<RunContextCalls>, stop: AbortController, signal: AbortSignal): Promise<void> {
     try {
-      await handle.value("cancelled", undefined, undefined, { idle: true, signal });
+      const reason = await handle.value("cancelled", undefined, undefined, { idle: true, signal });
+      if (reason !== undefined) stop.abort(new StopError("aborted", reason));
     } catch {
-      return;
+      // Its function has ended, or the store was closed.
     }
-    stop.abort(new RunlogError("aborted", "the run is to stop: it was cancelled, or its time is up"));
   }
 
   /**
@@ -264,6 +266,8 @@ export class Orchestrator implements AsyncDisposable {
     const closed = new Promise<never>((_, reject) => {
       close = () => reject(new RunlogError("closed", "the orchestrator was closed while the run was under way"));
       this.#waiting.add(close);
+      // Nobody tells of the closing again. What is known already comes before this.
+      if (!this.#isOpen) setTimeout(close, 0);
     });
     try {
       return await Promise.race([waiting, closed]);
@@ -286,20 +290,39 @@ export class Orchestrator implements AsyncDisposable {
   }
 
   /**
-   * Spawns sub-agents of a run that is running, as {@link RunContext.spawnAgents} does; for runs that no function of this
-   * orchestrator works on.
+   * Spawns sub-agents of a run that is running, as {@link RunContext.spawn} does; for runs that no function of this orchestrator
+   * works on.
    *
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunContext.spawnAgents}.
+   */
+  async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
+    const wire = { run: parentRunId, requests, ...rest };
+    const spawning = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
+    return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
+  }
+
+  /**
+   * As {@link spawn}, and waits for all of them: what became of each, in the order of the requests.
+   *
+   * @throws {@link RunlogError} as {@link spawn}.
    */
   async spawnAgents(
     parentRunId: string,
     requests: readonly SpawnRequest[],
-    options: { toolCallId?: string | undefined; signal?: AbortSignal | undefined } = {},
+    options: SpawnOptions = {},
   ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const wire = { run: parentRunId, requests, ...rest };
-    const spawning = this.#handle.value("spawnAgents", wire, undefined, { signal, idle: true });
-    return this.untilClosed(spawning);
+    return (await this.spawn(parentRunId, requests, options)).results();
+  }
+
+  /**
+   * Pauses a run and all below it that is at work: they can be resumed, each by itself; `paused` is durable for all of them when
+   * it resolves. Functions at work are told by their signals. A run that has paused or ended stays as it is.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
+   */
+  async pause(runId: string, why: PauseReason = {}): Promise<void> {
+    await this.#handle.value("pause", { run: runId, ...objectOf(why, "why a run is paused") });
   }
 
   /**
@@ -350,7 +373,8 @@ export class Orchestrator implements AsyncDisposable {
     for (const { handle, stop, watching } of [...this.#atWork]) {
       watching.abort();
       handle.release();
-      stop.abort(new RunlogError("closed", "the store is closed"));
+      // The run is paused by the next opening.
+      stop.abort(new StopError("closed", { kind: "shutdown", message: "the store is closed", resumable: true }));
     }
   }
 

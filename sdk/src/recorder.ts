@@ -6,7 +6,7 @@ import type { AppendOptions, Recorded, Run, RunDetails } from "./generated/types
 import type { Handle } from "./handle.js";
 import { showsItsJson } from "./inspect.js";
 import { checkField, jsonBytes, jsonList, messageBytes } from "./json.js";
-import type { ToolOutcome } from "./run-types.js";
+import type { PauseReason, ToolOutcome } from "./run-types.js";
 
 /**
  * Writes one run while it happens. Got from {@link Runs.start}, {@link Runs.resume} and {@link Runs.recorder}.
@@ -123,12 +123,20 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   /**
-   * Pauses the run: it can be resumed. Durable when it resolves.
+   * Pauses the run: it can be resumed. Text alone is a reason that somebody asks for it with; a kind says what else stops it.
+   * Durable when it resolves.
+   *
+   * @example
+   * ```ts
+   * await recorder.pause({ kind: "shutdown", reason: "SIGTERM" });
+   * ```
    *
    * @throws {@link RunlogError} `wrong_status` when the run isn't running; `too_large` for a reason over 1 MiB.
    */
-  async pause(reason?: string): Promise<Run> {
-    return this.#end("pause", reason);
+  async pause(why: string | PauseReason = {}): Promise<Run> {
+    const given = typeof why === "string" ? { reason: why } : objectOf(why, "why a run is paused");
+    this.#run = await this.#handle.value("pause", given);
+    return this.#run;
   }
 
   /**
@@ -160,7 +168,7 @@ export class RunRecorder implements AsyncDisposable {
     return this.#end("cancel", summary);
   }
 
-  async #end(how: "pause" | "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
+  async #end(how: "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
     this.#run = await this.#handle.value(how, { text });
     return this.#run;
   }

@@ -1,6 +1,6 @@
 import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
-import type { RequestDetails, RequestPlace, StepType } from "./generated/types.js";
+import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { messageOf } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
@@ -116,12 +116,14 @@ export class RequestBuffer implements AsyncDisposable {
   }
 
   /**
-   * Begins a step of the assistant at work, with a snapshot of the space, and says the step's id.
+   * Begins a step of the assistant at work, or of another node's, with a snapshot of the space, and says the step's id.
    *
-   * @throws {@link RunlogError} `invalid_input` when the input isn't an object; `too_large` when it can't be saved.
+   * @param stackId - The node whose step it is, such as one of {@link delegate}; left out, the one at work.
+   * @throws {@link RunlogError} `invalid_input` when the input isn't an object; `too_large` when it can't be saved;
+   * `not_found` when the request has no such node.
    */
-  async startStep(type: StepType, input: object | RawJson): Promise<string> {
-    return this.#handle.value("startStep", { type, input });
+  async startStep(type: StepType, input: object | RawJson, stackId?: string): Promise<string> {
+    return this.#handle.value("startStep", { type, input, stackId });
   }
 
   /**
@@ -151,6 +153,33 @@ export class RequestBuffer implements AsyncDisposable {
   async enter(assistantId: string, stackId?: string): Promise<string> {
     this.#place = await this.#handle.value("enter", { assistantId, stackId });
     return this.#place.stackId;
+  }
+
+  /**
+   * Calls another assistant beside whatever else goes on: the assistant at work stays at work, and what the other one does is
+   * told with the node's id. So several can be called at once. Says the node's id.
+   *
+   * The step of type `delegate` that waits for this node is the one that is named (`stepId`), else the last one that the caller has
+   * begun and that has no node yet. Name it where several call at once.
+   *
+   * @example
+   * ```ts
+   * const ask = async (question: string): Promise<void> => {
+   *   const stepId = await request.startStep("delegate", { agent_id: "scout", question });
+   *   const scout = await request.delegate("scout", { stepId });
+   *   const step = await request.startStep("llm", { question }, scout);
+   *   await request.completeStep(step, { content: "By train" });
+   *   await request.completeStep(stepId, { response: "By train" });
+   * };
+   * await Promise.all([ask("Oslo?"), ask("Bergen?")]);
+   * ```
+   *
+   * @throws {@link RunlogError} `not_found` when the request has no node `from`, or no such step; `invalid_input` when the step isn't a
+   * delegate step of that node that runs and has no node yet; `already_exists` when another node has the id; `too_large`
+   * when the stack is deeper than 1,024.
+   */
+  async delegate(assistantId: string, options: DelegateOptions = {}): Promise<string> {
+    return this.#handle.value("delegate", { assistantId, options });
   }
 
   /**

@@ -19,6 +19,7 @@ import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./j
 import { recordToolCall, recordToolResult, tool } from "./recorder.js";
 import { Space } from "./request.js";
 import type { ToolOutcome } from "./run-types.js";
+import { type SpawnOptions, Spawned } from "./spawned.js";
 
 /**
  * The run that an agent's function works on: its context, its record, and what it shares with others.
@@ -38,9 +39,9 @@ export class RunContext {
   /** How many runs are above it: 0 for one that nobody spawned. */
   readonly depth: number;
   /**
-   * Aborted when the run is to stop: it was cancelled, its time is up, or the run above it ended. It may then record what
-   * it has, for a while (`stopGraceMs`). Also aborted when the store was closed, with a reason whose code is `closed`:
-   * then nothing can be recorded any more.
+   * Aborted when the run is to stop; its reason is a {@link StopError}, whose kind says what stops it and whether it can be
+   * resumed. It may then record what it has, for a while (`stopGraceMs`). Also aborted when the store was closed, with a reason
+   * whose code is `closed`: then nothing can be recorded any more.
    */
   readonly signal: AbortSignal;
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
@@ -190,6 +191,29 @@ export class RunContext {
   }
 
   /**
+   * Spawns sub-agents, all at once, and doesn't wait for them: their runs are made, durably, when it resolves, and what
+   * becomes of each is told as it ends.
+   *
+   * @example
+   * ```ts
+   * const spawned = await context.spawn([
+   *   { agentName: "worker", task: "a" },
+   *   { agentName: "worker", task: "b" },
+   * ]);
+   * console.log(spawned.agents.map((agent) => agent.runId));
+   * for await (const { agent, result } of spawned) console.log(agent.index, result.status);
+   * const inOrder = await spawned.results();
+   * ```
+   *
+   * @throws {@link RunlogError} as {@link spawnAgents}.
+   */
+  async spawn(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
+    const spawning = this.#handle.made("spawn", { requests, ...rest }, undefined, { signal, idle: true });
+    return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);
+  }
+
+  /**
    * Spawns sub-agents, all at once, and waits for all of them; what became of each comes in the order of the requests. A
    * request that is refused doesn't disturb the others. What was spawned and the results are recorded in the context, as a
    * tool call; `toolCallId` names one that a model made, and is in the context already. An aborted signal cancels them.
@@ -200,14 +224,8 @@ export class RunContext {
    * run isn't running or is being stopped; `too_large` for too many
    * requests; `limit_reached` when agents have spawned agents too deeply, or too many are at work.
    */
-  async spawnAgents(
-    requests: readonly SpawnRequest[],
-    options: { toolCallId?: string | undefined; signal?: AbortSignal | undefined } = {},
-  ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const wire = { requests, ...rest };
-    const spawning = this.#handle.value("spawnAgents", wire, undefined, { signal, idle: true });
-    return this.#untilClosed(spawning);
+  async spawnAgents(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<SpawnResult[]> {
+    return (await this.spawn(requests, options)).results();
   }
 
   /**

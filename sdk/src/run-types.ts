@@ -7,6 +7,7 @@ import type {
   Role,
   RunMessageHead,
   RunPlace as GivenPlace,
+  StopKind,
   ToolCallHead,
   ToolCallStatus,
   ToolOutcome as GivenOutcome,
@@ -14,6 +15,14 @@ import type {
 import { showsItsJson } from "./inspect.js";
 import type { MessageInput } from "./context-types.js";
 import { parseBytes, textOf } from "./json.js";
+
+/** Why a run is paused. */
+export interface PauseReason {
+  /** What stops it; `requested` when left out. */
+  kind?: StopKind | undefined;
+  /** Why, in words. */
+  reason?: string | undefined;
+}
 
 /** A run works in the context of an instance that is there. */
 export interface RunInInstance {

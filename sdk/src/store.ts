@@ -11,12 +11,14 @@ import { type HeadsPage, type SearchPage, unpackFound, unpackHeads } from "./hea
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
 import { type LogRecord, unpackRecords } from "./packed.js";
 import { type Page, Pages } from "./pages.js";
+import { type ProgressOptions, watched } from "./progress.js";
 import { Runs } from "./runs.js";
 import type {
   AgentInstance,
   Backup,
   BackupOptions,
   CompactOptions,
+  CompactProgress,
   Compaction,
   CopySession,
   Erase,
@@ -28,6 +30,7 @@ import type {
   NewInstance,
   NewSession,
   Recovery,
+  RetainProgress,
   Retained,
   RetentionPolicy,
   Stat,
@@ -39,19 +42,6 @@ import type { LogOptions, SharedStore } from "./store-types.js";
 import { Streams, scanPage } from "./streams.js";
 import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
-
-/** What a policy of retention may say. */
-const POLICY = [
-  "olderThanMs",
-  "keepLast",
-  "maxBytes",
-  "statuses",
-  "deleted",
-  "project",
-  "archived",
-  "dryRun",
-  "compact",
-] as const;
 
 /**
  * An open store: sessions, agent instances and their contexts, runs, flows, chats, and the streams they are kept in.
@@ -443,16 +433,21 @@ export class Store implements AsyncDisposable {
    *
    * @throws {@link RunlogError} `read_only` for a store opened
    * for reading; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for one pack before it gives any
-   * back. The store goes on in any case.
+   * back; `aborted` when the signal is. The store goes on in any case.
    *
    * @example
    * ```ts
    * const { bytesBefore, bytesAfter } = await store.compact({ dryRun: true });
+   * await store.compact({ onProgress: ({ bytesDone, bytesTotal }) => console.log(`${bytesDone} of ${bytesTotal} bytes`) });
    * ```
    */
-  async compact(options: CompactOptions = {}): Promise<Compaction> {
-    const given = optionsOf(options, ["scope", "codec", "dryRun", "bytesPerSecond"]);
-    return this.#handle.value("compact", { options: given });
+  async compact(options: CompactOptions & ProgressOptions<CompactProgress> = {}): Promise<Compaction> {
+    const { onProgress, signal, ...rest } = objectOf(options, "what a compaction is to do");
+    return watched(
+      { onProgress, signal },
+      (watch, signal) => this.#handle.value("compact", { options: rest, watch }, undefined, { signal }),
+      (watch) => this.#handle.value("compactProgress", { watch }, undefined, { idle: true }),
+    );
   }
 
   /**
@@ -462,7 +457,8 @@ export class Store implements AsyncDisposable {
    * runs stay listed with how they ended. Durable when it resolves; after a crash, asking again does the rest.
    *
    * @throws {@link RunlogError} `invalid_input` for a policy without a rule, or one that would keep nothing; `read_only` for a
-   * store opened for reading, where this isn't a dry run; else those of reading and writing the store.
+   * store opened for reading, where this isn't a dry run; `aborted` when the signal is; else those of reading and writing the
+   * store.
    *
    * @example
    * ```ts
@@ -470,8 +466,13 @@ export class Store implements AsyncDisposable {
    * const { sessions, bytes } = await store.retain({ olderThanMs: month, keepLast: 100, dryRun: true });
    * ```
    */
-  async retain(policy: RetentionPolicy): Promise<Retained> {
-    return this.#handle.value("retain", { policy: optionsOf(policy, POLICY) });
+  async retain(policy: RetentionPolicy & ProgressOptions<RetainProgress>): Promise<Retained> {
+    const { onProgress, signal, ...rest } = objectOf(policy, "a policy");
+    return watched(
+      { onProgress, signal },
+      (watch, signal) => this.#handle.value("retain", { policy: rest, watch }, undefined, { signal }),
+      (watch) => this.#handle.value("retainProgress", { watch }, undefined, { idle: true }),
+    );
   }
 
   /**
@@ -488,7 +489,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async erase(what: Erase): Promise<Erased> {
-    return this.#handle.value("erase", { what: optionsOf(what, ["sessions", "messages", "positions", "reason"]) });
+    return this.#handle.value("erase", { what: objectOf(what, "what is to be erased") });
   }
 
   /**

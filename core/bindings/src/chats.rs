@@ -108,8 +108,8 @@ calls! {
     updateStep { id: String, updates: GivenUpdates<Step> } -> Step =>
         of.read(async move { chats.update_step(&id, &updates.updates).await });
     getSteps { id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&id).await });
-    listSteps { chat: String, #[serde(default)] filter: ListSteps } -> Page<Step> =>
-        of.read(async move { chats.list_steps(&chat, &filter).await });
+    listSteps { #[serde(default)] filter: ListSteps } -> Page<Step> =>
+        of.read(async move { chats.list_steps(&filter).await });
     listRequests(filter: ListRequests) -> Page<UnfinishedRequest> =>
         of.read(async move { chats.list_requests(&filter).await });
     getRequest { id: String } -> Option<ChatRequest> =>

@@ -202,8 +202,15 @@ pub(crate) mod calls_of_flow {
                 Ok(flow.state().clone())
             })
         };
+        refresh {} -> RunSnapshot =>
+            of.with(async move |flow| {
+                flow.refresh().await?;
+                Ok(flow.state().clone())
+            });
         takeInbox { run_id: Option<String> } -> Taken =>
             of.with(async move |flow| {
+                // Those that other handles received are among them.
+                flow.refresh().await?;
                 let taken = match run_id {
                     Some(run) => flow.take_inbox(&run),
                     None => flow.take_own_inbox(),

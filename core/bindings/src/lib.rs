@@ -26,6 +26,7 @@ mod object;
 mod open_store;
 mod orchestrator;
 mod packed;
+mod progress;
 mod recorder;
 mod remote;
 mod reply;

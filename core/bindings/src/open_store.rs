@@ -4,8 +4,11 @@ use std::{rc::Rc, sync::Arc};
 
 use runlog::{
     backend::Backend,
-    log::{Backup, BackupOptions, CompactOptions, Compaction, Position, Stat, Verification},
-    retention::{Erase, Erased, Retained, RetentionPolicy},
+    log::{
+        Backup, BackupOptions, CompactOptions, CompactProgress, Compaction, Position, Stat,
+        Verification,
+    },
+    retention::{Erase, Erased, RetainProgress, Retained, RetentionPolicy},
 };
 use serde::Serialize;
 
@@ -101,14 +104,28 @@ calls! {
             backend.maintenance().backup(folder.as_ref(), options).await
         })
     };
-    compact { #[serde(default)] options: CompactOptions } -> Compaction => {
+    compact { #[serde(default)] options: CompactOptions, watch: Option<u64> } -> Compaction => {
         let store = of.store()?;
-        of.read(async move { store.compact(options) })
+        let (teller, stop) = of.compactions.begin(watch);
+        let work = of.run_blocking(async move { store.compact_with(options, |at| teller.tell(at)) });
+        wait(async move {
+            let _stop = stop;
+            work.await
+        })
     };
-    retain { policy: RetentionPolicy } -> Retained => {
+    compactProgress { watch: u64 } -> Option<CompactProgress> => wait(of.compactions.next(watch));
+    retain { policy: RetentionPolicy, watch: Option<u64> } -> Retained => {
         let store = of.store()?;
-        of.read(async move { store.retain(&policy).await })
+        let (teller, stop) = of.retentions.begin(watch);
+        let work = of.run_blocking(async move {
+            store.retain_with(&policy, |at| teller.tell(at)).await
+        });
+        wait(async move {
+            let _stop = stop;
+            work.await
+        })
     };
+    retainProgress { watch: u64 } -> Option<RetainProgress> => wait(of.retentions.next(watch));
     erase { what: Erase } -> Erased => {
         let store = of.store()?;
         of.read(async move { store.erase(&what).await })

@@ -15,7 +15,7 @@ use runlog::{
         Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle, SpawnResult,
         StartAgent,
     },
-    runs::ResumeOptions,
+    runs::{ResumeOptions, StopKind},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -27,10 +27,11 @@ use crate::{
     arguments::Input,
     calls::calls,
     object::{Object, Scope},
+    recorder::stop_of,
     remote::{Ask, EventLoop, Remote},
     run_context::RunContextObject,
     space,
-    spawn::spawn_requests,
+    spawn::{SpawnedObject, spawn_requests},
     store::StoreObject,
     tasks::Answer,
 };
@@ -274,19 +275,24 @@ pub(crate) mod calls_of_orchestrator {
         };
         resumeAll {} -> Report =>
             wait(async move { orchestrator.resume_all().await.map(Report::from) });
-        spawnAgents { run: RunId,
+        spawn { run: RunId,
             #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
             requests: Vec<Value>,
             tool_call_id: Option<String>,
         }
-            -> Vec<SpawnResult> => {
+            -> Made<Vec<Option<RunId>>> => {
             let requests = spawn_requests(&requests);
             wait(async move {
-                match tool_call_id {
-                    Some(id) => orchestrator.spawn_agents_for(run, id, requests).await,
-                    None => orchestrator.spawn_agents(run, requests).await,
-                }
+                let spawned = match tool_call_id {
+                    Some(id) => orchestrator.spawn_for(run, id, requests).await,
+                    None => orchestrator.spawn(run, requests).await,
+                };
+                SpawnedObject::made(&scope, orchestrator, spawned?)
             })
+        };
+        pause { run: RunId, reason: Option<String>, kind: Option<StopKind> } -> () => {
+            let stop = stop_of(kind, reason);
+            wait(async move { orchestrator.pause(run, stop).await })
         };
         cancel { run: RunId } -> () =>
             wait(async move { orchestrator.cancel(run).await.map(drop) });

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use runlog::{
     RawJson, Run, RunRecorder,
     contexts::AppendOptions,
-    runs::{Recorded, RunDetails, ToolOutcome},
+    runs::{Recorded, RunDetails, Stop, StopKind, ToolOutcome},
 };
 
 use crate::{
@@ -55,6 +55,15 @@ impl Object for RecorderObject {
     }
 }
 
+/// Why a run is paused, as JavaScript says it.
+pub(crate) fn stop_of(kind: Option<StopKind>, reason: Option<String>) -> Stop {
+    let kind = kind.unwrap_or(StopKind::Requested);
+    match reason {
+        Some(reason) => Stop::new(kind, reason),
+        None => kind.into(),
+    }
+}
+
 calls! {
     (of: &RunRecorder, _scope, input) { let recorder = of.clone(); }
 
@@ -73,9 +82,9 @@ calls! {
         write(async move { recorder.record_tool_call(message, &outcomes).await })
     };
     describe(details: RunDetails) -> Run => write(async move { recorder.describe(details).await });
-    pause { text: Option<String> } -> Run => {
-        let reason = text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
-        write(async move { recorder.pause(reason).await })
+    pause { reason: Option<String>, kind: Option<StopKind> } -> Run => {
+        let stop = stop_of(kind, reason);
+        write(async move { recorder.pause(stop).await })
     };
     complete { text: Option<String> } -> Run =>
         write(async move { recorder.complete(text.as_deref()).await });

@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use runlog::{
     RawJson,
-    chats::{ChatMessage, RequestBuffer, RequestDetails, RequestEnd, StepType},
+    chats::{ChatMessage, DelegateOptions, RequestBuffer, RequestDetails, RequestEnd, StepType},
 };
 use serde::Serialize;
 
@@ -159,8 +159,15 @@ calls! {
                 None => request.replace(&id, value),
             }
         });
-    startStep { #[serde(rename = "type")] step_type: StepType, input: RawJson } -> String =>
-        of.with(|request| request.start_step(step_type, input));
+    startStep { #[serde(rename = "type")] step_type: StepType, input: RawJson, stack_id: Option<String> } -> String =>
+        of.with(|request| {
+            match stack_id {
+                Some(stack_id) => request.start_step_in(&stack_id, step_type, input),
+                None => request.start_step(step_type, input),
+            }
+        });
+    delegate { assistant_id: String, #[serde(default)] options: DelegateOptions } -> String =>
+        of.with(|request| request.delegate(assistant_id, options));
     completeStep { id: String, output: Option<RawJson> } -> () =>
         of.with(|request| request.complete_step(&id, output).map(drop));
     failStep { id: String, error: String } -> () =>

@@ -3,8 +3,8 @@
 use std::{cell::RefCell, rc::Rc};
 
 use runlog::{
-    RawJson, Run,
-    agents::{AgentEnd, AgentSummary, RunContext, SpawnResult, ToolReply},
+    RawJson, Run, RunId,
+    agents::{AgentEnd, AgentSummary, RunContext, StopReason, ToolReply},
     contexts::AppendOptions,
     flows::{RunSnapshot, RuntimeCommand, RuntimeEvent},
     runs::{Recorded, RunDetails, ToolOutcome},
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Failure, Result,
-    answers::{Packed, known, wait, write},
+    answers::{Made, Packed, known, wait, write},
     arguments::Input,
     calls::calls,
     contexts::{MessageHead, message_array, pack_messages},
@@ -21,7 +21,7 @@ use crate::{
     recorder::with_outputs,
     remote::Done,
     space,
-    spawn::spawn_requests,
+    spawn::{SpawnedObject, spawn_requests},
     tasks::Answer,
 };
 
@@ -67,7 +67,9 @@ impl Object for RunContextObject {
 }
 
 calls! {
-    (of: &Rc<RunContextObject>, _scope, input) { let run = of.run.clone(); }
+    (of: &Rc<RunContextObject>, scope, input) {
+        let (run, scope) = (of.run.clone(), scope.clone());
+    }
 
     end { summary: Option<String>, paused: Option<String>, error: Option<String> } -> () =>
         {
@@ -106,17 +108,18 @@ calls! {
     nextCommand {} -> RuntimeCommand =>
         wait(async move { Ok::<_, Failure>(run.next_command().await) });
     takeCommand {} -> Option<RuntimeCommand> => known(Ok::<_, Failure>(run.take_command()));
-    spawnAgents {
+    spawn {
             #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
             requests: Vec<Value>,
             tool_call_id: Option<String>,
-        } -> Vec<SpawnResult> => {
+        } -> Made<Vec<Option<RunId>>> => {
         let requests = spawn_requests(&requests);
         wait(async move {
-            match tool_call_id {
-                Some(id) => run.spawn_agents_for(id, requests).await,
-                None => run.spawn_agents(requests).await,
-            }
+            let spawned = match tool_call_id {
+                Some(id) => run.spawn_for(id, requests).await,
+                None => run.spawn(requests).await,
+            };
+            SpawnedObject::made(&scope, run.orchestrator(), spawned?)
         })
     };
     answerToolCall { tool_call_id: String, name: String } -> Option<ToolReply> => {
@@ -125,8 +128,8 @@ calls! {
     };
     listAvailableAgents {} -> Vec<AgentSummary> =>
         wait(async move { run.list_available_agents().await });
-    cancelled {} -> () => wait(async move {
+    cancelled {} -> Option<StopReason> => wait(async move {
         run.cancelled().await;
-        Ok::<_, Failure>(())
+        Ok::<_, Failure>(run.stop_reason())
     });
 }

@@ -1,14 +1,24 @@
-//! Sub-agents to spawn, as JavaScript asks for them.
+//! Sub-agents to spawn, as JavaScript asks for them, and [`SpawnedObject`]: those that are at work.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
 use runlog::{
-    RunId,
-    agents::{SpawnRequest, max_steps},
+    Orchestrator, RunId,
+    agents::{SpawnRequest, SpawnResult, Spawned, max_steps},
     contexts::read_value,
 };
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::{
+    Failure, Result,
+    answers::{Made, wait, write},
+    arguments::Input,
+    calls::calls,
+    object::{Object, Scope},
+    tasks::Answer,
+};
 
 /// A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run. Models give seconds and names with
 /// `_` instead, as the tool's definition says.
@@ -51,6 +61,64 @@ fn spawn_request(value: &Value) -> SpawnRequest {
     request.max_steps = given.max_steps;
     request.resume_run_id = given.resume_run_id;
     request
+}
+
+/// Sub-agents at work. They are cancelled when it is let go of before they have ended.
+pub(crate) struct SpawnedObject {
+    orchestrator: Orchestrator,
+    /// Given away with the results of all of them.
+    spawned: Mutex<Option<Spawned>>,
+}
+
+impl SpawnedObject {
+    pub(crate) fn made(
+        scope: &Scope,
+        orchestrator: Orchestrator,
+        spawned: Spawned,
+    ) -> Result<Made<Vec<Option<RunId>>>> {
+        let run_ids = spawned.run_ids().to_vec();
+        let object = Self {
+            orchestrator,
+            spawned: Mutex::new(Some(spawned)),
+        };
+        Made::new(scope, Rc::new(object), &run_ids)
+    }
+
+    async fn next(&self) -> Option<(usize, SpawnResult)> {
+        self.spawned.lock().await.as_mut()?.next().await
+    }
+
+    async fn results(&self) -> Result<Vec<SpawnResult>> {
+        let spawned = self.spawned.lock().await.take();
+        match spawned {
+            Some(spawned) => Ok(spawned.results().await?),
+            None => Err(Failure::closed("what was spawned")),
+        }
+    }
+}
+
+impl Object for SpawnedObject {
+    fn name(&self) -> &'static str {
+        "spawned agents"
+    }
+
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+        call(&self, scope, input)
+    }
+}
+
+calls! {
+    (of: &Rc<SpawnedObject>, _scope, input) { let (of, orchestrator) = (Rc::clone(of), of.orchestrator.clone()); }
+
+    next {} -> Option<(usize, SpawnResult)> =>
+        wait(async move { Ok::<_, Failure>(of.next().await) });
+    cancel { run: RunId } -> () =>
+        wait(async move { orchestrator.cancel(run).await.map(drop) });
+    send { run: RunId } -> () => {
+        let command = input.json()?;
+        write(async move { orchestrator.send(run, &command).await.map(drop) })
+    };
+    results {} -> Vec<SpawnResult> => wait(async move { of.results().await });
 }
 
 #[cfg(test)]

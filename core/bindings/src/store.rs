@@ -12,11 +12,12 @@ use std::{
     },
 };
 
-use runlog::{Store, backend::Backend};
+use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainProgress};
 
 use crate::{
     Failure, Host, Reply, Result,
     answers::{IntoReply, Told, known},
+    progress::Watch,
     tasks::Answer,
 };
 
@@ -47,6 +48,8 @@ pub(crate) struct StoreObject {
     owns: bool,
     /// What was begun on it, and is written by its end.
     unfinished: RefCell<Vec<Weak<dyn Unfinished>>>,
+    pub(crate) compactions: Watch<CompactProgress>,
+    pub(crate) retentions: Watch<RetainProgress>,
 }
 
 impl StoreObject {
@@ -58,6 +61,8 @@ impl StoreObject {
             token: Cell::new(None),
             owns,
             unfinished: RefCell::default(),
+            compactions: Watch::default(),
+            retentions: Watch::default(),
         }
     }
 

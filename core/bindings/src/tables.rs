@@ -2,7 +2,7 @@
 
 use crate::{
     agents, archives, chats, contexts, flows, open_store, orchestrator, recorder, requests, root,
-    run_context, runs, schema::Calls, sessions, space, streams,
+    run_context, runs, schema::Calls, sessions, space, spawn, streams,
 };
 
 /// Adds the calls of one table.
@@ -34,6 +34,7 @@ pub fn all_calls() -> Calls {
         &[orchestrator::calls_of_orchestrator::schema],
     );
     calls.object("RunHandleCalls", &[orchestrator::calls_of_handle::schema]);
+    calls.object("SpawnedCalls", &[spawn::schema]);
     calls.object("RequestCalls", &[requests::schema]);
     calls.object("SpaceCalls", &[space::schema]);
     calls.object("ResumptionCalls", &[chats::calls_of_resumption::schema]);

@@ -20,12 +20,14 @@ import type {
   ChatRequest,
   Committed,
   CompactOptions,
+  CompactProgress,
   Compaction,
   ContextEventType,
   CopiedSession,
   CopySession,
   DanglingToolCall,
   DefinedTool,
+  DelegateOptions,
   Durability,
   Erase,
   Erased,
@@ -73,6 +75,7 @@ import type {
   ResumeOptions,
   ResumedRunHead,
   ResumptionParts,
+  RetainProgress,
   Retained,
   RetentionPolicy,
   Run,
@@ -91,6 +94,8 @@ import type {
   Step,
   StepType,
   StillThere,
+  StopKind,
+  StopReason,
   StreamInfo,
   Taken,
   ToolAnswer,
@@ -126,10 +131,18 @@ export interface StoreCalls {
   }; value: Backup };
   compact: { args: {
     options?: CompactOptions | undefined;
+    watch?: number | undefined;
   }; value: Compaction };
+  compactProgress: { args: {
+    watch: number;
+  }; value: CompactProgress | undefined };
   retain: { args: {
     policy: RetentionPolicy;
+    watch?: number | undefined;
   }; value: Retained };
+  retainProgress: { args: {
+    watch: number;
+  }; value: RetainProgress | undefined };
   erase: { args: {
     what: Erase;
   }; value: Erased };
@@ -395,7 +408,6 @@ export interface StoreCalls {
     id: string;
   }; value: Step[] };
   listSteps: { args: {
-    chat: string;
     filter?: ListSteps | undefined;
   }; value: Page<Step> };
   listRequests: { args: ListRequests; value: Page<UnfinishedRequest> };
@@ -485,7 +497,8 @@ export interface RecorderCalls {
   }; value: Recorded };
   describe: { args: RunDetails; value: Run };
   pause: { args: {
-    text?: string | undefined;
+    kind?: StopKind | undefined;
+    reason?: string | undefined;
   }; value: Run };
   complete: { args: {
     text?: string | undefined;
@@ -522,16 +535,16 @@ export interface RunContextCalls {
   snapshot: { args: undefined; value: RunSnapshot | undefined };
   nextCommand: { args: undefined; value: ReceivedCommand };
   takeCommand: { args: undefined; value: ReceivedCommand | undefined };
-  spawnAgents: { args: {
+  spawn: { args: {
     requests: readonly SpawnRequest[];
     toolCallId?: string | undefined;
-  }; value: SpawnResult[] };
+  }; made: (RunId | undefined)[] };
   answerToolCall: { args: {
     name: string;
     toolCallId: string;
   }; value: ToolAnswer | undefined };
   listAvailableAgents: { args: undefined; value: AgentSummary[] };
-  cancelled: { args: undefined; value: undefined };
+  cancelled: { args: undefined; value: StopReason | undefined };
 }
 
 export interface OrchestratorCalls {
@@ -545,11 +558,16 @@ export interface OrchestratorCalls {
     timeoutMs?: number | undefined;
   }; made: RunId };
   resumeAll: { args: undefined; value: Report };
-  spawnAgents: { args: {
+  spawn: { args: {
     requests: readonly SpawnRequest[];
     run: RunId;
     toolCallId?: string | undefined;
-  }; value: SpawnResult[] };
+  }; made: (RunId | undefined)[] };
+  pause: { args: {
+    kind?: StopKind | undefined;
+    reason?: string | undefined;
+    run: RunId;
+  }; value: undefined };
   cancel: { args: {
     run: RunId;
   }; value: undefined };
@@ -566,6 +584,17 @@ export interface RunHandleCalls {
   wait: { args: undefined; value: SpawnResult };
   cancel: { args: undefined; value: undefined };
   send: { args: undefined; value: undefined };
+}
+
+export interface SpawnedCalls {
+  next: { args: undefined; value: [number, SpawnResult] | undefined };
+  cancel: { args: {
+    run: RunId;
+  }; value: undefined };
+  send: { args: {
+    run: RunId;
+  }; value: undefined };
+  results: { args: undefined; value: SpawnResult[] };
 }
 
 export interface RequestCalls {
@@ -586,7 +615,12 @@ export interface RequestCalls {
   }; value: undefined };
   startStep: { args: {
     input: unknown;
+    stackId?: string | undefined;
     type: StepType;
+  }; value: string };
+  delegate: { args: {
+    assistantId: string;
+    options?: DelegateOptions | undefined;
   }; value: string };
   completeStep: { args: {
     id: string;
@@ -641,6 +675,7 @@ export interface FlowCalls {
     output: unknown;
   }; value: RunSnapshot };
   command: { args: undefined; value: RunSnapshot };
+  refresh: { args: undefined; value: RunSnapshot };
   takeInbox: { args: {
     runId?: string | undefined;
   }; value: Taken };

@@ -366,6 +366,14 @@ export interface CompactOptions {
   scope?: CompactScope | undefined;
 }
 
+/** How far a compaction has come. */
+export interface CompactProgress {
+  /** So many bytes were rewritten, … */
+  bytesDone: number;
+  /** … of so many. */
+  bytesTotal: number;
+}
+
 /** Which segments are rewritten. */
 export type CompactScope = "dead" | "sparse" | "sealed" | "all";
 
@@ -468,6 +476,19 @@ export interface DefinedTool {
   anthropic: unknown;
   definition: ToolDefinition;
   openai: unknown;
+}
+
+/** How another assistant is called beside what else goes on. */
+export interface DelegateOptions {
+  /** The node that calls; when left out, the one at work. */
+  from?: string | undefined;
+  /** The id of the new node; a fresh one when left out. */
+  stackId?: string | undefined;
+  /**
+   * The step of type `delegate` that waits for it; when left out, the last one that the calling node has begun and that
+   * has no node yet.
+   */
+  stepId?: string | undefined;
 }
 
 /** How durable something is when it is acknowledged. */
@@ -809,8 +830,12 @@ export interface ListSessions {
   status?: SessionStatus | undefined;
 }
 
-/** Which steps of a chat to list, and how many. */
+/** Which steps to list, of one chat or of all, and how many. */
 export interface ListSteps {
+  /** Only steps of this assistant; left out, all. */
+  assistantId?: string | undefined;
+  /** Only steps of this chat; left out, all that aren't deleted. */
+  chatId?: string | undefined;
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
   /** At most so many. */
@@ -1053,6 +1078,11 @@ export interface NewStep {
   chatId?: string | undefined;
   /** When it was made; unset for now. */
   createdAt?: Timestamp | undefined;
+  /**
+   * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at
+   * once, its own.
+   */
+  delegateStepId?: string | undefined;
   /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
   dismissedAt?: Timestamp | undefined;
   /** Why it failed. */
@@ -1335,6 +1365,19 @@ export interface ResumptionParts {
   step: Step;
 }
 
+/** How far a retention has come. */
+export interface RetainProgress {
+  /** So much of it is done: sessions, or bytes of a compaction; … */
+  done: number;
+  /** What is being done. */
+  stage: RetainStage;
+  /** … of so much; 0 where nobody knows yet. */
+  total: number;
+}
+
+/** What a retention is at. */
+export type RetainStage = "looking" | "giving_up" | "compacting";
+
 /** What was given up, or would be. */
 export interface Retained {
   /**
@@ -1452,10 +1495,10 @@ export interface Run {
 
 /** What a caller says of a run beside what it does; the same words as of a chat's request. */
 export interface RunDetails {
-  /** Anything else, as JSON; left out leaves it as it was. */
+  /** Anything else, as JSON; left out leaves it as it was, `null` takes it away. */
   metadata?: unknown | undefined;
-  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was. */
-  usage?: object | undefined;
+  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was, `null` takes it away. */
+  usage?: object | null | undefined;
 }
 
 /** Names one run of an agent. */
@@ -1683,6 +1726,11 @@ export interface Step {
   chatId: string;
   /** When it was made; unset for now. */
   createdAt: Timestamp;
+  /**
+   * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at
+   * once, its own.
+   */
+  delegateStepId?: string;
   /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
   dismissedAt?: Timestamp;
   /** Why it failed. */
@@ -1730,6 +1778,16 @@ export type StillThere = [number, number, boolean];
 
 /** What stopped a run that is paused or cancelled, for programs to tell apart; the reason beside it is for people. */
 export type StopKind = "requested" | "timeout" | "budget" | "cancelled" | "parent" | "orphaned" | "shutdown";
+
+/** Why a run is to stop, as its agent is told it. */
+export interface StopReason {
+  /** What stops it: what `Run::stop_kind` is then. */
+  kind: StopKind;
+  /** Why, in words. */
+  message: string;
+  /** Whether it will be paused, and can be resumed; else it will be cancelled. */
+  resumable: boolean;
+}
 
 /** A stream. */
 export interface StreamInfo {

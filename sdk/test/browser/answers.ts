@@ -54,7 +54,7 @@ async function sessionsOf(store: Store): Promise<unknown> {
 
 async function chatsOf(store: Store): Promise<unknown> {
   const list = await store.chats.list();
-  const each = list.items.map(async ({ chatId }) => [await store.chats.get(chatId), await store.chats.getMessages(chatId), await store.chats.listSteps(chatId), await store.chats.getLastIncompleteStep(chatId)]);
+  const each = list.items.map(async ({ chatId }) => [await store.chats.get(chatId), await store.chats.getMessages(chatId), await store.chats.listSteps({ chatId }), await store.chats.getLastIncompleteStep(chatId)]);
   return { list, each: await Promise.all(each) };
 }
 

@@ -5,6 +5,8 @@ declare module "vitest/browser" {
     setQuota(bytes?: number): Promise<void>;
     answersOfNode(files: Record<string, string>): Promise<{ sound: boolean; answers: unknown }>;
     folderOfNode(events: number, segmentBytesMax?: number): Promise<{ folder: string; answers: unknown; bytes: number }>;
+    /** A store with a log of so many bytes, in messages of eight kibibytes. */
+    largeFolderOfNode(bytes: number): Promise<{ folder: string; records: number }>;
     removeFolder(folder: string): Promise<void>;
     changeFolder(folder: string, change: { longer?: string; touch?: string; cut?: string; bytes?: number; copyTo?: string }): Promise<void>;
     chooseFolder(selector: string, folder: string): Promise<void>;

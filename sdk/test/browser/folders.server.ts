@@ -37,6 +37,29 @@ export const folderOfNode: BrowserCommand<[events: number, segmentBytesMax?: num
   return { folder, answers, bytes: sizes.reduce((sum, size) => sum + size, 0) };
 };
 
+/** A store with a log of so many bytes, in messages of eight kibibytes. */
+export const largeFolderOfNode: BrowserCommand<[bytes: number]> = async (_, bytes): Promise<{ folder: string; records: number }> => {
+  const folder = join(await mkdtemp(join(tmpdir(), "runlog-folder-")), "project", "store");
+  const payload = new TextEncoder().encode(JSON.stringify({ role: "user", content: "It will rain tomorrow. ".repeat(356) }));
+  const count = Math.ceil(bytes / payload.length);
+  const streams = Array.from({ length: 100 }, () => crypto.randomUUID());
+  const records = await withStore(
+    folder,
+    async (store) => {
+      for (let at = 0; at < count; at += 1000) {
+        const some = Array.from({ length: Math.min(1000, count - at) }, (_, more) => store.streams.append(streams[(at + more) % 100] as string, payload, { durability: "os" }));
+        await Promise.all(some);
+      }
+      let records = 0;
+      for await (const page of store.read().pages()) records += page.length;
+      return records;
+    },
+    { segmentBytesMax: 64 << 20 },
+  );
+  await rm(join(folder, "LOCK"), { force: true });
+  return { folder, records };
+};
+
 export const removeFolder: BrowserCommand<[folder: string]> = async (_, folder) => {
   await rm(dirname(dirname(folder)), { recursive: true, force: true });
 };

@@ -198,12 +198,13 @@ describe.each(places)("chats $name", ({ fresh }) => {
       ["llm", "completed", undefined],
       ["tool", "failed", "no such tool"],
     ]);
-    const first = await chats.listSteps(chatId, { limit: 1 });
+    const first = await chats.listSteps({ chatId, limit: 1 });
     expect(first.items).toEqual([steps[0]]);
-    const rest = await chats.listSteps(chatId, { limit: 10, cursor: first.next as string });
+    const rest = await chats.listSteps({ chatId, limit: 10, cursor: first.next as string });
     expect([rest.items, rest.next]).toEqual([[steps[1]], undefined]);
-    expect((await chats.listSteps(chatId, { status: "failed", type: "tool" })).items).toEqual([steps[1]]);
-    await failure(chats.listSteps(chatId, { status: "failed", cursor: first.next as string }), "invalid_input");
+    expect((await chats.listSteps({ chatId, status: "failed", type: "tool" })).items).toEqual([steps[1]]);
+    expect((await chats.listSteps({ status: "failed" })).items).toEqual([steps[1]]);
+    await failure(chats.listSteps({ chatId, status: "failed", cursor: first.next as string }), "invalid_input");
     expect(steps[0]).toMatchObject({ spaceSnapshot: { currency: { code: "NOK" } }, stackDepth: 0, chatId });
     await failure(request.finish("completed"), "invalid_input");
     await failure(request.send(text("late")), "invalid_input");
@@ -272,6 +273,30 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await space.get("c")).toBeUndefined();
     expect(await space.getAndDelete("a")).toEqual([1]);
     expect(await space.snapshot()).toEqual({ b: "x" });
+  });
+
+  test("assistants that are called at once have a stack each, and one that is interrupted is resumed alone", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "lead" });
+    const message = { type: "text", props: { content: "Oslo or Bergen?" } };
+    const request = await chats.beginRequest(chatId, { assistantId: "lead", message });
+    const ask = async (city: string): Promise<{ waiting: string; stack: string; step: string }> => {
+      const waiting = await request.startStep("delegate", { agent_id: "scout", city });
+      const stack = await request.delegate("scout", { stepId: waiting });
+      return { waiting, stack, step: await request.startStep("llm", { city }, stack) };
+    };
+    const [oslo, bergen] = await Promise.all([ask("Oslo"), ask("Bergen")]);
+    await request.completeStep(bergen.step);
+    await request.completeStep(bergen.waiting, { response: {} });
+    await request.finish("interrupted");
+    const of = async (stack: string): Promise<unknown[]> =>
+      (await chats.getStepsByStackId(stack)).map((it) => [it.stepId, it.delegateStepId, it.status]);
+    expect(await of(oslo.stack)).toEqual([[oslo.step, oslo.waiting, "interrupted"]]);
+    expect(await of(bergen.stack)).toEqual([[bergen.step, bergen.waiting, "completed"]]);
+    const resumption = await chats.resume(chatId);
+    expect([resumption?.step.stepId, resumption?.stack[0]?.waiting?.stepId]).toEqual([oslo.step, oslo.waiting]);
+    await failure(request.delegate("late"), "invalid_input");
+    for (const wrong of [null, { step: "x" }, { stepId: 1 }, "s"]) await failure(request.delegate("late", wrong as never), "invalid_input");
   });
 
   test("an interrupted request is resumed in its stack and space, nested calls included", async () => {

@@ -110,6 +110,8 @@ describe.each(places)("closing $name", ({ fresh }) => {
     await orchestrator.close();
     await orchestrator.close();
     await told;
+    // Who begins to wait now is told, too.
+    await failure(run.wait(), "closed");
     await failure(orchestrator.start({ agentName: "a", task: "x" }), "closed");
     expect((await store.runs.get(run.runId))?.status).toBe("running");
   });

@@ -1,5 +1,5 @@
 import { lastingPlace, places } from "#places";
-import type { Store } from "#runlog";
+import type { CompactProgress, Store } from "#runlog";
 import { describe, expect, test } from "vitest";
 
 import { failure } from "../code.js";
@@ -31,6 +31,37 @@ describe.each(places)("compaction $name", ({ fresh }) => {
     expect(await store.verify()).toMatchObject({ sound: true });
     await context.appendMessage({ role: "user", content: "and tomorrow?" });
     expect(await context.getLastSequence()).toBe(5);
+  });
+
+  test("it tells how far it is, the last time at its end", async () => {
+    const store = await fresh();
+    await furnished(store);
+    const told: CompactProgress[] = [];
+    await store.compact({ onProgress: (progress) => void told.push(progress) });
+    const last = told.at(-1);
+    expect(last?.bytesTotal).toBeGreaterThan(TEXT.length);
+    expect(last?.bytesDone).toBe(last?.bytesTotal);
+    const stages = new Set<string>();
+    await store.retain({ olderThanMs: 1e9, compact: true, onProgress: ({ stage }) => void stages.add(stage) });
+    expect([...stages].at(-1)).toBe("compacting");
+  });
+
+  test("who can't be told how far it is has the work fail, and the store goes on", async () => {
+    const store = await fresh();
+    const instance = await furnished(store);
+    const fault = new Error("no terminal");
+    const onProgress = () => {
+      throw fault;
+    };
+    await expect(store.compact({ onProgress })).rejects.toBe(fault);
+    await expect(store.compact({ onProgress: async () => onProgress() })).rejects.toBe(fault);
+    await failure(store.compact({ onProgress: "yes" } as never), "invalid_input");
+    await failure(store.compact({ codec: "gzip", onProgress: () => undefined } as never), "invalid_input");
+    await failure(store.compact({ signal: 1 } as never), "invalid_input");
+    await failure(store.compact({ signal: AbortSignal.abort() }), "aborted");
+    await failure(store.retain({ keepLast: 1, signal: AbortSignal.abort(), onProgress: () => undefined }), "aborted");
+    expect(await (await store.context(instance)).getLastSequence()).toBe(4);
+    expect(await store.verify()).toMatchObject({ sound: true });
   });
 
   test("what isn't known of a compaction is refused, and a closed store has none", async () => {

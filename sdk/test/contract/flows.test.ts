@@ -139,6 +139,7 @@ describe.each(places)("flows $name", ({ fresh }) => {
       agentSessions: { plan: "sess-1", check: "sess-2" },
       colour: "red",
     });
+    await again.close();
     const asked = await store.flows.resume(flow.runId, "Hurry!");
     expect(asked.resumed.running[0]?.prompt).toBe("Hurry!");
     const playback = await store.flows.playback(flow.runId, { speed: Infinity });
@@ -263,6 +264,39 @@ describe.each(places)("flows $name", ({ fresh }) => {
     // Those taken since the latest snapshot come back: they are delivered at least once.
     const { flow: again } = await store.flows.resume(flow.runId);
     expect(again.state.inbox).toHaveLength(3);
+  });
+
+  test("of ten that resume a flow at once one does, and its message is delivered once", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const resuming = Array.from({ length: 10 }, (_, index) => store.flows.resume(flow.runId, `message ${index}`));
+    const told = await Promise.allSettled(resuming);
+    const won = told.filter((it) => it.status === "fulfilled");
+    const lost = told.filter((it) => it.status === "rejected");
+    expect([won.length, lost.length]).toEqual([1, 9]);
+    for (const { reason } of lost) expect(reason).toMatchObject({ code: "conflict" });
+    const winner = won[0]?.value.flow;
+    expect(await winner?.takeInbox(flow.runId)).toHaveLength(1);
+    expect(await winner?.takeInbox(flow.runId)).toEqual([]);
+    await winner?.close();
+    await (await store.flows.resume(flow.runId)).flow.close();
+  });
+
+  test("commands that another handle receives are taken in, once, and wake who waits for them", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const other = (await store.flows.resume(flow.runId)).flow;
+    await other.command({ type: "send", runId: "r1", message: "one" });
+    expect(flow.state.inbox).toEqual([]);
+    await flow.refresh();
+    expect(flow.state.inbox).toEqual([{ type: "send", runId: "r1", message: "one" }]);
+    await other.command({ type: "send", runId: "r1", message: "two" });
+    expect((await flow.takeInbox("r1")).map((command) => command["message"])).toEqual(["one", "two"]);
+    const waiting = flow.nextCommands("r1", new AbortController().signal);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await other.command({ type: "send", runId: "r1", message: "three" });
+    expect((await waiting)?.map((command) => command["message"])).toEqual(["three"]);
+    expect(await flow.takeInbox("r1")).toEqual([]);
   });
 
   test("events that aren't awaited are recorded in order, and followed", async () => {

@@ -1,4 +1,4 @@
-import { type AgentFunction, type Store, toolDefinitions } from "#runlog";
+import { type AgentFunction, RunlogError, type SpawnedAgent, StopError, type Store, toolDefinitions } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -209,7 +209,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
       slow: async (context) => {
         await context.recordMessage({ role: "assistant", content: "working" });
         await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
-        told.push((context.signal.reason as Error).message);
+        told.push((context.signal.reason as StopError).kind);
         await context.recordMessage({ role: "assistant", content: "what I have" });
         return "too late to count";
       },
@@ -235,8 +235,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await lead.wait()).toMatchObject({ status: "cancelled" });
     const children = await store.runs.children(lead.runId);
     expect(children.items.map((run) => run.status)).toEqual(["cancelled", "cancelled"]);
-    expect(told).toHaveLength(2);
-    expect(told[0]).toContain("is to stop");
+    expect(told).toEqual(["timeout", "parent"]);
     while (late === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
     await failure(late, "wrong_status");
     await store.agents.put({ name: "slow", maxSteps: 1 });
@@ -246,6 +245,134 @@ describe.each(places)("agents $name", ({ fresh }) => {
     });
     const spent = await orchestrator.start({ agentName: "slow", task: "x" });
     expect(await spent.wait()).toMatchObject({ status: "paused", pauseReason: "step budget spent" });
+  });
+
+  test("are told by their signals what stops them, and whether they can be resumed", async () => {
+    const store = await fresh();
+    const told: unknown[] = [];
+    const orchestrator = await world(store, {
+      waits: async (context) => {
+        if (context.task === "spawns") void context.spawnAgents([{ agentName: "waits", task: "below" }]).catch(() => {});
+        await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        const reason: StopError = context.signal.reason;
+        expect(reason).toBeInstanceOf(StopError);
+        expect(reason).toBeInstanceOf(RunlogError);
+        told.push([context.task, reason.code, reason.kind, reason.resumable, reason.message]);
+      },
+    });
+    const start = (task: string, timeoutMs?: number) => orchestrator.start({ agentName: "waits", task, timeoutMs });
+    await (await start("times out", 10)).wait();
+    expect(told.splice(0)).toEqual([["times out", "aborted", "timeout", true, "timeout"]]);
+    for (const [stop, kind, resumable] of [["pause", "shutdown", true], ["cancel", "cancelled", false]] as const) {
+      const lead = await start("spawns");
+      while ((await orchestrator.liveCount()) < 2) await new Promise((resolve) => setTimeout(resolve, 2));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      if (stop === "pause") await orchestrator.pause(lead.runId, { kind: "shutdown", reason: "SIGTERM" });
+      else await lead.cancel();
+      const words = stop === "pause" ? "SIGTERM" : "cancelled";
+      expect((told.splice(0) as string[][]).sort()).toEqual([
+        ["below", "aborted", "parent", resumable, `the run above it is to stop: ${words}`],
+        ["spawns", "aborted", kind, resumable, words],
+      ]);
+      expect(await store.runs.get(lead.runId)).toMatchObject({ stopKind: kind });
+    }
+  });
+
+  test("are spawned without waiting: ids at once, results as they come, then all in order", async () => {
+    const store = await fresh();
+    let goOn = (): void => {};
+    const slow = new Promise<void>((resolve) => (goOn = resolve));
+    const orchestrator = await world(store, {
+      lead: async (context) => {
+        const spawned = await context.spawn([
+          { agentName: "worker", task: "slow" },
+          { agentName: "nobody", task: "x" },
+          { agentName: "worker", task: "quick" },
+          { agentName: "worker", task: "commanded" },
+        ]);
+        const ids = spawned.agents.map((agent) => agent.runId);
+        expect(ids[1]).toBeUndefined();
+        expect((await store.runs.children(context.runId)).items).toHaveLength(3);
+        expect((await spawned.agents[1]?.wait())?.status).toBe("failed");
+        const refused = await failure((spawned.agents[1] as SpawnedAgent).send({ type: "send", message: "x" }), "wrong_status");
+        expect(refused.message).toContain("was refused");
+        const order: number[] = [];
+        for await (const { agent, result } of spawned) {
+          order.push(agent.index);
+          expect(await agent.wait()).toBe(result);
+          if (agent.index === 2) await spawned.agents[3]?.send({ type: "send", message: "go" });
+          if (agent.index === 3) goOn();
+        }
+        expect(order).toEqual([1, 2, 3, 0]);
+        const results = await spawned.results();
+        expect(results.map((result) => result.runId)).toEqual(ids);
+        expect(results.map((result) => result.summary)).toEqual(["slow", undefined, "quick", "go"]);
+        const again: number[] = [];
+        for await (const { agent } of spawned) again.push(agent.index);
+        expect(again).toEqual(order);
+        await spawned.agents[0]?.cancel();
+        expect(await (await context.spawn([])).results()).toEqual([]);
+        return "done";
+      },
+      worker: async (context) => {
+        if (context.task === "slow") await slow;
+        if (context.task === "commanded") return (await context.nextCommand())["message"] as string;
+        return context.task;
+      },
+    });
+    const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+    expect(await lead.wait()).toMatchObject({ status: "completed", summary: "done" });
+    expect((await store.runs.toolCalls(lead.runId)).items[0]).toMatchObject({ status: "completed" });
+  });
+
+  test("that can't be read are refused alone, with what is wrong with them", async () => {
+    const store = await fresh();
+    const wrong = [
+      { agentName: "worker", resumeRunId: "run_7" },
+      { agentName: "worker", timeoutMs: -1 },
+      { agentName: "worker", timeoutMs: "30s" },
+      { agentName: "worker", prompt: "x" },
+      { task: "nobody's" },
+      null,
+    ];
+    const orchestrator = await world(store, {
+      lead: async (context) => {
+        const results = await context.spawnAgents([...(wrong as never[]), { agentName: "worker", task: "fine" }]);
+        return JSON.stringify(results.map(({ status, summary, error }) => summary ?? `${status}: ${error}`));
+      },
+      worker: async (context) => context.task,
+    });
+    const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+    const told = JSON.parse((await lead.wait()).summary as string) as string[];
+    expect(told).toHaveLength(7);
+    expect(told[6]).toBe("fine");
+    for (const [index, names] of ["resumeRunId", "timeoutMs", "timeoutMs", "prompt", "agentName", ""].entries()) {
+      expect(told[index]).toMatch(/^failed: /);
+      expect(told[index]).toContain(names);
+    }
+  });
+
+  test("are cancelled one by one, and all of them with their signal", async () => {
+    const store = await fresh();
+    const stop = new AbortController();
+    const orchestrator = await world(store, {
+      lead: async (context) => {
+        const first = await context.spawn([{ agentName: "forever", task: "x" }, { agentName: "worker", task: "x" }]);
+        for await (const { agent } of first) if (agent.index === 1) await first.agents[0]?.cancel();
+        expect((await first.results()).map((result) => result.status)).toEqual(["cancelled", "completed"]);
+        const second = await context.spawn([{ agentName: "forever", task: "x" }], { signal: stop.signal });
+        stop.abort();
+        await failure(second.results(), "aborted");
+        await failure(second.agents[0]?.wait() as Promise<unknown>, "aborted");
+        return (await store.runs.children(context.runId)).items.length.toString();
+      },
+      worker: async () => "done",
+      forever,
+    });
+    const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+    expect(await lead.wait()).toMatchObject({ status: "completed", summary: "3" });
+    const children = await store.runs.children(lead.runId);
+    expect(children.items.map((run) => run.status).sort()).toEqual(["cancelled", "cancelled", "completed"]);
   });
 
   test("are cancelled when nobody wants what they were spawned for", async () => {

@@ -45,6 +45,8 @@ describe.each(places)("runs $name", ({ fresh }) => {
       [undefined, ["late"]],
       [usage, { user_id: 7 }],
     ]);
+    expect((await store.runs.describe(run.id, { metadata: null })).metadata).toBeUndefined();
+    expect(await store.runs.describe(run.id, { usage: null })).not.toHaveProperty("usage");
   });
 
   test("a run is recorded as it happens, and looked back on", async () => {

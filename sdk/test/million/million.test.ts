@@ -60,3 +60,35 @@ test("from a web server", { timeout: 300_000 }, async () => {
   await measured("from a web server on this machine", () => openUrl(`${url}plain/store`));
   await commands.endServer(url);
 });
+
+test("a gigabyte is opened and scanned, and the page stays alive", { timeout: 900_000 }, async () => {
+  const GIGABYTE = 1_000_000_000;
+  const large = await commands.largeFolderOfNode(GIGABYTE);
+  const files = await chosen(large.folder);
+  const tasks: number[] = [];
+  const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
+  observer.observe({ type: "longtask" });
+  const lines: string[] = ["1 GB in messages of 8 KiB"];
+  const lap = async (name: string, work: () => Promise<unknown>) => {
+    const began = performance.now();
+    await work();
+    // What was observed is told in a task of its own.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    lines.push(`  ${name.padEnd(28)} ${(performance.now() - began - 200).toFixed(0).padStart(7)} ms, long tasks: ${tasks.splice(0).map(Math.round).join(", ") || "none"}`);
+  };
+  let store: Store | undefined;
+  await lap("opened", async () => (store = await openFiles(files)));
+  await lap("every record read", async () => {
+    let records = 0;
+    for await (const page of (store as Store).read().pages()) records += page.length;
+    expect(records).toBe(large.records);
+  });
+  await lap("searched", async () => {
+    for await (const page of (store as Store).search("not there")) expect(page).toBeDefined();
+  });
+  await lap("verified", async () => expect((await (store as Store).verify()).sound).toBe(true));
+  await (store as Store).close();
+  observer.disconnect();
+  await commands.removeFolder(large.folder);
+  console.log(lines.join("\n"));
+});

@@ -16,6 +16,31 @@ const CONTEXT = `
   const context = await store.context(agent.id);
 `;
 
+/** The context of an agent that works until `end` is called, as a variable. */
+const AGENT = `
+  import type { RunContext } from "runlog";
+  for (const name of ["lead", "worker", "searcher"]) await store.agents.put({ name });
+  let give: (context: RunContext) => void = () => {};
+  const given = new Promise<RunContext>((resolve) => (give = resolve));
+  let end: (text: string) => void = () => {};
+  const ended = new Promise<string>((resolve) => (end = resolve));
+  const orchestrator = await store.orchestrator({
+    agents: {
+      lead: async (context) => {
+        give(context);
+        return ended;
+      },
+      worker: async (context) => context.task,
+      searcher: async (context) => {
+        if (context.task === "the web") await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        return context.task;
+      },
+    },
+  });
+  const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+  const context = await given;
+`;
+
 /** What the examples in the comments of the sources take for granted, and what they do. */
 const TRIALS: Record<string, Trial> = {
   "agents.ts: Agents": {
@@ -49,7 +74,7 @@ const TRIALS: Record<string, Trial> = {
     before: 'const stream = store.newId(); await store.streams.append(stream, [{ json: { text: "Out of memory" } }]);',
     says: "2\n",
   },
-  "store.ts: compact": { after: "console.log(bytesBefore, bytesAfter);", says: "0 0\n" },
+  "store.ts: compact": { after: "console.log(bytesBefore, bytesAfter);", says: "0 of 0 bytes\n0 0\n" },
   "store.ts: retain": { after: "console.log(sessions, bytes);", says: "0 0\n" },
   "store.ts: erase": {
     before: `
@@ -100,6 +125,31 @@ const TRIALS: Record<string, Trial> = {
     `,
     after: "console.log((await store.chats.listRequests()).items.map((it) => it.requestId + it.status));",
     says: "[ 'req_1interrupted' ]\n",
+  },
+  "chats.ts: listSteps": {
+    before: `
+      const { chatId } = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const begun = await store.chats.beginRequest(chatId, { assistantId: "travel", requestId: "req_1", message });
+      await begun.startStep("llm", {});
+      await begun.finish("interrupted");
+    `,
+    after: "console.log(items.map((step) => step.type + step.status).join());",
+    says: "llminterrupted\n",
+  },
+  "request.ts: delegate": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "lead" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const request = await store.chats.beginRequest(chat.chatId, { assistantId: "lead", requestId: "req_1", message });
+    `,
+    after: `
+      await request.finish("completed");
+      const steps = await store.chats.getSteps("req_1");
+      const asked = (id: string | undefined) => JSON.parse(JSON.stringify(steps.find((step) => step.stepId === id)?.input)).question;
+      for (const step of steps.filter((step) => step.type === "llm")) console.log(asked(step.stepId), asked(step.delegateStepId));
+    `,
+    says: "Oslo? Oslo?\nBergen? Bergen?\n",
   },
   "request.ts: describe": {
     before: `
@@ -218,6 +268,7 @@ const TRIALS: Record<string, Trial> = {
       const cutOff = (await store.flows.resume(runId)).flow;
       await cutOff.startAgent("plan", "s1");
       await cutOff.record({ type: "agent:text", nodeId: "plan", runId, timestamp: 1, content: "Hello" });
+      await cutOff.close();
       const callAgent = async (...what: unknown[]) => console.log(...what);
       const show = (event: object) => console.log(event);
     `,
@@ -244,6 +295,26 @@ const TRIALS: Record<string, Trial> = {
   },
   "json.ts: RawJson": { before: CONTEXT, says: "true\n" },
   "orchestrator.ts: Orchestrator": { says: "2 parts are done\n" },
+  "error.ts: StopError": {
+    before: AGENT.replace("import type { RunContext }", "import type { RunContext, StopError }"),
+    after: "await orchestrator.cancel(lead.runId); console.log((await lead.wait()).status);",
+    says: "cancelled nobody wants it any more\ncancelled\n",
+  },
+  "run-context.ts: spawn": {
+    before: AGENT,
+    after: "end('done'); console.log(inOrder.map((result) => result.summary).join(), (await lead.wait()).summary);",
+    says: /^\[\s+'[0-9a-f-]{36}',\s+'[0-9a-f-]{36}'\s+\]\n(0 completed\n1 completed|1 completed\n0 completed)\na,b done\n$/,
+  },
+  "spawned.ts: Spawned": {
+    before: AGENT,
+    after: "end('done'); console.log(results.map((result) => result.status).join(), (await lead.wait()).summary);",
+    says: "completed,cancelled done\n",
+  },
+  "recorder.ts: pause": {
+    before: 'const recorder = await store.runs.start({ session: {}, agentName: "coder" });',
+    after: "console.log(recorder.run.status, recorder.run.stopKind, recorder.run.pauseReason);",
+    says: "paused shutdown SIGTERM\n",
+  },
   "flow-types.ts: RuntimeCommand": {
     before: 'import type { RuntimeCommand } from "runlog"; const flow = await store.flows.create();',
     after: "for (const command of [hurry, rate]) await flow.command(command); console.log(await flow.takeInbox(flow.runId), await flow.takeInbox());",

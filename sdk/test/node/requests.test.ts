@@ -9,7 +9,7 @@ import { run, start } from "./child.js";
 async function left(path: string): Promise<{ says: unknown[]; step: string | undefined }> {
   const store = await open(path);
   const says = (await store.chats.getMessages("c")).map((message) => message.props["content"]);
-  const { items } = await store.chats.listSteps("c");
+  const { items } = await store.chats.listSteps({ chatId: "c" });
   await store.close();
   return { says, step: items[0]?.status };
 }
@@ -74,7 +74,7 @@ test("withRequest ends a request as its work ended", async () => {
   await expect(work).rejects.toThrow("LLM timeout");
   await expect(store.chats.withRequest(chatId, request, () => Promise.reject(new Error("at once")))).rejects.toThrow("at once");
   await store.chats.withRequest(chatId, request, (it) => it.finish({ failed: new TypeError("told") }));
-  const steps = (await store.chats.listSteps(chatId)).items.map((step) => [step.status, step.error]);
+  const steps = (await store.chats.listSteps({ chatId })).items.map((step) => [step.status, step.error]);
   expect(steps).toEqual([
     ["completed", undefined],
     ["failed", "LLM timeout"],

@@ -1,0 +1,54 @@
+import { checkFunction } from "./checks.js";
+import { withEither } from "./follow.js";
+
+/** How work that takes long is followed and ended early. */
+export interface ProgressOptions<Progress> {
+  /**
+   * Told now and then how far the work is, the last time at its end; a promise that it gives is waited for before it is told
+   * again. An error that it throws, or that its promise fails with, ends the work, which fails with it. A store in memory, and
+   * one in a browser, do the work in one piece: they tell only where it ended.
+   */
+  onProgress?: ((progress: Progress) => void | Promise<void>) | undefined;
+  /**
+   * Ends the work early, which fails with `aborted`; it stops within about a megabyte. What was done by then stays done, and
+   * whoever asks again goes on from there. In memory and in a browser the work can't be ended once it has begun.
+   */
+  signal?: AbortSignal | undefined;
+}
+
+let lastWatch = 0;
+
+/**
+ * Does work, and tells how far it is meanwhile. `next` waits for what is told next of the work with a number, and gives
+ * nothing at its end.
+ *
+ * @internal
+ */
+export async function watched<Progress, Done>(
+  { onProgress, signal }: ProgressOptions<Progress>,
+  work: (watch: number | undefined, signal: AbortSignal | undefined) => Promise<Done>,
+  next: (watch: number) => Promise<Progress | undefined>,
+): Promise<Done> {
+  if (onProgress === undefined) return work(undefined, signal);
+  checkFunction(onProgress, "onProgress");
+  lastWatch += 1;
+  const watch = lastWatch;
+  const stop = new AbortController();
+  return withEither(stop.signal, signal, async (either) => {
+    const done = work(watch, either);
+    // It is awaited below: that it fails before is nothing that nobody handles.
+    done.catch(() => undefined);
+    for (;;) {
+      // Where nothing can be told, because the work was refused or the store closed, the work itself says so.
+      const told = await next(watch).catch(() => undefined);
+      if (told === undefined) return done;
+      try {
+        await onProgress(told);
+      } catch (error) {
+        stop.abort(error);
+        await done.catch(() => undefined);
+        throw error;
+      }
+    }
+  });
+}
