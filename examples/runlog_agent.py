@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A client of Runlog's agent protocol (docs/agent-protocol.md) in plain Python: nothing to install.
 
     runlog run --agents agents.json -- python3 runlog_agent.py

@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Write sessions out as JSON lines
     Export(export::Args),
-    /// List sessions, newest first
+    /// List sessions, the one that came into the store last first
     Ls(ls::Args),
     /// Read a session's conversation
     Show(show::Args),

@@ -363,11 +363,11 @@ fn a_replay_gives_the_events_in_order_between_two_points() {
         )
         .json();
     assert_eq!(some, all[2..5]);
-    assert_eq!(
-        place
-            .expect(0, &["replay", "openai-runs/0", "--from", "99"])
-            .out,
-        ""
+    let beyond = place.expect(0, &["replay", "openai-runs/0", "--from", "99"]);
+    assert_eq!(beyond.out, "");
+    assert!(
+        beyond.err.contains("no events from 99; the last is 13"),
+        "{beyond:?}"
     );
     place.expect(2, &["replay", "openai-runs/0", "--from", "5", "--to", "3"]);
     for speed in ["0", "-1", "NaN", "x"] {
@@ -1072,4 +1072,7 @@ fn sessions_are_given_up_by_rules_and_a_dry_run_says_which() {
     place.expect(0, &["verify"]);
     let nothing = place.expect(0, &["retain", "--older-than", "30d", "--status", "failed"]);
     assert!(nothing.out.contains("nothing to give up"));
+    let again = ["retain", "--older-than", "30d", "--compact"];
+    let again = place.expect(0, &again).out;
+    assert!(again.contains("nothing to compact"), "{again}");
 }

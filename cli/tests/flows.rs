@@ -275,7 +275,12 @@ fn agents_are_put_listed_shown_and_deleted() {
             .contains("Writes code.")
     );
     place.expect(0, &["agents", "delete", "coder"]);
-    assert_eq!(place.expect(0, &["agents"]).out.trim(), "no agents");
+    assert_eq!(
+        place.expect(0, &["agents"]).out.trim(),
+        "no agents\nagents of projects aren't listed here: --project p (1)"
+    );
+    let of_one = place.expect(0, &["agents", "--project", "p"]).out;
+    assert!(!of_one.contains("aren't listed"), "{of_one}");
     assert_eq!(
         error(&place, 3, &["agents", "delete", "coder"]).0,
         "not_found"

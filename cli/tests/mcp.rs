@@ -332,8 +332,22 @@ fn a_paused_run_is_resumed_by_the_client() {
     );
     assert_eq!(status, "paused");
     let request = json!({"agent_name": "worker", "task": "", "resume_run_id": run});
-    let second = client.call("spawn_agents", json!({"requests": [request]}));
+    // What can't be read is refused alone.
+    let wrong = json!({"agent_name": "worker", "resume_run_id": "run_7"});
+    let late = json!({"agent_name": "worker", "task": "x", "timeout": "30s"});
+    let second = client.call("spawn_agents", json!({"requests": [request, wrong, late]}));
     assert_eq!(second["results"][0]["steps"], 2, "{second}");
+    for (index, name) in [(1, "resume_run_id"), (2, "timeout")] {
+        let refused = &second["results"][index];
+        assert_eq!(
+            (&refused["status"], &refused["run_id"]),
+            (&json!("failed"), &json!(null))
+        );
+        assert!(
+            refused["error"].as_str().unwrap().contains(name),
+            "{second}"
+        );
+    }
     let messages = client.call(
         "list_run_messages",
         json!({"run_id": second["results"][0]["run_id"]}),

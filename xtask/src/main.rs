@@ -61,6 +61,8 @@ usage: cargo xtask <verb>
   runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
   spawn [agents [events]]
                        thousands of sub-agents in one call: time, events/s, events for each flush, memory
+  week [runs]          a week of an agent platform in fast motion, so many runs a day (10,000 unless given): how long an append
+                       takes from the first day to the last, and the disk beside what was said (some minutes)
   bench-js [--rounds N] [--slice MS] [--quiet SECONDS] [--json] [words]
                        the npm package beside other stores of JavaScript's, in turns (two minutes)
   bench-browser [--rounds N] [--slice MS] [--json] [words]
@@ -68,6 +70,7 @@ usage: cargo xtask <verb>
   bench-http [tails] [--rounds N] [--seconds N] [--json]
                        the history of runs over HTTP, by `runlog serve` and by a server over tables of PostgreSQL, asked by wrk in
                        turns (five minutes); `tails`: a thousand clients that follow a store, and what that costs its writer
+  bench-chats          lists and saves of chats beside the same rows in tables of SQLite, in turns (three minutes)
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -105,10 +108,11 @@ fn main() -> ExitCode {
         }
         ("bench", ["--peers", rest @ ..]) => return measure::peers(rest),
         ("bench", rest) => measure::bench(&mut report, rest),
-        ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
+        ("ratios" | "runs" | "spawn" | "week", rest) => return measure::program(verb, rest),
         ("bench-js", rest) => return measure::from_javascript(rest),
         ("bench-browser", rest) => return measure::in_browser(rest),
         ("bench-http", rest) => return measure::over_http(rest),
+        ("bench-chats", rest) => return measure::chats(rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

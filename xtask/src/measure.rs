@@ -1,4 +1,4 @@
-//! `bench`, `ratios`, `runs`, `spawn`, `bench-js`, `bench-browser` and `bench-http`: what is measured, never asserted.
+//! `bench`, `ratios`, `runs`, `spawn`, `week`, `bench-js`, `bench-browser`, `bench-http` and `bench-chats`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
@@ -27,20 +27,26 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
 /// Measures Runlog beside other stores, by a package of its own: it has its own lock file, and its own folder in `target/`.
 /// RocksDB's headers are read by libclang, and its C++ takes long: a system's library is taken where `ROCKSDB_LIB_DIR` names it.
 pub(crate) fn peers(arguments: &[&str]) -> ExitCode {
-    let mut command = cargo(&[
-        "run",
-        "--release",
-        "--locked",
-        "--manifest-path",
-        "benches/peers/Cargo.toml",
-        "--",
-    ]);
-    command.env("CARGO_TARGET_DIR", target_folder().join("peers"));
-    close("bench --peers", outcome(run(command.args(arguments))))
+    close("bench --peers", apart("peers", arguments))
+}
+
+/// Measures chats beside the same rows in tables of SQLite.
+pub(crate) fn chats(arguments: &[&str]) -> ExitCode {
+    close("bench-chats", apart("chats", arguments))
+}
+
+/// Runs a package of `benches/` that is outside the workspace.
+fn apart(name: &str, arguments: &[&str]) -> Outcome {
+    let manifest = format!("benches/{name}/Cargo.toml");
+    let mut command = cargo(&["run", "--release", "--locked", "--manifest-path"]);
+    command.arg(manifest).arg("--").args(arguments);
+    outcome(run(
+        command.env("CARGO_TARGET_DIR", target_folder().join(name))
+    ))
 }
 
 /// Runs one of the programs that measure: `ratios` compares runlog with the raw floors of this machine, `runs` a store of
-/// a million runs with one of a thousand, `spawn` takes the time of thousands of sub-agents. Standard output is theirs
+/// a million runs with one of a thousand, `spawn` takes the time of thousands of sub-agents, `week` that of appends in a platform. Standard output is theirs
 /// alone.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
     let mut command = cargo(&[

@@ -27,6 +27,9 @@ the name may be left out. The program that does an agent's work isn't part of it
 
 With --json one document: the definition.";
 
+/// How many projects are named whose agents aren't listed.
+const PROJECTS_SHOWN: usize = 5;
+
 /// The largest definition that is read: 8 MiB.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
@@ -160,8 +163,28 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
     table::items(&page.items, "no agents", &columns, out)?;
     if let Some(next) = page.next {
         out.line(format!("… there are more: --after {next:?}"))?;
+    } else if options.project.is_none()
+        && let Some(others) = in_projects(store.agents().projects()?)
+    {
+        out.line(format!("agents of projects aren't listed here: {others}"))?;
     }
     Ok(Exit::Ok)
+}
+
+/// The projects that have agents, as options; `None` where there are none.
+fn in_projects(projects: Vec<(Option<String>, usize)>) -> Option<String> {
+    let mut told: Vec<String> = projects
+        .into_iter()
+        .filter_map(|(project, agents)| {
+            Some(format!("--project {} ({agents})", text::name(&project?)))
+        })
+        .collect();
+    let more = told.len().saturating_sub(PROJECTS_SHOWN);
+    told.truncate(PROJECTS_SHOWN);
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    Some(told.join(", ")).filter(|told| !told.is_empty())
 }
 
 fn most_steps(agent: &AgentDefinition) -> Option<String> {

@@ -92,9 +92,12 @@ enum Status {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_STEPS)]
 pub(crate) struct StepsArgs {
-    /// The chat
+    /// The chat; all chats if it is left out
     #[arg(value_name = "CHAT")]
-    chat: String,
+    chat: Option<String>,
+    /// Only steps of this assistant
+    #[arg(long, value_name = "ID")]
+    assistant: Option<String>,
     /// Only steps of this request
     #[arg(long, value_name = "ID")]
     request: Option<String>,
@@ -179,10 +182,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let chat = find::chat(&store, &args.chat)?;
+    let chat = args.chat.as_deref().map(|chat| find::chat(&store, chat));
+    let chat = chat.transpose()?;
     let options = ListSteps {
+        chat_id: chat.clone(),
         request_id: args.request.clone(),
         stack_id: args.stack.clone(),
+        assistant_id: args.assistant.clone(),
         step_type: args.step_type,
         status: args.status,
         limit: args.page.limit,
@@ -190,21 +196,20 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
     };
     let page = store
         .chats()
-        .list_steps(&chat, &options)
+        .list_steps(&options)
         .map_err(Failure::of_argument)?;
     if let (Some(request), true) = (&args.request, page.items.is_empty()) {
         let of_request = ListSteps {
+            chat_id: chat.clone(),
             request_id: Some(request.clone()),
             limit: 1,
             ..ListSteps::default()
         };
-        if store
-            .chats()
-            .list_steps(&chat, &of_request)?
-            .items
-            .is_empty()
-        {
-            let message = format!("the chat {chat:?} has no step of a request {request:?}");
+        if store.chats().list_steps(&of_request)?.items.is_empty() {
+            let message = match chat {
+                Some(chat) => format!("the chat {chat:?} has no step of a request {request:?}"),
+                None => format!("no chat has a step of a request {request:?}"),
+            };
             return Err(Failure::not_found(message));
         }
     }

@@ -1,4 +1,4 @@
-//! `runlog ls`: the sessions, newest first.
+//! `runlog ls`: the sessions, those that came into the store last first.
 
 use clap::builder::RangedU64ValueParser;
 use runlog::{
@@ -16,6 +16,9 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
+The order is that in which sessions came into the store, the last one first; \"made\" is when a session was made, which an \
+import keeps, so that imported ones may stand out of its order.
+
 The first column is the beginning of the session's id, as long as it has to be to name it.
 
 With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances \

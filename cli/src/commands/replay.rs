@@ -9,7 +9,7 @@ use crate::{
     failure::{Exit, Failure, Result},
     find::{self, Subject},
     history::{self, HistoryItem},
-    output::Out,
+    output::{Out, note},
     pace::{Pace, PaceArgs},
     store, text, view,
 };
@@ -55,11 +55,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let several = instances.len() > 1;
     let mut before = None;
-    let mut first = None;
+    let (mut first, mut last) = (None, 0);
     for item in history::history(&store, subject.session(), &instances)? {
         let HistoryItem::Event(event, _) = item? else {
             continue;
         };
+        last = event.sequence_number;
         if args.from.is_some_and(|from| event.sequence_number < from) {
             continue;
         }
@@ -81,6 +82,17 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         if pace.is_some() || out.is_terminal() {
             out.flush()?;
         }
+    }
+    if first.is_none() {
+        let from = args.from.map(|from| format!(" from {from}"));
+        let from = from.unwrap_or_default();
+        note(
+            out.is_json(),
+            match last {
+                0 => "there are no events yet".to_owned(),
+                last => format!("there are no events{from}; the last is {last}"),
+            },
+        );
     }
     Ok(Exit::Ok)
 }

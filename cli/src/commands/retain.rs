@@ -194,7 +194,10 @@ fn tell(report: &Report<Retained>, out: &mut Out) -> Result<()> {
             text::bytes(compaction.bytes_before),
             text::bytes(compaction.bytes_after),
         );
-        out.line(format!("compacted: {before} are {after} now"))?;
+        out.line(match compaction.bytes_before {
+            0 => "nothing to compact".to_owned(),
+            _ => format!("compacted: {before} are {after} now"),
+        })?;
     }
     Ok(())
 }

@@ -12,6 +12,9 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
+The records of the log are all that were ever appended; `verify` counts those that are there, which are fewer after a \
+compaction.
+
 With --json: {\"path\", \"sessions\", \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
 \"streams_deleted\", \"last_position\", \"last_time_ms\", \"segment_bytes\", \"used_bytes\", \"readers_behind\"}.";
 
@@ -63,7 +66,7 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
         (
             "log",
             format!(
-                "{} in {}",
+                "{} appended so far, {} there now",
                 text::count(stat.last_position.0, "record", "records"),
                 text::bytes(stat.used_bytes)
             ),

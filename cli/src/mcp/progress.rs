@@ -1,14 +1,11 @@
 //! [`Progress`]: what a client that asked for it is told of a spawn while it is under way.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use rmcp::{
     Peer, RoleServer,
     model::{ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
-use runlog::agents::{SpawnNews, SpawnObserver};
-use tokio::sync::mpsc;
+use runlog::agents::Spawned;
 
 /// Whom to tell, and under which token.
 pub(super) struct Progress {
@@ -26,46 +23,38 @@ impl Progress {
         })
     }
 
-    /// Tells of a spawn of these agents: their runs' ids first, then each that ends. The progress is how many have ended.
-    pub(super) fn telling(self, names: Vec<String>) -> impl SpawnObserver {
-        let total = names.len();
-        let (tell, mut told) = mpsc::unbounded_channel::<(usize, String)>();
-        // One after the other, in order; it ends with the spawn.
-        tokio::spawn(async move {
-            while let Some((ended, message)) = told.recv().await {
-                #[allow(
-                    clippy::cast_precision_loss,
-                    reason = "a call spawns far fewer than 2^52 agents"
-                )]
-                let param = ProgressNotificationParam::new(self.token.clone(), ended as f64)
-                    .with_total(total as f64)
-                    .with_message(message);
-                if self.peer.notify_progress(param).await.is_err() {
-                    break;
-                }
-            }
-        });
-        let ended = AtomicUsize::new(0);
-        move |news: SpawnNews| {
-            let said = match news {
-                SpawnNews::Begun(runs) => {
-                    let runs = runs
-                        .iter()
-                        .zip(&names)
-                        .filter_map(|(run, name)| run.map(|run| format!("{name} is run {run}")));
-                    // What was refused has ended at once.
-                    let runs: Vec<String> = runs.collect();
-                    ended.store(total - runs.len(), Ordering::Relaxed);
-                    format!("begun: {}", runs.join(", "))
-                }
-                SpawnNews::Ended(index, result) => {
-                    ended.fetch_add(1, Ordering::Relaxed);
-                    let name = names.get(index).map_or("", String::as_str);
-                    format!("{name} is {}", result.status)
-                }
-            };
-            // A client that is gone isn't told.
-            let _ = tell.send((ended.load(Ordering::Relaxed), said));
+    /// Tells of a spawn of these agents until all have ended: their runs' ids first, then each that ends. The progress is how
+    /// many have ended.
+    pub(super) async fn tell(self, names: &[String], spawned: &mut Spawned) {
+        let runs = spawned.run_ids().iter().zip(names);
+        let runs: Vec<_> = runs
+            .filter_map(|(run, name)| run.map(|run| format!("{name} is run {run}")))
+            .collect();
+        // What was refused has ended at once, and its result says why.
+        let refused = names.len() - runs.len();
+        let mut ended = refused;
+        let begun = format!("begun: {}", runs.join(", "));
+        self.notify(ended, names.len(), begun).await;
+        for _ in 0..refused {
+            spawned.next().await;
         }
+        while let Some((index, result)) = spawned.next().await {
+            ended += 1;
+            let name = names.get(index).map_or("", String::as_str);
+            let message = format!("{name} is {}", result.status);
+            self.notify(ended, names.len(), message).await;
+        }
+    }
+
+    async fn notify(&self, ended: usize, total: usize, message: String) {
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "a call spawns far fewer than 2^52 agents"
+        )]
+        let param = ProgressNotificationParam::new(self.token.clone(), ended as f64)
+            .with_total(total as f64)
+            .with_message(message);
+        // A client that is gone isn't told.
+        let _ = self.peer.notify_progress(param).await;
     }
 }

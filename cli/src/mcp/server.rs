@@ -189,16 +189,12 @@ impl Server {
                 }
             }
         };
-        let results = match progress {
-            Some(progress) => {
-                let names = requests.iter().map(|it| it.agent_name.clone()).collect();
-                let told = progress.telling(names);
-                orchestrator
-                    .spawn_agents_telling(parent, requests, told)
-                    .await?
-            }
-            None => orchestrator.spawn_agents(parent, requests).await?,
-        };
+        let names: Vec<_> = requests.iter().map(|it| it.agent_name.clone()).collect();
+        let mut spawned = orchestrator.spawn(parent, requests).await?;
+        if let Some(progress) = progress {
+            progress.tell(&names, &mut spawned).await;
+        }
+        let results = spawned.results().await?;
         Ok(json!({"parent_run_id": parent, "results": results}))
     }
 }

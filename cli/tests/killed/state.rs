@@ -127,7 +127,10 @@ fn chats(store: &Store) -> Vec<String> {
             .get_messages(&chat.chat_id, &MessageFilter::default())
             .unwrap();
         let steps = chats
-            .list_steps(&chat.chat_id, &ListSteps::default())
+            .list_steps(&ListSteps {
+                chat_id: Some(chat.chat_id.clone()),
+                ..ListSteps::default()
+            })
             .unwrap()
             .items;
         texts.push(format!(

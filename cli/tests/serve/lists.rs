@@ -184,9 +184,14 @@ fn chats_have_messages_and_steps() {
     let chat = server.json(&format!("/v1/chats/{}", recorded.chat));
     assert_eq!(chat["assistant_id"], "helper");
     let messages = server.json(&format!("/v1/chats/{}/messages?role=user", recorded.chat));
-    assert_eq!(messages[0]["props"]["content"], "hello");
-    let none = server.json(&format!("/v1/chats/{}/messages?offset=1", recorded.chat));
-    assert_eq!(none, json!([]));
+    assert_eq!(messages["items"][0]["props"]["content"], "hello");
+    assert_eq!(messages["next"], json!(null));
+    let after = messages["items"][0]["message_id"].as_str().unwrap();
+    let none = server.json(&format!(
+        "/v1/chats/{}/messages?start_after={after}",
+        recorded.chat
+    ));
+    assert_eq!(none["items"], json!([]));
     let steps = server.json(&format!("/v1/chats/{}/steps?type=llm", recorded.chat));
     assert_eq!(steps["items"][0]["input"], json!({"a": 1}));
     server.get("/v1/chats/nothing").problem(404, "not_found");
@@ -230,8 +235,8 @@ fn agents_are_those_of_a_project() {
     let agent = server.json(&format!("/v1/agents/finder?{project}"));
     assert_eq!(agent["system_prompt"], "You find papers.");
     let available = server.json(&format!("/v1/available-agents?{project}"));
-    assert_eq!(available[0]["name"], "finder");
-    assert_eq!(available[0].get("system_prompt"), None);
+    assert_eq!(available["items"][0]["name"], "finder");
+    assert_eq!(available["items"][0].get("system_prompt"), None);
     server.get("/v1/agents/finder").problem(404, "not_found");
 }
 

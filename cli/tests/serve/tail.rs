@@ -280,6 +280,68 @@ fn many_clients_are_told_the_same() {
 }
 
 #[test]
+fn who_has_caught_up_is_told_how_far_the_log_goes_though_nothing_was_wanted() {
+    let place = Place::new();
+    let (store, session, instance) = written(&place);
+    let server = Server::start(&place, &[]);
+    let end = last(&server);
+    // Its heartbeats tell how much time passes.
+    let mut idle = Events::of(&server, "/v1/tail?topics=context", None);
+    assert_eq!(idle.next().unwrap().id, Some(end));
+    let path = format!("/v1/tail?after=0&topics=stream&session_id={session}");
+    let mut client = Events::of(&server, &path, None);
+    assert_eq!(client.next().unwrap().id, Some(0));
+    assert_eq!(client.next().unwrap().id, Some(end));
+    say(&store, instance, "on");
+    assert_eq!(idle.next().unwrap().name, "context");
+}
+
+#[test]
+fn each_of_many_clients_is_told_of_its_own_session_and_all_of_how_far_the_log_goes() {
+    const SESSIONS: usize = 20;
+    let place = Place::new();
+    let (store, ..) = written(&place);
+    let started: Vec<_> = (0..SESSIONS)
+        .map(|_| store.start_session(NewSession::default(), "agent").unwrap())
+        .collect();
+    let server = Server::start(&place, &[]);
+    let clients: Vec<Events> = started
+        .iter()
+        .flat_map(|(session, instance)| {
+            [
+                format!("/v1/tail?session_id={}", session.id),
+                format!("/v1/tail?topics=context&instance_id={}", instance.id),
+            ]
+        })
+        .map(|path| Events::of(&server, &path, None))
+        .collect();
+    // The last session is never written to.
+    for number in 0..300 {
+        let (_, instance) = &started[number * 7 % (SESSIONS - 1)];
+        say(&store, instance.id, &number.to_string());
+    }
+    let end = last(&server);
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let told: Vec<String> = client
+            .up_to(end)
+            .iter()
+            .filter(|event| event.name == "context")
+            .map(|event| {
+                event.data["content"]["content"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        let expected: Vec<String> = (0..300)
+            .filter(|event| event * 7 % (SESSIONS - 1) == number / 2)
+            .map(|event| event.to_string())
+            .collect();
+        assert_eq!(told, expected, "client {number}");
+    }
+}
+
+#[test]
 fn the_stream_goes_on_when_its_writer_is_killed_and_another_comes() {
     let place = Place::new();
     let (store, ..) = written(&place);

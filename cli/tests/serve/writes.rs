@@ -347,6 +347,9 @@ fn a_run_is_described_over_http_and_its_list_tells_it() {
         runs.iter().any(|run| run["metadata"]["user"] == "ann"),
         "{page}"
     );
+    let cleared = writing.post(&path, r#"{"metadata":null}"#).json();
+    assert_eq!(cleared.get("metadata"), None, "{cleared}");
+    assert_eq!(cleared["usage"]["cost"], 0.5);
     assert_eq!(writing.post(&path, r#"{"usage":7}"#).status, 400);
     assert_eq!(writing.post(&path, r#"{"tokens":7}"#).status, 400);
     let read_only = writing.server.post(&path, &headers, "{}");

@@ -27,9 +27,10 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         ),
         get(
             "/v1/available-agents",
-            "Lists what an agent of a project is told of the agents there are, without their prompts.",
+            "Lists what an agent of a project is told of the agents there are, by name, without their prompts, in pages.",
             available,
-        ),
+        )
+        .asking("limit=10"),
     ]
 }
 
@@ -59,7 +60,10 @@ async fn agent(store: Store, of: OfAgent, asked: InProject) -> Answer<AgentDefin
     agent.ok_or_else(|| Problem::not_found(format!("no agent {:?} in this project", of.name)))
 }
 
-async fn available(store: Store, _: NoPath, asked: InProject) -> Answer<Vec<AgentSummary>> {
-    let project = asked.project.as_deref();
-    Ok(store.agents().list_available_agents(project).await?)
+async fn available(store: Store, _: NoPath, options: ListAgents) -> Answer<Page<AgentSummary>> {
+    let page = store.agents().list(&options).await?;
+    Ok(Page {
+        items: page.items.iter().map(AgentDefinition::to_summary).collect(),
+        next: page.next,
+    })
 }

@@ -3,7 +3,7 @@
 use runlog::{
     Page, Store,
     chats::{
-        Chat, ChatFilter, ChatList, ChatMessage, ListRequests, ListSteps, MessageFilter, Step,
+        Chat, ChatFilter, ChatList, ChatMessage, ListMessages, ListRequests, ListSteps, Step,
         UnfinishedRequest,
     },
 };
@@ -14,7 +14,6 @@ use super::pages::bounded;
 use crate::serve::{
     endpoint::{Endpoint, NoPath, NoQuery, get},
     problem::{Answer, Problem},
-    query::PAGE_ITEMS_MAX,
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -29,7 +28,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/v1/chats/{chat_id}", "Gives a chat.", chat),
         get(
             "/v1/chats/{chat_id}/messages",
-            "Lists the messages of a chat, the oldest first: at most 1,000, and from `offset` on.",
+            "Lists the messages of a chat, the oldest first unless `newest_first`, in pages.",
             messages,
         )
         .asking("limit=10"),
@@ -39,6 +38,12 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             steps,
         )
         .asking("limit=10"),
+        get(
+            "/v1/steps",
+            "Lists the steps of all chats, such as those of a status or an assistant, in pages.",
+            found_steps,
+        )
+        .asking("status=failed&limit=10"),
     ]
 }
 
@@ -65,16 +70,21 @@ async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {
     chat.ok_or_else(|| Problem::not_found(format!("no chat {:?}", of.chat_id)))
 }
 
-async fn messages(store: Store, of: OfChat, mut filter: MessageFilter) -> Answer<Vec<ChatMessage>> {
-    if filter.limit == 0 {
-        filter.limit = PAGE_ITEMS_MAX;
-    }
-    Ok(store.chats().get_messages(&of.chat_id, &filter).await?)
+async fn messages(store: Store, of: OfChat, options: ListMessages) -> Answer<Page<ChatMessage>> {
+    let chats = store.chats();
+    let list = async |options: ListMessages| chats.list_messages(&of.chat_id, &options).await;
+    let bytes = |message: &ChatMessage| message.props.as_bytes().len();
+    bounded(&options, list, bytes).await
 }
 
 async fn steps(store: Store, of: OfChat, options: ListSteps) -> Answer<Page<Step>> {
+    let chat_id = Some(of.chat_id);
+    found_steps(store, NoPath {}, ListSteps { chat_id, ..options }).await
+}
+
+async fn found_steps(store: Store, _: NoPath, options: ListSteps) -> Answer<Page<Step>> {
     let chats = store.chats();
-    let list = async |options: ListSteps| chats.list_steps(&of.chat_id, &options).await;
+    let list = async |options: ListSteps| chats.list_steps(&options).await;
     // What is large of a step is what it took, gave and shared.
     let bytes = |step: &Step| {
         let parts = [&step.input, &step.output, &step.space_snapshot];

@@ -2,7 +2,7 @@
 
 use runlog::{
     Page,
-    chats::ListSteps,
+    chats::{ListMessages, ListSteps},
     runs::{ListRunMessages, ListToolCalls},
 };
 
@@ -42,7 +42,7 @@ macro_rules! asks_for_page {
     )+};
 }
 
-asks_for_page!(ListRunMessages, ListToolCalls, ListSteps);
+asks_for_page!(ListRunMessages, ListToolCalls, ListMessages, ListSteps);
 
 /// The page that is asked for, which also ends after about [`PAGE_BYTES_MAX`], from a list that knows no bound of bytes:
 /// `list` gives a page of it, `bytes` says how large an item is.

@@ -1,23 +1,28 @@
 //! One client of the tail.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use axum::{
     body::Bytes,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use bytes::BytesMut;
 use runlog::{InstanceId, RunId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
+    sync::broadcast::{
+        Receiver,
+        error::{RecvError, TryRecvError},
+    },
     time::Instant,
 };
 
 use super::{
+    channels::{Chunk, News, Subject},
     event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
-    follower::{Chunk, News, read},
+    follower::{UNSAID_TIME_MAX, read},
 };
 use crate::serve::{
     app::App,
@@ -26,8 +31,8 @@ use crate::serve::{
     sse,
 };
 
-/// How long a client may not know how far the log goes, where nothing came that it wants.
-const UNSAID_TIME_MAX: Duration = Duration::from_secs(1);
+/// Frames that wait are sent together up to so many bytes.
+const TOGETHER_BYTES: usize = 64 << 10;
 
 /// Which records to tell of.
 #[derive(Deserialize, JsonSchema)]
@@ -87,7 +92,7 @@ pub(in crate::serve) fn endpoint() -> Endpoint {
 
 async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> Answer<Response> {
     // First, so that nothing comes between what is there and what is told.
-    let receiver = app.follower().subscribe();
+    let receiver = app.follower().subscribe(options.subject());
     let end = app.store().backend().maintenance().last_position().await?.0;
     let after = sse::last_event_id(&headers)?.or(options.after);
     if let Some(after) = after.filter(|after| *after > end) {
@@ -100,8 +105,8 @@ async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> 
         receiver,
         options,
         seen: after.unwrap_or(end),
+        said: 0,
         said_at: Instant::now(),
-        is_unsaid: false,
         is_behind: true,
         has_ended: false,
         queue: VecDeque::from([sse::BEGINNING]),
@@ -120,13 +125,13 @@ struct Client {
     options: TailOptions,
     /// The last position that the client knows of, or that is none of its.
     seen: u64,
-    /// When the client was last told how far the log goes, and whether it goes further since.
+    /// How far the client was told that the log goes, and when.
+    said: u64,
     said_at: Instant,
-    is_unsaid: bool,
     /// Whether there may be records after that which nobody will tell of again.
     is_behind: bool,
     has_ended: bool,
-    /// What is to be sent: of one chunk at most, so that a client that takes nothing keeps no more.
+    /// What is to be sent: of one chunk beyond 64 KiB at most, so that a client that takes nothing keeps no more.
     queue: VecDeque<Bytes>,
 }
 
@@ -135,7 +140,7 @@ impl Client {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.queue.pop_front() {
-                return Some(frame);
+                return Some(self.with_those_behind(frame));
             }
             if self.has_ended || self.app.stopped().is_cancelled() {
                 return None;
@@ -148,64 +153,111 @@ impl Client {
         }
     }
 
+    /// A frame and those that wait behind it, up to some size: to send a few hundred bytes costs as much as to send many.
+    fn with_those_behind(&mut self, frame: Bytes) -> Bytes {
+        if self.queue.is_empty() {
+            return frame;
+        }
+        let mut together = BytesMut::from(frame);
+        while let Some(next) = self.queue.front()
+            && together.len() + next.len() <= TOGETHER_BYTES
+        {
+            together.extend_from_slice(next);
+            self.queue.pop_front();
+        }
+        together.freeze()
+    }
+
     /// Reads some of what was told before, or nothing where there is nothing.
     async fn catch_up(&mut self) {
         let end = self.app.follower().last();
         if self.seen >= end {
             self.is_behind = false;
+            // The follower tells nobody again how far it went before.
+            if self.seen > self.said {
+                self.say_position();
+            }
             return;
         }
         let app = self.app.clone();
         let _turn = app.follower().turn().await;
         let store = app.store().clone();
         match read(store, Owners::default(), self.seen + 1, end).await {
-            Ok((chunk, _)) => self.take(&chunk),
+            Ok((chunk, _)) => {
+                self.take(&chunk);
+                self.say_position_behind_frames();
+                // A long log with nothing that it wants: a client that is cut off meanwhile goes on from there.
+                if self.queue.is_empty() && self.said_at.elapsed() >= UNSAID_TIME_MAX {
+                    self.say_position();
+                }
+            }
             Err(problem) => self.fail(&problem),
         }
     }
 
     async fn wait(&mut self) {
         let stopped = self.app.stopped().clone();
-        let next_said = if self.is_unsaid {
-            self.said_at + UNSAID_TIME_MAX
-        } else {
-            Instant::now() + sse::HEARTBEAT
-        };
         let news = tokio::select! {
             news = self.receiver.recv() => news,
-            () = tokio::time::sleep_until(next_said) => return self.say_position(),
+            () = tokio::time::sleep(sse::HEARTBEAT) => return self.say_position(),
             () = stopped.cancelled() => Err(RecvError::Closed),
         };
+        self.hear(news);
+        // The follower may have told more than one thing meanwhile. Who is behind reads first: what comes lies past what it missed.
+        while self.queued_bytes() < TOGETHER_BYTES && !self.has_ended && !self.is_behind {
+            match self.receiver.try_recv() {
+                Ok(news) => self.hear(Ok(news)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                Err(TryRecvError::Lagged(missed)) => self.hear(Err(RecvError::Lagged(missed))),
+            }
+        }
+        if !self.has_ended {
+            self.say_position_behind_frames();
+        }
+    }
+
+    fn hear(&mut self, news: Result<News, RecvError>) {
         match news {
-            Ok(News::Chunk(chunk)) if chunk.first <= self.seen + 1 => self.take(&chunk),
+            // What lies between it and the one before was nothing that is asked for here.
+            Ok(News::Chunk(chunk)) => self.take(&chunk),
+            Ok(News::Reached(position)) => {
+                self.seen = self.seen.max(position);
+                if self.seen > self.said {
+                    self.say_position();
+                }
+            }
             // A slow client has missed some, which it reads for itself.
-            Ok(News::Chunk(_) | News::More) | Err(RecvError::Lagged(_)) => self.is_behind = true,
+            Ok(News::More) | Err(RecvError::Lagged(_)) => self.is_behind = true,
             Ok(News::Broken(problem)) => self.fail(&problem),
             Err(RecvError::Closed) => self.has_ended = true,
         }
     }
 
-    /// Sends what of a chunk is new and wanted, and then how far it goes.
+    /// Sends what of a chunk is new and wanted.
     fn take(&mut self, chunk: &Chunk) {
         if chunk.last <= self.seen {
             return;
         }
         let is_new = |item: &&Item| item.position > self.seen && self.options.admits(item);
         let frames = chunk.items.iter().filter(is_new);
-        let frames: Vec<Bytes> = frames.map(|item| item.frame.clone()).collect();
+        self.queue.extend(frames.map(|item| item.frame.clone()));
         self.seen = chunk.last;
-        // A thousand clients that each want little aren't told of everything that the others want.
-        if frames.is_empty() {
-            self.is_unsaid = true;
-            return;
+    }
+
+    /// A thousand clients that each want little aren't told of everything that the others want: only behind what they want
+    /// themselves.
+    fn say_position_behind_frames(&mut self) {
+        if !self.queue.is_empty() && self.seen > self.said {
+            self.say_position();
         }
-        self.queue.extend(frames);
-        self.say_position();
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.iter().map(Bytes::len).sum()
     }
 
     fn say_position(&mut self) {
-        self.is_unsaid = false;
-        self.said_at = Instant::now();
+        (self.said, self.said_at) = (self.seen, Instant::now());
         let line = PositionLine {
             position: self.seen,
         };
@@ -224,6 +276,13 @@ impl Client {
 }
 
 impl TailOptions {
+    /// The least that has all that is asked for: a run is of one instance, and that of one session.
+    fn subject(&self) -> Subject {
+        let run = self.run_id.map(|id| id.0);
+        let instance = self.instance_id.map(|id| id.0);
+        run.or(instance).or(self.session_id.map(|id| id.0))
+    }
+
     fn admits(&self, item: &Item) -> bool {
         if item.topic == Topic::Damaged {
             return true;

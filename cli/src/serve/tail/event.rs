@@ -68,6 +68,16 @@ pub(super) struct Item {
     pub(super) frame: Bytes,
 }
 
+impl Item {
+    /// What it is of, as far as a client can ask for that.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = uuid::Uuid> {
+        let session = self.session.map(|id| id.0);
+        let instance = self.instance.map(|id| id.0);
+        let run = self.run.map(|id| id.0);
+        [session, instance, run].into_iter().flatten()
+    }
+}
+
 /// An event of an agent's context.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::serve) struct ContextLine<'a> {

@@ -9,53 +9,37 @@ use std::{
 };
 
 use runlog::{Error, ErrorKind, Store, backend::if_supported, log::Position};
-use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit, broadcast},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::event::{Item, Owners, damaged, item};
-use crate::serve::{
-    background::in_background,
-    problem::{Answer, Problem},
+use super::{
+    channels::{Channels, Chunk, News, Subject},
+    event::{Item, Owners, Topic, damaged, item},
 };
+use crate::serve::{background::in_background, problem::Answer};
 
-/// How many chunks wait for clients; one that is further behind reads for itself.
-const CHUNKS: usize = 32;
 /// The most records of a chunk. It also has no more than about 1 MiB of payload beyond its first record.
 const CHUNK_RECORDS: u64 = 256;
 /// How many clients that are behind read at one time. More would leave no thread for other requests, however many clients
 /// come back at once.
 const READERS: usize = 4;
-/// Each piece of the log wakes every client, which costs about so much of a processor for each. The follower rests for as long
-/// as that, so that a writer that flushes hundreds of times a second leaves no thousand clients awake all the time: what
-/// comes meanwhile is one piece.
+/// To wake a client costs about so much of a processor. The follower rests for as long as that for each that it has woken, so
+/// that a writer that flushes hundreds of times a second leaves no thousand clients awake all the time: what comes meanwhile is
+/// one piece.
 const REST_PER_CLIENT: Duration = Duration::from_micros(25);
 /// It is told this soon all the same.
 const REST_MAX: Duration = Duration::from_millis(50);
+/// How long a client may not know how far the log goes, where nothing came that it wants.
+pub(super) const UNSAID_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long to wait after the log couldn't be read.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Some records that follow each other in the log.
-#[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// What clients are told of them.
-    pub(super) items: Vec<Item>,
-}
-
-/// What clients are told.
-#[derive(Clone, Debug)]
-pub(super) enum News {
-    Chunk(Arc<Chunk>),
-    /// There are more records, which nobody has read yet.
-    More,
-    /// The log couldn't be read.
-    Broken(Arc<Problem>),
-}
-
 /// Reads the log as it grows, once for all clients.
 pub(in crate::serve) struct Follower {
-    news: broadcast::Sender<News>,
+    channels: Channels,
     /// The last position that clients were told of, or may read themselves.
     last: AtomicU64,
     turns: Semaphore,
@@ -64,15 +48,15 @@ pub(in crate::serve) struct Follower {
 impl Follower {
     pub(in crate::serve) fn new() -> Self {
         Self {
-            news: broadcast::Sender::new(CHUNKS),
+            channels: Channels::default(),
             last: AtomicU64::new(0),
             turns: Semaphore::new(READERS),
         }
     }
 
-    /// What comes from now on; what comes before is up to [`last`](Self::last), which is asked for after this.
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<News> {
-        self.news.subscribe()
+    /// What comes of a subject from now on; what comes before is up to [`last`](Self::last), which is asked for after this.
+    pub(super) fn subscribe(&self, subject: Subject) -> broadcast::Receiver<News> {
+        self.channels.subscribe(subject)
     }
 
     pub(super) fn last(&self) -> u64 {
@@ -90,8 +74,7 @@ impl Follower {
         let follow = async {
             loop {
                 if let Err(problem) = self.follow(&store).await {
-                    // With nobody there, nobody is told.
-                    let _ = self.news.send(News::Broken(Arc::new(problem)));
+                    self.channels.tell_all(&News::Broken(Arc::new(problem)));
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -104,33 +87,84 @@ impl Follower {
 
     async fn follow(&self, store: &Store) -> Answer<()> {
         let mut owners = Owners::default();
+        let mut reached = Reached::new(self.last());
         loop {
             let seen = self.last();
-            let end = store.backend().wait_past(Position(seen)).await?.0;
-            if self.news.receiver_count() == 0 || seen == 0 {
+            let waiting = store.backend().wait_past(Position(seen));
+            let end = match reached.due(seen) {
+                None => waiting.await?.0,
+                Some(due) => match tokio::time::timeout_at(due, waiting).await {
+                    Ok(end) => end?.0,
+                    Err(_) => {
+                        reached.tell(&self.channels, seen);
+                        continue;
+                    }
+                },
+            };
+            if !self.channels.has_clients() || seen == 0 {
                 // Who comes later reads what it wants; who has just come is told to.
-                self.publish(end, News::More);
+                self.last.store(end, Ordering::SeqCst);
+                self.channels.tell_all(&News::More);
+                reached = Reached::new(end);
                 continue;
             }
             let mut next = seen + 1;
+            let mut woken = 0;
             while next <= end {
                 let chunk;
                 (chunk, owners) = read(store.clone(), owners, next, end).await?;
                 next = chunk.last + 1;
-                self.publish(chunk.last, News::Chunk(Arc::new(chunk)));
+                woken += self.publish(chunk);
+                // While much is written the time to say so would never be waited for.
+                if reached
+                    .due(next - 1)
+                    .is_some_and(|due| due <= Instant::now())
+                {
+                    woken += reached.tell(&self.channels, next - 1);
+                }
             }
-            tokio::time::sleep(rest(self.news.receiver_count())).await;
+            tokio::time::sleep(rest(woken)).await;
         }
     }
 
-    /// In this order: who is told reads at least up to there.
-    fn publish(&self, last: u64, news: News) {
-        self.last.store(last, Ordering::SeqCst);
-        let _ = self.news.send(news);
+    /// In this order: who subscribes now reads for itself up to there at least. Says how many were woken.
+    fn publish(&self, chunk: Chunk) -> usize {
+        self.last.store(chunk.last, Ordering::SeqCst);
+        if chunk.items.iter().any(|item| item.topic == Topic::Damaged) {
+            // It may have been anything.
+            return self.channels.tell_all(&News::Chunk(Arc::new(chunk)));
+        }
+        let subjects = chunk.items.iter().flat_map(Item::subjects).collect();
+        self.channels.tell(&subjects, &News::Chunk(Arc::new(chunk)))
     }
 }
 
-/// How long to rest after so many clients were told.
+/// Up to which position everybody was told how far the log goes, and when.
+struct Reached {
+    position: u64,
+    at: Instant,
+}
+
+impl Reached {
+    fn new(position: u64) -> Self {
+        Self {
+            position,
+            at: Instant::now(),
+        }
+    }
+
+    /// When everybody has to be told that the log goes up to a position, where not everybody was.
+    fn due(&self, position: u64) -> Option<Instant> {
+        (position > self.position).then(|| self.at + UNSAID_TIME_MAX)
+    }
+
+    fn tell(&mut self, channels: &Channels, position: u64) -> usize {
+        *self = Self::new(position);
+        channels.tell_all(&News::Reached(position))
+    }
+}
+
+/// How long to rest after so many clients were woken.
 fn rest(clients: usize) -> Duration {
     let clients = u32::try_from(clients).unwrap_or(u32::MAX);
     REST_PER_CLIENT.saturating_mul(clients).min(REST_MAX)
@@ -158,7 +192,6 @@ async fn chunk(store: &Store, owners: &mut Owners, first: u64, end: u64) -> Answ
         page => page?,
     };
     let mut chunk = Chunk {
-        first,
         // Without another record, up to the end there is nothing.
         last: page.next.map_or(end, |next| next.0 - 1).min(end),
         items: Vec::new(),
@@ -180,7 +213,6 @@ async fn lost(store: &Store, first: u64, end: u64, error: &Error) -> Answer<Chun
     };
     let last = last.clamp(first, end);
     Ok(Chunk {
-        first,
         last,
         items: vec![damaged(first, last, &error.to_string())?],
     })
