@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { isForgotten, linesOf } from "../src/worker/conversation.js";
 import { familyOf } from "../src/worker/family.js";
 import { LogIndex } from "../src/worker/index.js";
+import { nextMoment } from "../src/worker/moments.js";
 import { statusOf } from "../src/worker/tree.js";
 
 /** Numbers that are the same every time. */
@@ -100,4 +101,25 @@ test("a flow by itself has its events, its snapshots and its status", async () =
   await store.close();
   const lane = index.laneOf(runId);
   expect(lane && { name: lane.name, status: statusOf(index, lane), errors: lane.errors, snapshots: lane.snapshots.length }).toEqual({ name: "flow", status: "failed", errors: 1, snapshots: 3 });
+});
+
+test("from one error to the next, and where there is none nowhere", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({}, "one");
+  const context = await store.context(instance.id);
+  await context.appendMessage({ role: "user", content: "Read the file." });
+  await context.appendMessage({ role: "assistant", content: [{ type: "tool_use", id: "c", name: "read", input: {} }] });
+  await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "no such file", is_error: true }] });
+  await context.appendMessage({ role: "assistant", content: "It isn't there." });
+  const index = await indexed(store);
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  const next = (at: number, what: "event" | "error", forward: boolean) => nextMoment(index, family, lane, at, what, forward);
+  const end = family.length;
+  const error = end - 1;
+  expect([next(0, "error", true), next(end, "error", false)]).toEqual([error, error]);
+  for (const [at, forward] of [[error, true], [end, true], [error, false], [0, false]] as const) expect(next(at, "error", forward)).toBeUndefined();
+  expect([next(end, "event", true), next(0, "event", false)]).toEqual([end, 0]);
+  await store.close();
 });

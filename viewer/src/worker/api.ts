@@ -217,7 +217,7 @@ export class Api {
     return this.#family?.momentAt(folded) ?? 0;
   }
 
-  next(at: number, what: Target, forward: boolean): number {
+  next(at: number, what: Target, forward: boolean): number | undefined {
     return nextMoment(this.#store.index, this.#family as Family, this.#lane as Lane, at, what, forward);
   }
 

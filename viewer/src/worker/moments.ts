@@ -28,8 +28,11 @@ export function momentOf(index: LogIndex, family: Family, at: number): Moment | 
   };
 }
 
-/** The moment after or before one that is right behind what is looked for; the last or the first where there is none. */
-export function nextMoment(index: LogIndex, family: Family, lane: Lane, at: number, what: Target, forward: boolean): number {
+/**
+ * The moment after or before one that is right behind what is looked for. Where there is none it is the last or the first, and of
+ * errors none at all: whoever looks for one would take the last event for it.
+ */
+export function nextMoment(index: LogIndex, family: Family, lane: Lane, at: number, what: Target, forward: boolean): number | undefined {
   const { rows } = index;
   const isOfLane = (row: number) => rows.lane.at(row) === lane.index || (lane.forkOf >= 0 && rows.lane.at(row) === lane.forkOf && (family.rank[row] as number) < (family.rank[lane.forkRow] ?? 0));
   const isIt = (row: number) => {
@@ -41,5 +44,6 @@ export function nextMoment(index: LogIndex, family: Family, lane: Lane, at: numb
   for (let rank = forward ? at : at - 2; rank >= 0 && rank < family.length; rank += forward ? 1 : -1) {
     if (isIt(family.order[rank] as number)) return rank + 1;
   }
+  if (what === "error") return undefined;
   return forward ? family.length : 0;
 }
