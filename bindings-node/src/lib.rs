@@ -1,8 +1,8 @@
-//! Runlog as an addon of Node's: a shell around one [`Hub`] for each JavaScript thread.
+//! Runlog as a Node addon: a thin layer around one [`Hub`] for each JavaScript thread.
 //!
-//! Every function is free, takes numbers, text and bytes, and catches panics. None of them waits: a call is answered at
-//! once or gets a ticket, and when answers are ready the function given to [`start`] is called, which is to call
-//! [`poll`]. It holds nothing of JavaScript's but that function, and doesn't keep the process alive.
+//! Every function is free, takes numbers, text and bytes, and catches panics. None of them blocks: a call is answered
+//! at once or returns a ticket, and when answers are ready the function given to [`start`] is called, which has to call
+//! [`poll`]. The addon references no JavaScript object but that function, and doesn't keep the process alive.
 
 #![allow(missing_docs, reason = "the macros make functions of their own")]
 #![allow(
@@ -48,7 +48,7 @@ pub fn start(env: Env, wake: Function<'_, (), ()>) -> Result<()> {
         storage: Arc::new(|path| Ok(Arc::new(FsStorage::new(path)))),
     };
     let hub = Hub::new(host, move || {
-        // When the thread is ending, there is nobody left to wake.
+        // It fails when the thread is ending, and then there is nothing to wake.
         let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     });
     HUB.with(|cell| *cell.borrow_mut() = Some(hub));

@@ -1,4 +1,4 @@
-//! [`Cli`]: the whole command line, and which command does what it says.
+//! [`Cli`]: the whole command line, and its dispatch to the commands.
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     DemoAgent(demo::AgentArgs),
 }
 
-/// Does what the command line says.
+/// Executes the command line.
 pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
     let global = cli.global;
     match cli.command {

@@ -11,11 +11,11 @@ pub(crate) enum Exit {
     Ok,
     /// It failed: an I/O error, a file that is no transcript, a check of the demo.
     Failure,
-    /// The arguments don't fit.
+    /// The arguments are invalid.
     Usage,
     /// No such store, session or instance, or more than one fits.
     NotFound,
-    /// Something else is there already, another process has the store, or the run's status or budget forbids it.
+    /// The object exists already, another process has the store open, or the run's status or budget forbids it.
     Conflict,
     /// The store is damaged.
     Damaged,
@@ -61,7 +61,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 pub(crate) struct Failure {
     exit: Exit,
     kind: &'static str,
-    /// `None` when nobody reads the output any more, which is no failure.
+    /// `None` if the reader of the output has closed it, which is not a failure.
     message: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Failure {
         Self::new(Exit::Usage, "usage", message)
     }
 
-    /// What the command line names isn't there.
+    /// What the command line names doesn't exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, ErrorKind::NotFound.name(), message)
     }
@@ -90,7 +90,7 @@ impl Failure {
         Self::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message)
     }
 
-    /// What the store says of something that the command line gave: what it refuses doesn't fit.
+    /// A store's error about an argument: invalid input is a usage failure.
     pub(crate) fn of_argument(error: runlog::Error) -> Self {
         match error.kind() {
             kind @ (ErrorKind::InvalidInput | ErrorKind::TooLarge) => {
@@ -121,14 +121,14 @@ impl Failure {
         Self::new(exit, kind, format!("{what}: {}", plain(error)))
     }
 
-    /// The same failure, with what it was about in front.
+    /// The same failure, prefixed with its subject.
     #[must_use]
     pub(crate) fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = self.message.map(|message| format!("{what}: {message}"));
         self
     }
 
-    /// The same failure, with what to do about it behind.
+    /// The same failure, with a hint appended.
     #[must_use]
     pub(crate) fn and(mut self, what: impl fmt::Display) -> Self {
         self.message = self.message.map(|message| format!("{message}; {what}"));
@@ -140,7 +140,7 @@ impl Failure {
         self.exit
     }
 
-    /// What a program may decide by.
+    /// The kind, by which programs can branch.
     pub(crate) fn kind(&self) -> &'static str {
         self.kind
     }
@@ -149,7 +149,7 @@ impl Failure {
         self.message.as_deref().unwrap_or("nobody reads the output")
     }
 
-    /// Whether it is only that nobody reads the output any more, which nobody is told.
+    /// Whether it only means that the reader of the output has closed it, which is not reported.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_none()
     }
@@ -186,7 +186,7 @@ impl From<runlog::Error> for Failure {
     }
 }
 
-/// What the system says, without the number that Rust adds.
+/// The system's message, without the error number that Rust appends.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);

@@ -128,10 +128,10 @@ pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
     })
 }
 
-/// How many of the ids that fit are named.
+/// How many of the matching ids are named in an error.
 const CANDIDATES_MAX: usize = 4;
 
-/// How many runs are walked to tell how much of an id is enough; with more of them, ids are shown whole.
+/// The most runs that are scanned to find the length of a unique id prefix; with more runs, ids are shown whole.
 const RUNS_WALKED_MAX: usize = 10_000;
 
 /// The run that the command line names: by id, by the beginning of one, or `@last`.
@@ -192,7 +192,8 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
     }
 }
 
-/// The flow that the command line names: by id, by the beginning of one, or `@last`. A run that has no flow is told so.
+/// The flow that the command line names: by id, by the beginning of one, or `@last`. For a run without a flow the error
+/// says so.
 pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if text == "@last" {
         let newest = store.flows().list(&ListFlows {
@@ -231,7 +232,7 @@ pub(crate) fn no_run(text: &str) -> Failure {
     Failure::not_found(message)
 }
 
-/// How much of a run's id is enough to name it, for each of those that are asked for.
+/// The length of an id prefix that is unique for each of these runs.
 pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>) -> Result<usize> {
     let mut ids = run_ids(store)
         .take(RUNS_WALKED_MAX + 1)

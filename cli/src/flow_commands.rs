@@ -1,4 +1,4 @@
-//! Leaving a command for a flow, for whoever runs it.
+//! Recording a command for a flow, to be read by the process that runs it.
 
 use runlog::{
     RawJson, RunId,
@@ -11,7 +11,7 @@ use crate::{
     find,
 };
 
-/// Records a command, where the flow will take it; gives those that wait then.
+/// Records a command, if the flow can accept it; returns the pending ones.
 pub(crate) fn record(store: &Store, flow: RunId, command: &RawJson) -> Result<Vec<RuntimeCommand>> {
     check(store, flow)?;
     FlowRun::attach(store, flow)?
@@ -20,8 +20,8 @@ pub(crate) fn record(store: &Store, flow: RunId, command: &RawJson) -> Result<Ve
     Ok(FlowRun::waiting(store, flow)?)
 }
 
-/// Refuses a flow whose own status says that it is over: nobody would take the command. What its run says of it is told by
-/// the flow itself.
+/// Refuses a flow whose own status is final, because no process would read the command. The status of its run is
+/// checked by the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
     let Some(flow) = store.flows().get(id)? else {
         return Err(find::no_flow(&id.to_string()));

@@ -23,9 +23,9 @@ const MERGED_MAX: usize = 256;
 /// One item of the history of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum HistoryItem {
-    /// An event, with the envelope that its message stood in where it came from.
+    /// An event, with the envelope of its message in the imported transcript.
     Event(ContextEvent, Option<RawJson>),
-    /// Something that is no message.
+    /// An imported element that is no message.
     Other(InstanceId, RawJson),
 }
 
@@ -97,7 +97,7 @@ fn asides<'a>(
     })
 }
 
-/// What stood around all messages of a session where it came from.
+/// The wrapper around all messages of a session in the imported transcript.
 pub(crate) fn wrapper(store: &Store, session: &Session) -> Result<Option<RawJson>> {
     // It is written before anything else.
     let first = records(store, aside_stream(session.id))
@@ -124,7 +124,7 @@ pub(crate) fn format_of(session: &Session) -> Option<Format> {
 /// The type of the notes that `runlog run` keeps of its runs beside the messages.
 pub(crate) const RUN_NOTE: &str = "runlog:run";
 
-/// Whether something that is no message is a note of `runlog run`, and no part of what was imported.
+/// Whether an element that is no message is a note of `runlog run`, not part of the imported transcript.
 pub(crate) fn is_run_note(other: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Tag<'a> {

@@ -1,4 +1,4 @@
-//! Lines of a stream, each bounded: a longer one is told and dropped, not held.
+//! Lines of a stream, bounded in length: a longer one is reported and dropped, not held in memory.
 
 use std::io::{self, BufRead};
 
@@ -15,7 +15,7 @@ pub(crate) enum Line {
     Whole(Vec<u8>),
     /// What came after the last line feed before the stream ended.
     Partial(Vec<u8>),
-    /// A line that was too long; it had so many bytes.
+    /// A line that was too long, with its length in bytes.
     TooLong(u64),
 }
 

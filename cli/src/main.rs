@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // What was printed before the failure still counts; if it can't be, the failure is told all the same.
+            // Output before the failure is still printed; if that fails, the original failure is reported nevertheless.
             let _ = out.flush();
             output::report(&failure, json);
             failure.exit().into()
@@ -65,7 +65,7 @@ fn parse() -> Result<Cli, clap::Error> {
     let matches = Cli::command()
         .term_width(output::width().min(cli::HELP_WIDTH_MAX))
         .try_get_matches()?;
-    // The demo makes a store of its own: one that is named would be left alone without a word.
+    // The demo creates its own store: a named one would be ignored silently.
     let names_store =
         |matches: &ArgMatches| matches.value_source("store") == Some(ValueSource::CommandLine);
     if let Some(("demo", of_demo)) = matches.subcommand()
@@ -79,7 +79,7 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// Tells what is wrong with the arguments; help and the version come this way too, and go to stdout.
+/// Reports wrong arguments; help and the version arrive here too, and go to stdout.
 fn misused(mut error: clap::Error) -> Exit {
     if let (ErrorKind::MissingSubcommand, Some(ContextValue::Strings(names))) =
         (error.kind(), error.get(ContextKind::ValidSubcommand))
@@ -92,7 +92,7 @@ fn misused(mut error: clap::Error) -> Exit {
         error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
     }
     if !error.use_stderr() {
-        // Nobody reads any more: there is nobody to tell either.
+        // It fails if the output was closed, and then the failure can't be reported either.
         let _ = error.print();
         return Exit::Ok;
     }

@@ -1,4 +1,4 @@
-//! Where a command prints: text for people, or JSON for programs, without a panic when nobody reads any more.
+//! The output of a command: text for people, or JSON for programs, without a panic if the output is closed.
 
 use std::{
     borrow::Cow,
@@ -28,14 +28,14 @@ pub(crate) struct Out {
     losable: Losable,
 }
 
-/// What becomes of output that can't be written.
+/// The handling of output that can't be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Losable {
     /// The command fails.
     No,
-    /// The command goes on without it.
+    /// The command continues without it.
     Yes,
-    /// It goes on, and nothing is printed any more.
+    /// It continues, and nothing is printed any more.
     Lost,
 }
 
@@ -74,7 +74,7 @@ impl Out {
         }
     }
 
-    /// From here on the command's work doesn't stop when nobody reads what it prints: that is noted once.
+    /// From here on the command continues if its output is closed: that is reported once.
     pub(crate) fn go_on_unread(&mut self) {
         if self.losable == Losable::No {
             self.losable = Losable::Yes;
@@ -102,7 +102,7 @@ impl Out {
         Ok(Exit::Ok)
     }
 
-    /// Whether nobody can read what is printed any more. It may be found out only at the next print.
+    /// Whether the output is closed. That may be detected only by the next print.
     pub(crate) fn is_closed(&self) -> bool {
         #[cfg(unix)]
         {
@@ -211,7 +211,7 @@ fn for_terminal(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped.collect::<String>().into_bytes())
 }
 
-/// A line on stderr. Nobody can be told when that fails.
+/// A line on stderr. A failure of that can't be reported.
 pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! How fast a replay goes.
+//! The pace of a replay.
 
 use std::time::Duration;
 

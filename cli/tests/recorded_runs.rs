@@ -563,9 +563,17 @@ fn a_recorder_that_is_killed_leaves_a_run_that_is_paused_and_resumed() {
     while !lines.next().unwrap().unwrap().contains("\"id\":2") {}
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
-    // A reader changes nothing: the run is as it was left.
-    assert_eq!(newest(&place)["status"], "running");
-    // The very command that one types then finds it.
+    // What looks at one thing changes nothing: the run is as it was left.
+    let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+    assert_eq!(shown[0]["status"], "running", "{shown:?}");
+    // The very commands that one types then find it.
+    let paused = place.expect(0, &["runs", "--status", "paused", "--json"]);
+    assert_eq!(
+        paused.json()[0]["items"].as_array().unwrap().len(),
+        1,
+        "{paused:?}"
+    );
+    assert_eq!(newest(&place)["status"], "paused");
     let listed = place
         .expect(0, &["resume", "--list", "--json"])
         .json()

@@ -365,7 +365,8 @@ export class Chats {
 
   /**
    * How to go on with the chat's interrupted request, of several the last one, or the one with `requestId`; `undefined` when
-   * there is nothing to resume. Nothing is written: who goes on with it has it to himself.
+   * there is nothing to resume: it was completed, or dismissed, or none of its steps was cut off, in which case it is asked again
+   * and {@link dismiss | dismissed}. Nothing is written: who goes on with it has it to himself.
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted, or no chat has the request;
    * `invalid_input` for an empty id, or when the step's space or stack can't be restored.

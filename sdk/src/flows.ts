@@ -271,6 +271,9 @@ export class FlowRun implements AsyncDisposable {
   /**
    * Takes the commands that wait for a run, or, without one, those for no run in particular, whichever handle of the flow
    * received them. A crash before the next snapshot brings them back: they are delivered at least once.
+   *
+   * Where an orchestrator of this process works on the flow's own run, the two have one inbox: a command for the run is
+   * given to its agent or taken here, whichever asks first.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
     const { taken, state } = await this.#handle.value("takeInbox", { runId });

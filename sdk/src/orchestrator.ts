@@ -99,6 +99,9 @@ export interface ToolDefinition {
 /** Orchestrators with runs under way, and how many: they do the work also where nobody holds them. */
 const atWork = new Map<Orchestrator, number>();
 
+/** Orchestrators that were closed, with contexts of runs that stay `running`: to let go of one is to end its run. */
+const leftRunning = new Set<Orchestrator>();
+
 /** Lets go of the executors of orchestrators that nobody holds any more. */
 const gone = new FinalizationRegistry<{ channel: Channel; id: number }>(({ channel, id }) => {
   channel.executor(id, undefined);
@@ -146,6 +149,8 @@ export class Orchestrator implements AsyncDisposable {
   #ofOthers: AgentFunction | undefined;
   /** The functions that are at work: their contexts are held, also where the function forgets them. */
   readonly #atWork = new Set<Work>();
+  /** The contexts of runs that came to their turn after it was closed. */
+  readonly #late: number[] = [];
   /** Called when it is closed. */
   readonly #waiting = new Set<() => void>();
   #isOpen = true;
@@ -171,10 +176,14 @@ export class Orchestrator implements AsyncDisposable {
     const context = new RunContext(handle, execution, stop.signal, (waiting) => this.untilClosed(waiting));
     const work = { handle, context, stop, watching: new AbortController() };
     this.#atWork.add(work);
-    void this.#execute(work).finally(() => this.#atWork.delete(work));
+    void this.#execute(work).then((isOver) => {
+      if (isOver) this.#atWork.delete(work);
+      else leftRunning.add(this);
+    });
   }
 
-  async #execute({ handle, context, stop, watching }: Work): Promise<void> {
+  /** Does the work, and says whether it is over: where this was closed meanwhile, what fails of it is not how its run ends. */
+  async #execute({ handle, context, stop, watching }: Work): Promise<boolean> {
     void this.#watch(handle, stop, watching.signal);
     let end: RunContextCalls["end"]["args"];
     try {
@@ -184,6 +193,8 @@ export class Orchestrator implements AsyncDisposable {
       if (typeof returned === "string") end = { summary: returned };
       else end = returned ?? {};
     } catch (error) {
+      // Mostly it is told that this is closed. The run is paused by the next opening.
+      if (!this.#isOpen) return false;
       end = { error: messageOf(error) };
     }
     watching.abort();
@@ -195,6 +206,7 @@ export class Orchestrator implements AsyncDisposable {
       await handle.value("end", { error }).catch(() => {});
     }
     handle.release();
+    return true;
   }
 
   /** Aborts the agent's signal when it is to stop. */
@@ -279,7 +291,8 @@ export class Orchestrator implements AsyncDisposable {
   /**
    * Goes on with every run that a crash cut off, once, and resolves when all of them have ended; to be called once the
    * functions are registered. A run that was waiting for sub-agents goes on when those have. Runs whose agent has no
-   * function are left as they are.
+   * function are left as they are. Of several calls at once, also of other orchestrators of the store, one goes on, and the
+   * others wait until it is through.
    */
   async resumeAll(): Promise<ResumeReport> {
     const report = await this.untilClosed(this.#handle.value("resumeAll", undefined, undefined, { idle: true }));
@@ -356,20 +369,27 @@ export class Orchestrator implements AsyncDisposable {
   }
 
   /**
-   * Does no more agents' work: functions that are called for fail. Runs that are under way stay `running` until the store
-   * is opened next, and are paused then. Whoever waits for one is told that this is `closed`.
+   * Does no more agents' work. Runs that are under way stay `running` until the store is opened next, and are paused then:
+   * those whose turn would have come, and those whose function fails after this, such as by what it waited for, among them.
+   * Whoever waits for a run is told that this is `closed`.
    */
   async close(): Promise<void> {
     this.#isOpen = false;
-    gone.unregister(this);
-    atWork.delete(this);
-    this.#handle.channel.executor(this.#id, undefined);
+    if (atWork.delete(this)) leftRunning.add(this);
+    // Runs that come to their turn now stay `running`, too.
+    const late = this.#late;
+    this.#handle.channel.executor(this.#id, (_, run) => late.push(run));
     this.#handle.release();
     for (const close of [...this.#waiting]) close();
   }
 
   /** Lets go of the functions at work, whose store is closed: nothing that they do can be recorded. @internal */
   abandon(): void {
+    const { channel } = this.#handle;
+    gone.unregister(this);
+    leftRunning.delete(this);
+    channel.executor(this.#id, undefined);
+    for (const run of this.#late.splice(0)) channel.release(run);
     for (const { handle, stop, watching } of [...this.#atWork]) {
       watching.abort();
       handle.release();

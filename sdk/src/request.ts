@@ -260,13 +260,13 @@ export class Space {
     this.#handle = handle as unknown as Handle<SpaceCalls>;
   }
 
-  /** The value of a key; `undefined` when there is none. */
+  /** The value of a key; `undefined` when there is none, or it is `null`: {@link keys} and {@link snapshot} tell these apart. */
   async get<T = unknown>(key: string): Promise<T | undefined> {
     return (await this.#handle.value("spaceGet", { key })) as T | undefined;
   }
 
   /**
-   * Gives a key a value.
+   * Gives a key a value; `undefined` is kept as `null`.
    *
    * @throws {@link RunlogError} `invalid_input` when the value has no JSON form.
    */

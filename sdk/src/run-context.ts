@@ -34,7 +34,10 @@ export class RunContext {
   readonly run: Run;
   /** What the agent is: its prompt, its tools, its bounds. */
   readonly definition: AgentDefinition;
-  /** What it was asked to do. For a run that was resumed, what it was told beside to continue. */
+  /**
+   * What it was asked to do. For a run that was resumed, what it was told beside to continue; where that is nothing, what the
+   * run was asked that it goes on from.
+   */
   readonly task: string;
   /** How many runs are above it: 0 for one that nobody spawned. */
   readonly depth: number;

@@ -121,7 +121,7 @@ export class Store implements AsyncDisposable {
    * @example
    * ```ts
    * const { instance } = await store.getOrStartSession({ name: "nightly" }, "coder");
-   * const context = store.context(instance.id);
+   * const context = await store.context(instance.id);
    * ```
    *
    * @throws {@link RunlogError} `invalid_input` without a name, or with an id; else as {@link startSession}.
@@ -207,8 +207,9 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Deletes the events of a session's root instance after a sequence, and says how many they were. Durable when it
-   * resolves; copies of the session keep what they share.
+   * Deletes the events of a session's root instance after a sequence. What its sub-agents, and theirs, wrote behind the first
+   * of these goes too, by the order of the log. Resolves to the number of events that were deleted, those of sub-agents
+   * included. Durable when it resolves; copies of the session keep what they share.
    *
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance; `invalid_input` when
    * the root's context ends before the sequence.
@@ -454,7 +455,8 @@ export class Store implements AsyncDisposable {
    * Gives up the sessions that a policy doesn't keep, and says which and how much that was; with `dryRun`, what it would be. A
    * session goes when every rule that is given says so: what one of them keeps, stays. What a copy sees stays, and so do
    * sessions with a run at work or paused. The disk space is given back by the next {@link compact}, at once with `compact`. The
-   * runs stay listed with how they ended. Durable when it resolves; after a crash, asking again does the rest.
+   * runs stay listed with how they ended. With `deltasOlderThanMs` alone, streaming deltas of flows go instead, those whose whole
+   * text stands. Durable when it resolves; after a crash, asking again does the rest.
    *
    * @throws {@link RunlogError} `invalid_input` for a policy without a rule, or one that would keep nothing; `read_only` for a
    * store opened for reading, where this isn't a dry run; `aborted` when the signal is; else those of reading and writing the

@@ -64,6 +64,8 @@ pub enum Step {
     },
     Redact {
         position: u64,
+        /// Bit n stands for position + 1 + n.
+        others: u128,
         reason: String,
     },
 }
@@ -146,8 +148,21 @@ impl Step {
                 stream: *stream,
                 expected: *expected,
             },
-            Self::Redact { position, reason } => Op::Redact {
+            Self::Redact {
+                position,
+                others: 0,
+                reason,
+            } => Op::Redact {
                 position: Position(*position),
+                reason,
+            },
+            Self::Redact {
+                position,
+                others,
+                reason,
+            } => Op::RedactMany {
+                first: Position(*position),
+                others: *others,
                 reason,
             },
         }
@@ -401,6 +416,22 @@ impl Model {
             .get(usize::try_from(position.checked_sub(1)?).ok()?)
     }
 
+    /// Of some records behind a position, as a redaction of many names them, those that are sure to be there and may be
+    /// redacted.
+    pub fn redactable_behind(&self, position: u64, wanted: u128) -> u128 {
+        let is_one = |bit: &u64| {
+            let behind = position + 1 + bit;
+            wanted & (1 << bit) != 0
+                && self
+                    .entry(behind)
+                    .is_some_and(|entry| entry.kind < 128 || entry.kind == 129)
+                && !self.may_be_gone(behind)
+        };
+        (0..128)
+            .filter(is_one)
+            .fold(0, |others, bit| others | 1 << bit)
+    }
+
     /// Whether a record may have been given up: a compaction came past it, and no stream has it.
     pub fn may_be_gone(&self, position: u64) -> bool {
         let is_kept = |entry: &Entry| entry.kind >= 128 && entry.kind != 129;
@@ -576,17 +607,35 @@ impl Model {
                 found.deleted = true;
                 Ok(self.push(*stream, 0, 132, &[], &[], 0))
             }
-            Step::Redact { position, reason } => {
-                let entry = self
-                    .entry(*position)
-                    .filter(|_| *position <= published)
-                    .ok_or(ErrorKind::NotFound)?;
-                if entry.kind >= 128 && entry.kind != 129 {
-                    return Err(ErrorKind::InvalidInput);
+            Step::Redact {
+                position,
+                others,
+                reason,
+            } => {
+                let others_of = (0..128).filter(|bit| others & (1 << bit) != 0);
+                let positions: Vec<u64> = std::iter::once(*position)
+                    .chain(others_of.map(|bit| position + 1 + bit))
+                    .collect();
+                for position in &positions {
+                    let entry = self
+                        .entry(*position)
+                        .filter(|_| *position <= published)
+                        .ok_or(ErrorKind::NotFound)?;
+                    if entry.kind >= 128 && entry.kind != 129 {
+                        return Err(ErrorKind::InvalidInput);
+                    }
                 }
+                let entry = self.entry(*position).expect("just found");
                 let (stream, sequence) = (entry.stream, entry.sequence);
-                self.log[usize::try_from(*position).expect("found") - 1].redacted = true;
-                let payload = [position.to_le_bytes().as_slice(), reason.as_bytes()].concat();
+                for position in positions {
+                    self.log[usize::try_from(position).expect("found") - 1].redacted = true;
+                }
+                let payload = [
+                    position.to_le_bytes().as_slice(),
+                    &others.to_le_bytes(),
+                    reason.as_bytes(),
+                ]
+                .concat();
                 Ok(self.push(stream, sequence, 133, &[], &payload, 0))
             }
         }

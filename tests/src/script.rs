@@ -117,8 +117,13 @@ fn fork(parent: u8, at: u64, child: u8) -> Step {
 }
 
 fn redact(position: u64) -> Step {
+    redact_many(position, 0)
+}
+
+fn redact_many(position: u64, others: u128) -> Step {
     Step::Redact {
         position,
+        others,
         reason: "asked for".to_owned(),
     }
 }
@@ -133,7 +138,8 @@ pub fn every_kind() -> Vec<Line> {
         os(vec![fork(1, 3, 3)]),
         batch(vec![append(3, &[5]), truncate(1, 2), append(1, &[8, 9])]),
         keyed(b"once", vec![append(2, &[700]), append(1, &[30])]),
-        batch(vec![redact(3)]),
+        // Behind the third are another record of its stream, and one after the creation of another.
+        batch(vec![redact_many(3, 0b1001)]),
         batch(vec![append(4, &[])]),
         batch(vec![
             append(5, &[4040]),

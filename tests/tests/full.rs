@@ -1,7 +1,11 @@
 //! A device that is full refuses appends, and they go on when there is room, without reopening; wherever in the work it
 //! was met. Nothing acknowledged is lost, nothing refused comes back.
 
-use runlog_engine::{Durability, ErrorKind, Expected, OpenOptions, Preallocation};
+use std::{sync::Arc, thread, time::Duration};
+
+use runlog_engine::{
+    Durability, ErrorKind, Expected, NewRecord, OpenOptions, Preallocation, Store,
+};
 use runlog_tests::{
     budget,
     compare::same,
@@ -203,4 +207,48 @@ fn full_at(room: u64, durability: Durability, preallocation: Preallocation) -> R
         .map_err(|error| format!("after a loss of power: {error}"))?;
     driver.leave_and_reopen(Leave::Close)?;
     Ok(refused)
+}
+
+/// The next segment's space is made ahead of need: of what is on a nearly full device, it is the first to be done without.
+#[test]
+fn room_taken_for_the_next_segment_is_there_for_appends() {
+    const SPARE: &str = "spare.seg.tmp";
+    let storage = FaultyStorage::new();
+    let options = OpenOptions {
+        segment_bytes_max: SEGMENT_BYTES,
+        ..OpenOptions::default()
+    };
+    // The first segment is shorter than usual, and made longer with the appends.
+    storage.limit_room(20_000);
+    let store = Store::open_on(Arc::new(storage.clone()), options.clone()).expect("there is room");
+    let append =
+        |payload: &[u8]| store.append(stream(0), Expected::Any, &[NewRecord::data(payload)]);
+    let used: usize = storage.files().values().map(Vec::len).sum();
+    storage.limit_room(used as u64 + SEGMENT_BYTES + 8_000);
+    let mut appended = 0;
+    while !storage.files().contains_key(SPARE) {
+        append(&[1; 500]).expect("there is room");
+        appended += 1;
+        assert!(appended < 60, "no space was made for the next segment");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let taken = storage.files()[SPARE].len() as u64;
+    let mut more = 0;
+    while append(&[2; 500]).is_ok() {
+        more += 500;
+    }
+    assert!(more > taken / 2, "{more} bytes of {taken} were used");
+    assert_eq!(
+        append(&[2; 500]).expect_err("it is full").kind(),
+        ErrorKind::StorageFull
+    );
+    storage.limit_room(None);
+    append(&[3; 500]).expect("there is room again");
+    store.close().expect("it closes");
+    let store = Store::open_on(Arc::new(storage.clone()), options).expect("it opens");
+    let info = store.stream(stream(0)).expect("it reads");
+    assert_eq!(
+        info.map(|info| info.last_sequence.0),
+        Some(appended + more / 500 + 1)
+    );
 }

@@ -90,6 +90,7 @@ enum Part {
     },
     Redact {
         position: u16,
+        others: u128,
     },
 }
 
@@ -156,7 +157,8 @@ fn part() -> impl Strategy<Value = Part> {
         2 => (0..STREAMS, want(), any::<u16>(), size())
             .prop_map(|(stream, expected, at, size)| Part::Snapshot { stream, expected, at, size }),
         1 => (0..STREAMS * 2, want()).prop_map(|(stream, expected)| Part::Delete { stream, expected }),
-        1 => any::<u16>().prop_map(|position| Part::Redact { position }),
+        1 => (any::<u16>(), prop_oneof![Just(0), any::<u128>()])
+            .prop_map(|(position, others)| Part::Redact { position, others }),
     ]
 }
 
@@ -320,10 +322,14 @@ impl Run {
                 stream: id(*stream),
                 expected: self.expected(*stream, *expected),
             },
-            Part::Redact { position } => Step::Redact {
-                position: self.redactable(*position),
-                reason: "asked for".to_owned(),
-            },
+            Part::Redact { position, others } => {
+                let position = self.redactable(*position);
+                Step::Redact {
+                    position,
+                    others: self.driver.model.redactable_behind(position, *others),
+                    reason: "asked for".to_owned(),
+                }
+            }
         }
     }
 
@@ -501,7 +507,11 @@ impl Run {
         for part in parts {
             let step = self.step(part);
             // A redaction reaches what was published; whether a staged batch is by now depends on its size.
-            if matches!(step, Step::Redact { position, .. } if position > published) {
+            if let Step::Redact {
+                position, others, ..
+            } = step
+                && position + u64::from(u128::BITS - others.leading_zeros()) > published
+            {
                 continue;
             }
             staged.extend(self.driver.stage(&Work::one(step))?);

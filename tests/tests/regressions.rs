@@ -207,6 +207,7 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
         },
         Step::Redact {
             position: 2,
+            others: 0,
             reason: "asked for".to_owned(),
         },
         nothing(4, Expected::Absent),

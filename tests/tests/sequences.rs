@@ -107,6 +107,7 @@ impl Act {
             },
             Self::Redact => Step::Redact {
                 position: 2,
+                others: driver.model.redactable_behind(2, 0b1011),
                 reason: "asked for".to_owned(),
             },
             Self::Delete => Step::Delete {

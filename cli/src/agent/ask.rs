@@ -1,8 +1,8 @@
-//! [`Ask`]: what a program asks of the orchestration.
+//! [`Ask`]: a program's request to the orchestration.
 
 use runlog::{RawJson, agents::SpawnRequest};
 
-/// What an agent asks of the orchestration.
+/// An agent's request to the orchestration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ask {
     /// The line's own id, as JSON.
@@ -12,16 +12,16 @@ pub(crate) struct Ask {
     pub(crate) what: Asked,
 }
 
-/// What an agent may ask.
+/// The kinds of requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
-    /// Which agents there are.
+    /// List the agents that can be spawned.
     List,
-    /// To spawn some.
+    /// Spawn agents.
     Spawn {
-        /// The call of its model's that asks for them, which gets the results.
+        /// The tool call of the agent's model that spawns them, which gets the results.
         tool_call_id: Option<String>,
-        /// One for each.
+        /// One request per agent.
         requests: Vec<SpawnRequest>,
     },
 }

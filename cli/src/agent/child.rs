@@ -1,4 +1,4 @@
-//! The agent's process: its lines as they come, what is written to it, and the signals that end it.
+//! The agent's process: reading its lines, writing to it, and the signals that end it.
 
 use std::{
     collections::VecDeque,
@@ -10,36 +10,38 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::leash::leashed;
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
-/// Lines that wait to be recorded have at most so many bytes together, beside the newest one.
+/// The most bytes of lines that wait to be recorded, without the newest line.
 const WAITING_BYTES: usize = 16 << 20;
-/// At most so many acks and errors wait to be read by the agent; then the oldest go.
+/// The most lines that wait to be read by the agent; beyond that the oldest are dropped.
 const UNREAD_MAX: usize = 1024;
-/// How often it is looked whether the agent has ended.
+/// The interval at which the process is polled for its end.
 const POLL: Duration = Duration::from_millis(20);
-/// How long output is waited for after the agent has ended, in case a child of its own still holds it.
+/// How long to wait for more output after the agent has ended, in case a child process of its own still holds the pipe.
 const GRACE: Duration = Duration::from_secs(1);
 /// The signal that asks a process to end.
 const SIGTERM: i32 = 15;
 
-/// Something that happened.
+/// An event of the agent's process.
 #[derive(Debug)]
 pub(crate) enum ChildEvent {
     /// The agent wrote a line.
     Line(Line),
-    /// The agent's output is over, and the agent has ended.
+    /// The agent has ended, and all of its output was read.
     End(Ended),
-    /// Runlog was told to stop by this signal.
+    /// Runlog received this signal to stop.
     Signal(i32),
     /// The context couldn't be given to the agent.
     Failed(Failure),
 }
 
-/// What is written to an agent first: it is made while the agent reads, so that it is never held as a whole.
+/// Writes an agent's first lines: they are generated while the agent reads, so that the whole context is never in
+/// memory.
 pub(crate) type Opening =
     Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<()> + Send>;
 
@@ -52,7 +54,7 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i32>,
 }
 
-/// An agent that runs.
+/// A running agent.
 pub(crate) struct Child {
     process: process::Child,
     inbox: Arc<Inbox>,
@@ -61,20 +63,20 @@ pub(crate) struct Child {
     ends: Option<Ends>,
 }
 
-/// Stops an agent from elsewhere, as a signal that told Runlog to stop would.
+/// Stops an agent from another thread, in the way a signal to stop Runlog does.
 #[derive(Clone)]
 pub(crate) struct Stopper {
     inbox: Arc<Inbox>,
 }
 
 impl Stopper {
-    /// Asks the agent to end; kills it when it was asked before.
+    /// Sends the agent SIGTERM the first time, and kills it the second time.
     pub(crate) fn stop(&self) {
         self.inbox.push_first(ChildEvent::Signal(SIGTERM));
     }
 }
 
-/// Writes to an agent from elsewhere.
+/// Writes to an agent from another thread.
 pub(crate) struct Teller {
     outbox: Arc<Outbox>,
 }
@@ -86,7 +88,7 @@ impl Teller {
     }
 }
 
-/// What is done when an agent doesn't end that should.
+/// The state of ending an agent that should end.
 struct Ends {
     at: Instant,
     patience: Duration,
@@ -94,25 +96,27 @@ struct Ends {
 }
 
 impl Child {
-    /// Starts a program as an agent. It is told nothing before it is given its [opening](Self::open). The signals that
-    /// tell Runlog to stop are for it.
+    /// Starts a program as an agent. Nothing is written to it before its [opening](Self::open). Signals that tell
+    /// Runlog to stop are forwarded to it.
     pub(crate) fn start(program: &OsStr, arguments: &[OsString]) -> Result<Self> {
         let inbox = Arc::new(Inbox::default());
-        // Before the agent is there, so that no signal comes between.
+        // Before the process exists, so that no signal is missed.
         watch_signals(&inbox)?;
         Self::start_with(program, arguments, inbox)
     }
 
-    /// Starts a program as one agent of many: what tells Runlog to stop isn't for it.
+    /// Starts a program as one agent of many: signals to Runlog are not forwarded to it.
     pub(crate) fn start_one_of_many(program: &OsStr, arguments: &[OsString]) -> Result<Self> {
         Self::start_with(program, arguments, Arc::default())
     }
 
     fn start_with(program: &OsStr, arguments: &[OsString], inbox: Arc<Inbox>) -> Result<Self> {
-        let mut process = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut process = leashed(&mut command)
             .spawn()
             .map_err(|error| cannot_run(program, &error))?;
         let outbox = Arc::new(Outbox::default());
@@ -139,14 +143,14 @@ impl Child {
         }
     }
 
-    /// What stops it from elsewhere.
+    /// A handle that stops it from another thread.
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper {
             inbox: Arc::clone(&self.inbox),
         }
     }
 
-    /// The next thing that happens; waits for it.
+    /// The next event; blocks until there is one.
     pub(crate) fn next(&mut self) -> Result<ChildEvent> {
         loop {
             self.press();
@@ -171,7 +175,7 @@ impl Child {
         }
     }
 
-    /// What happened meanwhile, without waiting.
+    /// The next event, if there is one already.
     pub(crate) fn next_now(&mut self) -> Option<ChildEvent> {
         self.inbox.take(Duration::ZERO)
     }
@@ -181,7 +185,7 @@ impl Child {
         self.outbox.push(line);
     }
 
-    /// What writes to it from elsewhere.
+    /// A handle that writes to it from another thread.
     pub(crate) fn teller(&self) -> Teller {
         Teller {
             outbox: Arc::clone(&self.outbox),
@@ -193,14 +197,14 @@ impl Child {
         self.outbox.close();
     }
 
-    /// Gives the agent a signal. An agent that has ended gets none.
+    /// Sends the agent a signal, unless it has ended.
     pub(crate) fn signal(&mut self, signal: i32) {
         if self.exited.is_none() {
             send_signal(&self.process, signal);
         }
     }
 
-    /// Gives the agent so long to end by itself, then as long after SIGTERM; then it is killed.
+    /// Waits `patience` for the agent to end by itself, then the same time after SIGTERM; then kills it.
     pub(crate) fn end_within(&mut self, patience: Duration) {
         self.ends = Some(Ends {
             at: Instant::now() + patience,
@@ -262,7 +266,7 @@ impl From<ExitStatus> for Ended {
     }
 }
 
-/// What the agent wrote and nobody has taken yet.
+/// The events that weren't processed yet.
 #[derive(Default)]
 struct Inbox {
     state: Mutex<InboxState>,
@@ -281,7 +285,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line; waits while too much waits already, so that an agent can't outrun the disk.
+    /// Adds a line; blocks while too many bytes wait, so that an agent can't write faster than the disk.
     fn push_line(&self, line: Line) {
         let mut state = self.state();
         while state.bytes > WAITING_BYTES {
@@ -328,7 +332,7 @@ impl Inbox {
     }
 }
 
-/// What a line costs while it waits. A short one costs too, so that the number of lines is bounded.
+/// The memory that a waiting line counts for. It has a minimum, so that the number of lines is bounded too.
 fn size_of_line(line: &Line) -> usize {
     64 + match line {
         Line::Whole(bytes) | Line::Partial(bytes) => bytes.len(),
@@ -405,7 +409,7 @@ fn write_to(mut stdin: ChildStdin, opening: Opening, outbox: &Outbox, inbox: &In
     {
         inbox.push_first(ChildEvent::Failed(failure));
     }
-    // What is for an agent that doesn't read any more goes nowhere.
+    // Lines for an agent that has closed its input are dropped.
     while let Some(line) = outbox.take() {
         reads = reads && stdin.write_all(&line).and_then(|()| stdin.flush()).is_ok();
     }

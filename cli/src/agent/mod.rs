@@ -3,6 +3,7 @@
 
 mod ask;
 mod child;
+mod leash;
 mod play;
 mod protocol;
 mod recorder;

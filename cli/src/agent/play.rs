@@ -1,4 +1,4 @@
-//! What is said between Runlog and an agent, from its first line to its end.
+//! The conversation between Runlog and an agent, from its first line to its end.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::failure::{Exit, Failure, Result};
 
 /// The most lines that are recorded with one flush.
 const LINES_TOGETHER: usize = 256;
-/// How long an agent has to end by itself once its steps are spent, and then again once it was asked to.
+/// How long an agent has to end by itself once its steps are spent, and then again after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// What a failure is called that is the agent's: it can't be run as it is.
+/// The kind of a failure caused by the agent: the program doesn't speak the protocol.
 pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
 
-/// What the agent is told first: who it is, its context, and what is left open in it.
+/// The agent's first lines: its identity, its context, and the tool calls without a result.
 pub(crate) fn opening(
     store: &Store,
     instance: &AgentInstance,
@@ -84,8 +84,8 @@ pub(crate) fn opening(
     }))
 }
 
-/// Records what the agent says until it has ended, and has `answer` see to what became of its lines; gives how it
-/// ended, and the signal that it was stopped by.
+/// Records the agent's lines until it has ended, and calls `answer` with the result of each; returns how it ended, and
+/// the signal that stopped it.
 pub(crate) fn record(
     mut child: Child,
     recorder: &mut Recorder,
@@ -133,17 +133,17 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
         }
         .line(),
     );
-    // A terminal sends Ctrl-C to the agent by itself; it would count it twice.
+    // A terminal sends Ctrl-C to the agent too; forwarded, it would arrive twice.
     let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
     if !by_terminal {
         child.signal(signal);
     }
 }
 
-/// Tells the agent what became of a line.
+/// Writes the result of a line to the agent.
 ///
 /// # Errors
-/// That the agent can't be run as it is.
+/// If the agent doesn't speak the protocol.
 pub(crate) fn reply(
     child: &mut Child,
     recorded: &Recorded,
@@ -187,9 +187,9 @@ pub(crate) fn reply(
     Ok(())
 }
 
-/// How a run of an agent ended, by what it said and how its process did.
+/// How a run of an agent ended, derived from its lines and its exit status.
 pub(crate) enum Conclusion {
-    /// It is done; with what came of it.
+    /// It completed, with its summary.
     Completed(Option<String>),
     /// It can go on.
     Paused(Stop),
@@ -198,7 +198,7 @@ pub(crate) enum Conclusion {
 }
 
 impl Conclusion {
-    /// How the run of an agent ended whose process has.
+    /// The conclusion of an agent whose process has ended.
     pub(crate) fn of(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Self {
         let done = recorder.done();
         let error = done.and_then(|done| done.error_message.clone());
@@ -211,7 +211,7 @@ impl Conclusion {
                     ),
                 }
             }),
-            // What it said may have been that it failed: that it is done, nobody said.
+            // Its refused line may have reported a failure, so exit code 0 alone doesn't mean that it completed.
             (Some(0), _) => recorder.done_refused().map(|why| format!("the agent's `done` line was refused: {why}")),
             (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),

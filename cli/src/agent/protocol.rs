@@ -19,7 +19,7 @@ pub(crate) const PROTOCOL: u64 = 1;
 /// The longest summary, reason or error message that an agent gives: 1 MiB, what a run may have.
 const DONE_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// What an agent says.
+/// A line from the agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FromAgent {
     /// It speaks a version that is known here.
@@ -27,13 +27,13 @@ pub(crate) enum FromAgent {
         /// Whether it reads the commands that are sent to its run.
         commands: bool,
     },
-    /// Something to record.
+    /// Events to record.
     Record {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
-        /// A key that makes it be recorded once.
+        /// An idempotency key.
         key: Option<String>,
-        /// What to record: a message and its tool calls, or one event.
+        /// The events: a message and its tool calls, or a single one.
         events: Vec<NewContextEvent>,
     },
     /// Its next step begins.
@@ -41,22 +41,22 @@ pub(crate) enum FromAgent {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
     },
-    /// It says what its run took, and anything else.
+    /// Usage and metadata of its run.
     Describe {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
         details: RunDetails,
     },
-    /// It asks for agents.
+    /// A request to the orchestration.
     Ask(Ask),
     /// Nothing follows.
     Done(Done),
 }
 
-/// What an agent says of how its run ended.
+/// The agent's report of how its run ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
-    /// What came of it.
+    /// The summary of a completed run.
     pub(crate) summary: Option<String>,
     /// Why it only paused.
     pub(crate) pause_reason: Option<String>,
@@ -75,12 +75,12 @@ pub(crate) struct Refusal {
     pub(crate) code: &'static str,
     /// What is wrong with it.
     pub(crate) message: String,
-    /// Whether the line would have said how the run ended.
+    /// Whether the refused line was a `done` line.
     #[serde(skip)]
     pub(crate) is_done: bool,
 }
 
-/// What Runlog says.
+/// A line to the agent.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToAgent<'a> {
@@ -111,7 +111,7 @@ pub(crate) enum ToAgent<'a> {
         id: Option<&'a RawJson>,
         agents: &'a [AgentSummary],
     },
-    /// What became of the agents that it spawned.
+    /// The results of the agents that it spawned.
     Spawned {
         /// The line's own id, as JSON.
         id: Option<&'a RawJson>,
@@ -120,14 +120,14 @@ pub(crate) enum ToAgent<'a> {
     },
     /// A command that was sent to its run.
     Command { command: &'a RuntimeCommand },
-    /// Runlog was told to stop.
+    /// Runlog is stopping.
     Stop {
         /// Why.
         reason: &'a str,
     },
 }
 
-/// Who is talked to, and about what.
+/// The identity of the agent and of its run.
 #[derive(Serialize)]
 pub(crate) struct Hello {
     /// The version of the protocol.
@@ -144,15 +144,15 @@ pub(crate) struct Hello {
     pub(crate) started: &'static str,
     /// The context's last sequence.
     pub(crate) last_sequence: u64,
-    /// The steps of the runs that it goes on from.
+    /// The steps of the earlier runs that it resumes.
     pub(crate) step_count: u32,
-    /// The steps that it may take; `None` is as many as it likes.
+    /// The steps that it may take; `None` is unlimited.
     pub(crate) max_steps: Option<u32>,
-    /// The run that it goes on from.
+    /// The run that it resumes.
     pub(crate) resumed_from: Option<RunId>,
     /// The run that spawned it.
     pub(crate) parent_run_id: Option<RunId>,
-    /// What it is to do, as whoever started this run said it; `None` where nothing was said.
+    /// The task given when the run was started; `None` if none was given.
     pub(crate) task: Option<String>,
     /// The tools of its definition; `None` where the agent isn't defined.
     pub(crate) tools: Option<Vec<String>>,
@@ -173,7 +173,7 @@ pub(crate) struct Dangling {
     pub(crate) name: String,
     /// The arguments as the provider wrote them.
     pub(crate) arguments: RawJson,
-    /// The sequence of the event that tells of the call.
+    /// The sequence of the call's event.
     pub(crate) sequence: u64,
 }
 
@@ -197,7 +197,7 @@ pub(crate) struct Step {
     pub(crate) id: Option<RawJson>,
     /// Its number, counted over all resumes.
     pub(crate) step: u32,
-    /// How many may follow; `None` is as many as the agent likes.
+    /// How many may follow; `None` is unlimited.
     pub(crate) steps_left: Option<u32>,
 }
 
@@ -245,7 +245,7 @@ struct Fields<'a> {
     error_message: Option<String>,
 }
 
-/// A line of which the type alone is read.
+/// The type of a line.
 #[derive(Deserialize)]
 struct OfType {
     #[serde(rename = "type")]
@@ -256,7 +256,7 @@ impl FromAgent {
     /// Reads a line, the `number`th of the agent's.
     ///
     /// # Errors
-    /// What the agent is answered.
+    /// The refusal to send to the agent.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
         let refusal = |id: Option<RawJson>, code, message: String| Refusal {
             id,
@@ -280,7 +280,7 @@ impl FromAgent {
                 } else {
                     "invalid_json"
                 };
-                // The other fields can't be read, but what the line is about can be.
+                // The other fields can't be read, but the line's type can.
                 let is_done =
                     serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
                 return Err(Refusal {

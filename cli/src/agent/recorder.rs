@@ -1,4 +1,4 @@
-//! [`Recorder`]: what an agent says, into the store.
+//! [`Recorder`]: records an agent's lines into the store.
 //!
 //! Invariant: nothing is acknowledged before it is as durable as the store promises, and acks come in the order
 //! of the lines.
@@ -17,7 +17,7 @@ use crate::{
     lines::{LINE_BYTES_MAX, Line},
 };
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Debug)]
 pub(crate) enum Recorded {
     /// It is durable.
@@ -26,15 +26,15 @@ pub(crate) enum Recorded {
     Step(Step),
     /// It was refused; nothing of it was recorded.
     Refused(Refusal),
-    /// It would have begun a step that the run may not take: the run is paused.
+    /// It would have begun a step beyond the run's limit: the run is paused.
     BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
     /// It reads the commands that are sent to its run.
     TakesCommands,
-    /// What it said of its run is durable.
+    /// Its description of the run is durable.
     Described(Option<RawJson>),
-    /// It asks for agents.
+    /// A request to the orchestration.
     Ask(Ask),
     /// The agent says that nothing follows.
     Done,
@@ -43,12 +43,12 @@ pub(crate) enum Recorded {
 /// Records one agent's lines as a run.
 pub(crate) struct Recorder {
     run: RunRecorder,
-    /// Whether the agent says itself when a step begins; until it does, each assistant message begins one.
+    /// Whether the agent sends `step` lines; until the first one, each assistant message begins a step.
     counts_steps: bool,
-    /// The steps of the runs that this one goes on from.
+    /// The steps of the earlier runs that this one resumes.
     steps_before: u32,
     done: Option<Done>,
-    /// Why the agent's word on how its run ended was refused, where it said none after that.
+    /// Why the agent's `done` line was refused, if no valid one followed.
     done_refused: Option<String>,
     budget_spent: bool,
     lines: u64,
@@ -67,7 +67,7 @@ struct Waiting {
 }
 
 impl Recorder {
-    /// A recorder of a run that has begun no step yet.
+    /// A recorder of a run without a step.
     pub(crate) fn new(run: RunRecorder) -> Self {
         let steps_before = run.run().step_count;
         Self {
@@ -88,12 +88,12 @@ impl Recorder {
         &self.run
     }
 
-    /// What the agent said of how its run ended.
+    /// The agent's `done` line.
     pub(crate) fn done(&self) -> Option<&Done> {
         self.done.as_ref()
     }
 
-    /// Why what the agent said of how its run ended was refused: it isn't known then.
+    /// Why the agent's `done` line was refused, which leaves the run's end unknown.
     pub(crate) fn done_refused(&self) -> Option<&str> {
         self.done_refused.as_deref()
     }
@@ -113,15 +113,15 @@ impl Recorder {
         self.refused
     }
 
-    /// Whether nothing that the agent said is a line of the protocol: it is some other program.
+    /// Whether no line of the agent is valid in the protocol, so that it is some other program.
     pub(crate) fn is_other_program(&self) -> bool {
         !self.is_understood
     }
 
-    /// Records lines, and says what became of each.
+    /// Records lines, and returns the result of each.
     ///
     /// # Errors
-    /// Those of the store; what was not said to be recorded may or may not be.
+    /// Those of the store; lines without an acknowledgement may or may not have been recorded.
     pub(crate) fn take(&mut self, lines: Vec<Line>) -> Result<Vec<Recorded>> {
         let mut done = Vec::new();
         let mut waiting: Vec<Waiting> = Vec::new();
@@ -192,7 +192,7 @@ impl Recorder {
         Ok(done)
     }
 
-    /// What a line says; nothing when it is blank.
+    /// Parses a line; `None` if it is blank.
     fn read(&self, line: Line) -> Option<std::result::Result<FromAgent, Refusal>> {
         let refusal = |code, message| {
             Err(Refusal {
@@ -257,7 +257,7 @@ impl Recorder {
                 Ok(())
             }
             Err(error) if is_of_a_line(&error) => {
-                // One line of them is refused: each stands or falls by itself.
+                // One line of the batch is refused: record each by itself.
                 for line in waiting {
                     done.push(self.record_one(line)?);
                 }
@@ -275,7 +275,7 @@ impl Recorder {
                 let ack = acks.into_iter().next().ok_or_else(missing)?;
                 return Ok(Recorded::Ack(ack, line.entry.events));
             }
-            // It pauses the run, and says that it did.
+            // The store has paused the run, and reports that.
             Err(error) if error.kind() == ErrorKind::LimitReached => {
                 self.run.next_step().err().unwrap_or(error)
             }
@@ -285,7 +285,7 @@ impl Recorder {
             .ok_or_else(|| error.into())
     }
 
-    /// What an agent is answered that the store refused a line of; `None` when it isn't the line that is wrong.
+    /// The refusal for a line that the store refused; `None` if the error isn't caused by the line.
     fn refused_line(
         &mut self,
         id: Option<RawJson>,
@@ -337,7 +337,7 @@ impl Recorder {
     }
 }
 
-/// Whether an error is about what a line says, and not about the store.
+/// Whether an error is caused by a line's content, not by the store.
 fn is_of_a_line(error: &runlog::Error) -> bool {
     let kinds = [
         ErrorKind::TooLarge,

@@ -1,4 +1,4 @@
-//! [`Spawner`]: spawns agents for a program that asks for it, while what the program says is recorded on.
+//! [`Spawner`]: spawns agents on a program's request, while recording of the program continues.
 
 use runlog::{
     ErrorKind, Orchestrator, Run, RunId,
@@ -12,16 +12,16 @@ use super::{
     protocol::{Refusal, ToAgent},
 };
 
-/// Who spawns.
+/// The parent of spawned agents.
 #[derive(Clone)]
 enum Parent {
-    /// A run of the orchestration's.
+    /// A run of the orchestrator.
     Inside(RunContext),
-    /// A run that is recorded beside it.
+    /// A run that is recorded outside of it.
     Outside(Orchestrator, RunId, Option<String>),
 }
 
-/// Spawns agents for one run. What nobody waits for any more when it is dropped is cancelled.
+/// Spawns agents for one run. Dropping it cancels the agents that are still running.
 pub(crate) struct Spawner {
     tokio: Handle,
     parent: Parent,
@@ -29,7 +29,7 @@ pub(crate) struct Spawner {
 }
 
 impl Spawner {
-    /// For a run of the orchestration's.
+    /// For a run of the orchestrator.
     pub(crate) fn inside(tokio: Handle, run: RunContext) -> Self {
         Self {
             tokio,
@@ -38,7 +38,7 @@ impl Spawner {
         }
     }
 
-    /// For a run that is recorded beside the orchestration.
+    /// For a run that is recorded outside of the orchestrator.
     pub(crate) fn outside(tokio: Handle, orchestrator: Orchestrator, run: &Run) -> Self {
         Self {
             tokio,
@@ -47,8 +47,8 @@ impl Spawner {
         }
     }
 
-    /// Hands the program the commands that are sent to its run, from now on. A run that is recorded beside the orchestration
-    /// gets none: nobody could send it one.
+    /// Forwards commands sent to the run to its program from now on. A run recorded outside of the orchestrator gets
+    /// none, because it can't be addressed.
     pub(crate) fn deliver(&mut self, teller: Teller) {
         let Parent::Inside(run) = self.parent.clone() else {
             return;
@@ -61,13 +61,13 @@ impl Spawner {
         }));
     }
 
-    /// Does what an agent asks, beside whatever it says meanwhile, and tells it what came of it.
+    /// Executes an agent's request concurrently with its further lines, and writes the result to it.
     pub(crate) fn ask(&mut self, ask: Ask, teller: Teller) {
         let parent = self.parent.clone();
         self.asked.retain(|asked| !asked.is_finished());
         self.asked.push(self.tokio.spawn(async move {
             let Ask { id, line, what } = ask;
-            let told = match parent.answer(what).await {
+            let answer = match parent.answer(what).await {
                 Ok(Answer::Agents(agents)) => ToAgent::Agents {
                     id: id.as_ref(),
                     agents: &agents,
@@ -94,7 +94,7 @@ impl Spawner {
                     .line()
                 }
             };
-            teller.send(told);
+            teller.send(answer);
         }));
     }
 }
@@ -118,7 +118,8 @@ impl Parent {
                 let mut agents = orchestrator
                     .list_available_agents(project.as_deref())
                     .await?;
-                // The store keeps the definitions of agents that the file doesn't name any more, which nobody could run.
+                // The store may have definitions of agents that the file doesn't name any more, for which there is no
+                // executor.
                 agents.retain(|agent| orchestrator.has_executor(&agent.name));
                 Answer::Agents(agents)
             }
@@ -154,7 +155,7 @@ impl Parent {
     }
 }
 
-/// What an agent is told that asks for agents where there are none to spawn.
+/// The answer to a request for agents if none can be spawned.
 pub(crate) fn none(ask: &Ask) -> Vec<u8> {
     let message = "there are no agents to spawn; start runlog with --agents FILE".to_owned();
     let refusal = Refusal {

@@ -27,7 +27,7 @@ the name may be left out. The program that does an agent's work isn't part of it
 
 With --json one document: the definition.";
 
-/// How many projects are named whose agents aren't listed.
+/// How many other projects with agents are named in a hint.
 const PROJECTS_SHOWN: usize = 5;
 
 /// The largest definition that is read: 8 MiB.
@@ -250,7 +250,7 @@ fn put(global: &Global, args: &Put, out: &mut Out) -> Result<Exit> {
     print(&put, out)
 }
 
-/// What a file says, or standard input.
+/// Reads a file or standard input.
 fn read(path: &PathBuf) -> Result<String> {
     let unread =
         |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));

@@ -100,7 +100,7 @@ fn tree(store: &Store, root: RunId) -> Result<Vec<RunId>> {
                 .filter(|run| !run.status.is_final())
                 .map(|run| run.id);
             for id in unfinished {
-                // One that goes on from another of the tree may be found by two ways.
+                // A run that resumes another of the tree may be found by two paths.
                 if !tree.contains(&id) {
                     tree.push(id);
                 }

@@ -1,4 +1,4 @@
-//! `runlog compact`: the disk space of what nothing refers to, given back.
+//! `runlog compact`: frees the disk space of unreferenced records.
 
 use std::ops::ControlFlow;
 

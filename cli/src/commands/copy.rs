@@ -1,4 +1,4 @@
-//! `runlog copy`: a session once more, whole or up to a point.
+//! `runlog copy`: copies a session, whole or up to a point.
 
 use runlog::{ErrorKind, Session, SessionId, blocking::Store, sessions::CopySession};
 
@@ -66,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// A name that would stand for another session can't be given.
+/// Refuses a name that would mean another session.
 pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
     match name {
         Some("@last") => Err(Failure::usage(
@@ -110,8 +110,8 @@ pub(crate) fn copy(
     }
 }
 
-/// The copies of a session, among the newest sessions, that have as much as this one: a command that was killed may
-/// have made them, and was given again.
+/// Copies of a session, among the newest sessions, with the same extent as this one: they may come from an earlier
+/// attempt of the same command that was killed.
 pub(crate) fn same_copies(
     store: &Store,
     source: &Session,
@@ -135,7 +135,7 @@ pub(crate) fn same_copies(
     Ok(same)
 }
 
-/// Tells people of them.
+/// Prints a note about them.
 pub(crate) fn tell_same(same: &[SessionId]) {
     for id in same.iter().take(SAME_SHOWN) {
         note(
@@ -147,7 +147,7 @@ pub(crate) fn tell_same(same: &[SessionId]) {
     }
 }
 
-/// A point that is beyond the end is the caller's mistake.
+/// Reports a point beyond the end as a wrong argument.
 pub(crate) fn point_error(error: runlog::Error, session: &Session) -> Failure {
     match error.kind() {
         ErrorKind::InvalidInput => Failure::usage(error.to_string()),

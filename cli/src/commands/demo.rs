@@ -21,7 +21,7 @@ The store of the demo stays, so that it can be looked at: the last lines say how
 With --json: {\"store\", \"events\", \"acknowledged\", \"found\", \"lost\", \"open_seconds\", …, \"ok\"}. Exit code 1 when \
 a check fails.";
 
-/// The most stores of earlier demos that are stepped over.
+/// The most folders of earlier demos that are skipped.
 const EARLIER_MAX: u32 = 1000;
 
 #[derive(clap::Args)]
@@ -83,7 +83,7 @@ fn empty_folder(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// A folder that nobody had before.
+/// Creates a new folder.
 fn fresh_folder(parent: &Path) -> Result<PathBuf> {
     for number in 1..=EARLIER_MAX {
         let name = if number == 1 {

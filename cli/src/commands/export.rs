@@ -60,7 +60,7 @@ The output is JSON lines in any case; --json changes nothing.";
 /// What to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Written {
-    /// All there is.
+    /// Everything, as an archive.
     Archive,
     /// A transcript; of Runlog's own, events.
     Transcript(Format),
@@ -175,7 +175,7 @@ fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
     })
 }
 
-/// Writes what was asked for, and says which sessions that are.
+/// Writes the export, and returns the sessions in it.
 fn write_all(
     store: &Store,
     args: &Args,
@@ -202,7 +202,7 @@ fn write_all(
     Ok(ids)
 }
 
-/// Says which sessions came along.
+/// Prints which related sessions were exported too.
 fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &Out) {
     for id in written
         .iter()
@@ -315,7 +315,7 @@ impl Exported<'_> {
         Ok(())
     }
 
-    /// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
+    /// The elements of the array in a run's wrapper: the messages of all instances, and elements that are no messages.
     fn run_entries(&self) -> Result<Vec<RawJson>> {
         let mut entries = Vec::new();
         for item in self.history()? {

@@ -1,4 +1,4 @@
-//! `runlog ls`: the sessions, those that came into the store last first.
+//! `runlog ls`: lists the sessions, the last created first.
 
 use clap::builder::RangedU64ValueParser;
 use runlog::{
@@ -26,7 +26,7 @@ With --json: a line for each session, with its fields, \"events\" (of all its in
 
 /// The widest that a session's name is shown.
 const NAME_MOST: usize = 36;
-/// Names and titles have so many columns, however narrow the screen is.
+/// The least columns of names and titles, however narrow the screen is.
 const NAME_LEAST: usize = 12;
 const TITLE_LEAST: usize = 10;
 
@@ -129,7 +129,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// How much of the ids is enough to tell the sessions apart, among all of the store.
+/// The length of an id's prefix that is unique among all sessions of the store.
 fn id_width(store: &Store, sessions: &[Session]) -> Result<usize> {
     let mut width = 8;
     for session in sessions {

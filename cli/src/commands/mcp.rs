@@ -33,7 +33,7 @@ read, also while another process writes.
 What the client spawns are the sub-agents of one run of an agent called mcp-client. It ends with the client; where \
 sub-agents are still at work then, it is paused with them, and each can be gone on with by its resume_run_id.";
 
-/// How long agents at work have to record what they have when the client goes.
+/// How long running agents have to record their state when the client disconnects.
 const STOP_GRACE: Duration = Duration::from_millis(1_500);
 
 #[derive(clap::Args)]
@@ -93,16 +93,17 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     }
     if args.resume {
         let orchestrator = orchestrator.clone();
-        // Beside what the client asks for. What becomes of each run stands in the store.
+        // Concurrently with the client's requests. The result of each run is recorded in the store.
         tokio::spawn(async move { orchestrator.resume_all().await.map(|_| ()) });
     }
     let server = Server::new(store.to_async(), file.project, Some(orchestrator));
-    // Clients that want it to end close its input, and some send a signal soon after: what is at work is paused for either.
+    // A client ends the server by closing its input, and some send a signal soon after: running agents are paused in
+    // both cases.
     let gone = server.gone();
     let signalled = async {
         signalled().await;
-        // Before the talk is dropped, which ends each call that waits for an answer: one that finds the client still
-        // there would take itself for given up, and cancel what it spawned.
+        // Before the server's task is dropped, which ends each pending call: a call that believed the client still
+        // connected would treat itself as abandoned, and cancel the agents it spawned.
         gone.cancel();
     };
     let exit = tokio::select! {
@@ -115,7 +116,7 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     exit
 }
 
-/// Talks with the client until it has nothing more to say.
+/// Serves the client until it disconnects.
 async fn talk(server: Server) -> Result<Exit> {
     let failed = |error: String| Failure::other(format!("can't talk with the client: {error}"));
     let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), server.gone());

@@ -1,4 +1,4 @@
-//! `runlog record-fixtures`: what agents were asked and told, as files that tests play.
+//! `runlog record-fixtures`: writes recorded calls of agents as files that tests replay.
 
 use std::{
     collections::BTreeMap,
@@ -93,7 +93,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Writes what a store has recorded.
+/// Writes fixtures of recorded runs.
 fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     let store = store::open_read_only(global)?;
     let mut fixtures = recorded(&store, of)?;
@@ -114,7 +114,7 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
         let path = args.output.join(file_of(node));
         let json = json_of(fixture)
             .map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
-        // One that says the same may be left from this command, interrupted before it had written all of them.
+        // A file with the same content may come from an earlier attempt of this command that was interrupted.
         let is_there = path.exists();
         if is_there && !args.overwrite && fs::read(&path).ok().as_ref() != Some(&json) {
             let message = format!(
@@ -139,7 +139,7 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     Ok(files)
 }
 
-/// Runs the command, and says which files it wrote.
+/// Runs the command, and returns the files it wrote.
 fn of_program(args: &Args, is_json: bool) -> Result<(Vec<Written>, Exit)> {
     make(&args.output)?;
     let unreadable =
@@ -217,7 +217,7 @@ fn calls_of(path: &Path) -> Result<usize> {
         .ok_or_else(|| Failure::other(format!("{} is no fixture: it has no calls", path.display())))
 }
 
-/// What was recorded under a name.
+/// The fixtures of the recording with a name.
 fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
     let none = || Failure::not_found(format!("{name:?} has no calls of an agent to record"));
     // A session has the name `@last` too, but what has calls of agents in it is the newest run.
@@ -303,7 +303,7 @@ fn json_of(fixture: &Fixture) -> io::Result<Vec<u8>> {
     Ok(json)
 }
 
-/// Writes a file in one go, so that whoever reads it never finds half of it.
+/// Writes a file atomically, so that a reader never sees part of it.
 fn write(path: &Path, json: &[u8]) -> io::Result<()> {
     let new = path.with_extension("json.new");
     fs::write(&new, json)?;

@@ -1,4 +1,4 @@
-//! `runlog replay`: recorded events once more, in order and at their pace.
+//! `runlog replay`: replays recorded events, in order and at their pace.
 
 use std::{thread, time::Duration};
 

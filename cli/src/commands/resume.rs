@@ -1,4 +1,4 @@
-//! `runlog resume --list`: the runs that can go on.
+//! `runlog resume --list`: the runs that can be resumed.
 
 use runlog::{
     Run, RunStatus,
@@ -39,7 +39,7 @@ struct Row {
     #[serde(flatten)]
     run: Run,
     dangling: Vec<DanglingToolCall>,
-    /// Whether steps are left of those that a run and its resumes may take together.
+    /// Whether the run and its resumes have steps left in their common budget.
     can_resume: bool,
     command: Option<String>,
 }

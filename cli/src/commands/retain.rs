@@ -1,4 +1,4 @@
-//! `runlog retain`: which sessions are kept, and what of the others is given up.
+//! `runlog retain`: deletes the sessions that match retention rules.
 
 use std::ops::ControlFlow;
 
@@ -20,10 +20,13 @@ A session goes when every rule that is given says so: what one of them keeps, st
 run the command once for each. Never given up are sessions with a run at work or paused (unless --status paused says so), and \
 those that a copy was made of which stays. Without a rule the command is refused.
 
+With --deltas no session goes: streaming deltas are dropped of which an agent:text, agent:thinking or agent:complete has the whole \
+text. Where none has it they are the only text, and stay.
+
 Runs stay listed with how they ended; all else that a session has is gone. The disk space is given back by --compact, or the \
 next `runlog compact`.
 
-With --json: {\"store\", \"dry_run\", \"sessions\", \"session_ids\", \"runs\", \"records\", \"bytes\", \"kept_at_work\", \
+With --json: {\"store\", \"dry_run\", \"sessions\", \"session_ids\", \"runs\", \"records\", \"bytes\", \"deltas\", \"deltas_kept\", \"kept_at_work\", \
 \"kept_for_copies\", \"kept_changed\", \"is_cancelled\", \"compaction\"}; at most 1,000 ids.";
 
 #[derive(clap::Args)]
@@ -48,6 +51,9 @@ pub(crate) struct Args {
     /// Rule: it was deleted; sessions that weren't stay
     #[arg(long)]
     deleted: bool,
+    /// Instead of sessions: streaming deltas of flows whose whole text has stood for longer, such as 1h
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    deltas: Option<u64>,
     /// Only sessions of this project
     #[arg(long)]
     project: Option<String>,
@@ -115,6 +121,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         max_bytes: args.max_bytes,
         statuses: args.status.clone(),
         deleted: args.deleted,
+        deltas_older_than_ms: args.deltas,
         project: args.project.clone(),
         archived: args.archived,
         dry_run: args.dry_run,
@@ -138,11 +145,14 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             let total = Some(at.total);
             let bar = match at.stage {
                 RetainStage::Compacting => Progress::bytes(total, is_json),
-                RetainStage::Looking | RetainStage::GivingUp => Progress::count(total, is_json),
+                RetainStage::Looking | RetainStage::GivingUp | RetainStage::DroppingDeltas => {
+                    Progress::count(total, is_json)
+                }
             };
             bar.about(match at.stage {
                 RetainStage::Looking => "looking through the sessions",
                 RetainStage::GivingUp => "giving up sessions",
+                RetainStage::DroppingDeltas => "reading flows",
                 RetainStage::Compacting => "compacting",
             });
             progress = Some((at.stage, 0, bar));
@@ -176,10 +186,16 @@ fn tell(report: &Report<Retained>, out: &mut Out) -> Result<()> {
         text::count(done.records, "record", "records"),
         text::bytes(done.bytes)
     );
-    out.line(match done.sessions {
-        0 => "nothing to give up".to_owned(),
+    let deltas = |count| text::count(count, "delta", "deltas");
+    out.line(match (done.sessions, done.deltas) {
+        (0, 0) => "nothing to give up".to_owned(),
+        (0, count) => format!("{gave_up} {}, {}", deltas(count), text::bytes(done.bytes)),
         _ => format!("{gave_up} {what}"),
     })?;
+    if done.deltas_kept > 0 {
+        let kept = deltas(done.deltas_kept);
+        out.line(format!("kept {kept}: no event has their whole text"))?;
+    }
     for (count, why) in [
         (done.kept_at_work, "something is at work in it, or paused"),
         (done.kept_for_copies, "a copy of it stays"),

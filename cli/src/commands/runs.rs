@@ -1,9 +1,9 @@
 //! `runlog runs`, `runlog messages`, `runlog tool-calls`: what agents did, run by run.
 
 use runlog::{
-    RawJson, Run, RunId,
+    RawJson, Run, RunId, RunStatus,
     blocking::Store,
-    runs::{RunDetails, RunMessage, RunSummary, ToolCall},
+    runs::{ListRuns, RunDetails, RunMessage, RunSummary, ToolCall},
 };
 
 use crate::{
@@ -16,7 +16,8 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-The first column is the beginning of the run's id, as long as it has to be to name it.
+The first column is the beginning of the run's id, as long as it has to be to name it. What a process that was killed had \
+left running is paused first, and told, unless another process has the store open.
 
 With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}. \
 `runlog run show` shows one of them.";
@@ -89,9 +90,29 @@ pub(crate) struct ToolCallsArgs {
 }
 
 pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
-    let store = store::open_read_only(global)?;
+    let mut store = store::open_read_only(global)?;
     let options = args.filter.options(&store)?;
-    let page = store.runs().list(&options).map_err(Failure::of_argument)?;
+    let listed = |options: &ListRuns, store: &Store| {
+        store.runs().list(options).map_err(Failure::of_argument)
+    };
+    let mut page = listed(&options, &store)?;
+    // A run left by a killed process is `running` until the store is opened for writing, which pauses it. That is done
+    // only if there is such a run, since it locks the store. If the store can't be opened for writing, runs are listed
+    // as they are.
+    let running = ListRuns {
+        status: Some(RunStatus::Running),
+        limit: 1,
+        ..ListRuns::default()
+    };
+    if matches!(
+        options.status,
+        None | Some(RunStatus::Running | RunStatus::Paused)
+    ) && !listed(&running, &store)?.items.is_empty()
+        && let Ok(recovered) = store::open_recovered(global)
+    {
+        page = listed(&options, &recovered)?;
+        store = recovered;
+    }
     let width = match out.is_json() {
         true => 0,
         false => find::run_id_width(&store, page.items.iter().map(|run| run.id))?,

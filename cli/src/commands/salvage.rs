@@ -64,7 +64,7 @@ struct Line<'a> {
     payload: Body<'a>,
 }
 
-/// Bytes, as what they are.
+/// Bytes, as JSON, text or base64.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Body<'a> {
@@ -90,7 +90,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let folder = args.folder.as_ref().unwrap_or(&global.store);
     let mut file = match &args.out {
         Some(path) => {
-            // Never over a file that is there: it may be one of the store's.
+            // Never overwrites an existing file: it may be one of the store's.
             let made =
                 File::create_new(path).map_err(|error| Failure::io(&error, path.display()))?;
             Some((BufWriter::new(made), path))

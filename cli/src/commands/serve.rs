@@ -110,7 +110,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
         hosts: args.hosts.clone(),
     };
     let exit = tokio.block_on(serve(&global, &args, served, out));
-    // What nobody waits for any more isn't waited for here either.
+    // Pending reads of disconnected clients aren't waited for.
     tokio.shutdown_background();
     store.close()?;
     exit
@@ -147,8 +147,8 @@ fn near(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Opens the viewer in the browser. Where tokens are needed, by a page in a file of its own that leads there: what a
-/// program is started with can be seen by everybody on the machine.
+/// Opens the viewer in the browser. If a token is needed, through a private file that redirects there, because every
+/// user of the machine can see the arguments of a process.
 fn open(global: &Global, url: &str, tokens: &Tokens) -> Result<()> {
     let opened = if tokens.are_needed() {
         let link = format!("{url}open?code={}", tokens.new_link()?);

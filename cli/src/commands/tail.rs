@@ -1,4 +1,4 @@
-//! `runlog tail`: the newest events of the whole store, and those to come.
+//! `runlog tail`: prints the newest events of the whole store, and follows new ones.
 
 use std::{collections::VecDeque, thread, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// How many records are read at a time.
 const PAGE_RECORDS: u64 = 1000;
-/// How often the store is asked for more: another process writes, and nothing wakes its readers.
+/// The interval at which the store is polled: another process writes, and can't wake this one.
 const POLL: Duration = Duration::from_millis(50);
 
 const AFTER_HELP: &str = "\

@@ -1,4 +1,4 @@
-//! `runlog truncate`: a session without what came after a point.
+//! `runlog truncate`: removes a session's events after a point.
 
 use runlog::{Session, blocking::Store};
 
@@ -11,10 +11,10 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Later events go on at N + 1. Copies of the session keep what they share. The other agents of the session keep \
-their events: give an instance instead of a session to truncate one of them.
+Later events go on at N + 1. Copies of the session keep what they share. What the sub-agents of \
+the session's root wrote since goes too; give an instance instead of a session to truncate that one alone.
 
-With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}.";
+With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}, those of sub-agents counted too.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -1,4 +1,4 @@
-//! The agent that the demo records: says what the transcript says, and goes on where its context ends.
+//! The agent that the demo records: replays the transcript, and continues where its context ends.
 
 use std::{
     io::{self, BufRead, Write},
@@ -53,7 +53,7 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
             .and_then(|()| out.flush())
             .is_err()
         {
-            // The recorder was killed, which is what the demo is about.
+            // The recorder was killed, as the demo intends.
             return Ok(Exit::Ok);
         }
         drop(out);

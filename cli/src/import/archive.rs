@@ -1,4 +1,4 @@
-//! What `runlog export` wrote: read twice, so that all of it is looked at before anything is written.
+//! An archive by `runlog export`: read twice, so that all of it is validated before anything is written.
 
 use std::{
     fs::File,
@@ -26,9 +26,9 @@ pub(crate) fn is_archive(beginning: &[u8]) -> bool {
 
 /// An archive that can be read from its beginning as often as wanted.
 pub(crate) enum Archive {
-    /// A file of somebody's.
+    /// A file of the user's.
     Named(PathBuf),
-    /// A copy of what can be read once only: without a name, so that nothing is left of it however the process ends.
+    /// A copy of a stream in an unnamed temporary file, which the system removes however the process ends.
     Copy(File),
 }
 
@@ -54,7 +54,8 @@ impl Archive {
         Ok(Self::Copy(file))
     }
 
-    /// The archive from its beginning. Those who read a copy share one place in it: a reader ends where the next one begins.
+    /// Opens the archive at its beginning. Readers of a copy share one file offset, so one has to finish before the
+    /// next is opened.
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Named(path) => File::open(path),
@@ -67,11 +68,11 @@ impl Archive {
     }
 
     fn length(&self) -> u64 {
-        let told = match self {
+        let metadata = match self {
             Self::Named(path) => path.metadata(),
             Self::Copy(file) => file.metadata(),
         };
-        told.map_or(0, |it| it.len())
+        metadata.map_or(0, |it| it.len())
     }
 
     /// When the first of its records was written, as far as that can be told.
@@ -81,7 +82,7 @@ impl Archive {
             .flatten()
     }
 
-    /// Takes it into the store. `read` is told how many bytes were.
+    /// Imports it into the store. `read` is called with the number of bytes read.
     pub(crate) fn import(
         &self,
         store: &Store,
@@ -92,7 +93,7 @@ impl Archive {
         let mut opened = 0_u64;
         let length = self.length();
         let mut source = || {
-            // What is told is half of it for each time.
+            // Each of the two passes counts for half of the progress.
             opened += 1;
             read(if opened == 1 { 0 } else { length / 2 });
             let file = self.open().map_err(|error| {

@@ -1,8 +1,8 @@
-//! [`Importer`]: what a transcript says, into a store, in batches that are durable before the next one begins.
+//! [`Importer`]: imports a transcript into a store, in batches of which each is durable before the next one starts.
 //!
-//! Invariants: a session of the store only grows. Where it has what the transcript says already, that is skipped;
-//! where it has something else, nothing is written. A session is there with all that the transcript says of it, or
-//! it is marked as begun, and the next import that meets it completes it.
+//! Invariants: a session of the store only grows. Entries of the transcript that it has already are skipped; if it has
+//! different ones in their place, nothing is written. A session is either complete, or marked as incomplete until a
+//! later import of the same transcript completes it.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct Importer<'a> {
     store: &'a Store,
     project: Option<String>,
     source: String,
-    /// The sessions of the file under way, by their number in it.
+    /// The sessions of the current file, by their number in it.
     targets: HashMap<usize, Target>,
     /// The session and place of an instance, by its number in the file.
     instances: HashMap<usize, (usize, usize)>,
@@ -50,7 +50,7 @@ impl<'a> Importer<'a> {
         self.source = source;
     }
 
-    /// What became of the sessions of the file, in its order.
+    /// The results of the file's sessions, in its order.
     pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes)
     }
@@ -82,7 +82,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The file is over. What was read is written of the sessions that it broke off in.
+    /// Ends the file. If it ended early, the entries read of its incomplete sessions are written.
     pub(crate) fn finish_file(&mut self) -> Result<()> {
         let mut open: Vec<usize> = self.targets.keys().copied().collect();
         open.sort_unstable();
@@ -131,13 +131,13 @@ impl<'a> Importer<'a> {
         flushed
     }
 
-    /// Writes what waits. The session is found first, or made with it.
+    /// Writes the pending entries of a session, which is found first or created with them.
     fn flush(&mut self, number: usize, part: Part) -> Result<()> {
         let Some(target) = self.targets.get_mut(&number) else {
             return Ok(());
         };
         if target.is_failed {
-            // What follows would come after a hole.
+            // Later entries would leave a gap.
             return Ok(());
         }
         let waiting = std::mem::take(&mut target.waiting);

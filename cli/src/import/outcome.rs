@@ -1,13 +1,13 @@
-//! [`Outcome`]: what became of one session, and in which pieces it is written.
+//! [`Outcome`]: the result of importing one session, and the batches in which it is written.
 
 use runlog::{Session, contexts::ContextEventKind, transcripts::Entry};
 
-/// A batch is committed once it has so many entries,
+/// A batch is committed once it has this many entries,
 pub(super) const BATCH_ENTRIES: usize = 1000;
-/// or so many bytes.
+/// or this many bytes.
 pub(super) const BATCH_BYTES: usize = 4 << 20;
 
-/// What became of one session.
+/// The result of importing one session.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// The session; `None` when it could be neither found nor made.
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
     pub(crate) other: u64,
     /// Entries that were there already.
     pub(crate) skipped: u64,
-    /// Where the session went another way, and how.
+    /// Where the session in the store differs, and how.
     pub(crate) conflict: Option<(u64, String)>,
 }
 

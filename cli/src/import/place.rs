@@ -1,4 +1,4 @@
-//! Where a session goes: into the one that the store has already, or into a new one that its first batch makes.
+//! The destination of a session: an existing one in the store, or a new one that its first batch creates.
 
 use runlog::{
     ErrorKind, NewSession, RawJson, Session, SessionId, blocking::Store,
@@ -45,7 +45,7 @@ pub(super) fn find_or_plan(
             target.outcome.session = Some(session);
             return Ok(());
         }
-        // Another session has the name (or the id) and says something else: this one gets a name beside it.
+        // Another session has the name (or the id) and different content: this one gets a different name.
         target.forget_match();
         let Some(wanted) = &wanted else { break };
         let beside = format!("{wanted}~{next}");

@@ -1,4 +1,4 @@
-//! Files to import: what they are called, and what they are, by their beginning.
+//! Files to import: their names, and their formats, detected from their beginning.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use crate::{
     lines::{LINE_BYTES_MAX, PIECE_BYTES},
 };
 
-/// Opens a file and tells what it is, as far as its beginning tells it.
+/// Opens a file and detects its format from its beginning.
 pub(crate) fn open(
     file: &Path,
     format: Option<FileFormat>,

@@ -17,11 +17,11 @@ use crate::{
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
-/// Lines are imported together up to so many bytes.
+/// Lines are imported together up to this many bytes.
 const CHUNK_BYTES: usize = 4 << 20;
-/// So much of a file is looked at to tell whether it is a table.
+/// How many bytes of a file are inspected to detect a table.
 pub(crate) const LOOKED_AT_BYTES: usize = 256 << 10;
-/// At most so many lines are looked at.
+/// The most lines that are inspected.
 const LOOKED_AT_LINES: usize = 100;
 
 /// What a file is taken to be.
@@ -122,11 +122,11 @@ pub(crate) struct TableImporter<'a> {
     pub(crate) chats: u64,
 }
 
-/// Told of a line that was left out, and why.
+/// Called with the number of a line that was skipped, and the reason.
 pub(crate) type TellIssue<'a> = dyn FnMut(u64, String) + 'a;
 
 impl<'a> TableImporter<'a> {
-    /// An importer of this table. A strict one stops at the first line that is left out.
+    /// An importer of this table. A strict one stops at the first line that it can't import.
     pub(crate) fn new(store: &'a Store, table: Table, strict: bool) -> Self {
         Self {
             store,
@@ -141,7 +141,7 @@ impl<'a> TableImporter<'a> {
         }
     }
 
-    /// Imports everything that `from` gives; `progress` is told of the bytes as they are read.
+    /// Imports everything that `from` gives; `progress` is called with the bytes as they are read.
     ///
     /// # Errors
     /// Those of the store, those of reading, and the first line that is left out of a strict import. What came

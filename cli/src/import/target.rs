@@ -26,21 +26,21 @@ use crate::{
     text,
 };
 
-/// A session under way.
+/// A session being imported.
 pub(super) struct Target {
     pub(super) head: transcripts::Session,
     pub(super) instances: Vec<TargetInstance>,
-    /// The instances of the session in the store that no other was found to be.
+    /// The instances of the session in the store that aren't matched yet.
     pub(super) there: Vec<AgentInstance>,
-    /// Other entries that the store has and the transcript hasn't told yet, by hash.
+    /// Other entries of the store that the transcript hasn't matched yet, by hash.
     pub(super) others: HashMap<u64, u64>,
     pub(super) waiting: Vec<(usize, Entry)>,
     pub(super) waiting_bytes: usize,
-    /// Where it goes, once that is known.
+    /// Its destination, once that is known.
     pub(super) placed: Option<Placed>,
-    /// What the store says of an earlier import of the session, if that took more than one batch.
+    /// The mark in the store of an earlier import of the session, if that took more than one batch.
     earlier: Option<ImportMark>,
-    /// Whether the store says that an import of the session is under way: this one, or an earlier one.
+    /// Whether the store has the session marked as incomplete, by this import or an earlier one.
     is_begun: bool,
     /// Whether a part of it couldn't be written.
     pub(super) is_failed: bool,
@@ -62,7 +62,7 @@ pub(super) struct TargetInstance {
     pub(super) wanted: Option<InstanceId>,
     pub(super) created_at_ms: Option<u64>,
     pub(super) id: Option<InstanceId>,
-    /// The events that the store has and the transcript hasn't told yet.
+    /// The events of the store that the transcript hasn't matched yet.
     pub(super) known: Option<Events>,
 }
 
@@ -295,8 +295,7 @@ impl Target {
         Ok(())
     }
 
-    /// Adds to the last batch of a session what nothing may come after, and says whether it completes what an earlier
-    /// import had begun.
+    /// Adds the end of the session to its last batch, and returns whether that completes an earlier import.
     fn finish(&mut self, batch: &mut EntryBatch) -> bool {
         let is_made = self.outcome.what == "created" || self.earlier == Some(ImportMark::Creating);
         let is_archived = self

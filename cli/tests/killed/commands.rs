@@ -6,6 +6,12 @@ use std::{
     path::Path,
 };
 
+use runlog::{
+    NewRun, NewSession,
+    blocking::{FlowRun, Store},
+    flows::RuntimeEvent,
+};
+
 use super::{
     Again, State, Writes, assert_same,
     common::{Place, fixture},
@@ -362,6 +368,54 @@ fn an_export_is_there_whole_or_not_at_all() {
         );
         assert!(files(&again.place.path("")).len() <= 2, "{}", again.at);
     });
+}
+
+/// The sessions of [`sessions`], and a run whose text was streamed: 40 deltas, and their whole text.
+fn streamed(place: &Place) {
+    sessions(place);
+    let store = Store::open(place.path(STORE)).unwrap();
+    let new = NewRun::in_new_session(NewSession::titled("streamed"), "coder");
+    let run = store.runs().start(new).unwrap();
+    let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+    let mut whole = String::new();
+    for place in 0..40 {
+        whole.push_str(&format!("piece {place}, "));
+        let event = format!(
+            r#"{{"type":"agent:text:delta","timestamp":{place},"runId":"r","nodeId":"answer","content":"piece {place}, "}}"#
+        );
+        flow.record(&RuntimeEvent::parse(event).unwrap()).unwrap();
+    }
+    let event = format!(
+        r#"{{"type":"agent:text","timestamp":40,"runId":"r","nodeId":"answer","content":"{whole}"}}"#
+    );
+    flow.record(&RuntimeEvent::parse(event).unwrap()).unwrap();
+    run.complete(None).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_retention_and_the_compaction_after_it_are_completed() {
+    let arguments = ["retain", "--json", "--keep-last", "1", "--compact"];
+    killed_before_each_write(Writes::OfLog, streamed, &arguments, |again| {
+        is_completed(again);
+        assert!(again.whole.session("streamed").is_some(), "{}", again.at);
+        assert!(again.whole.session("swe-agent").is_none(), "{}", again.at);
+    });
+}
+
+#[test]
+fn a_compaction_changes_no_answer_wherever_it_was_killed() {
+    for scope in ["sealed", "all"] {
+        killed_before_each_write(
+            Writes::All,
+            streamed,
+            &["compact", "--scope", scope],
+            |again| {
+                is_completed(again);
+                assert_eq!(&again.before, again.whole, "{}", again.at);
+            },
+        );
+    }
 }
 
 #[test]

@@ -68,16 +68,16 @@ calls! {
 
     exportTo { path: String, #[serde(default)] what: GivenWhat } -> Exported => {
         let path = path_of(path, "the path of an export")?;
-        wait(scope.host.offload(async move {
+        wait(scope.host.offload(Box::pin(async move {
             let chosen = what.chosen(&store).await?;
             export_to(&store.to_blocking(), &path, chosen.as_deref())
-        }))
+        })))
     };
     export { #[serde(default)] what: GivenWhat } -> Made<()> => {
-        let beginning = scope.host.offload(async move {
+        let beginning = scope.host.offload(Box::pin(async move {
             let chosen = what.chosen(&store).await?;
             export_pieces(store.to_blocking(), chosen)
-        });
+        }));
         wait(async move {
             let pieces = Arc::new(Mutex::new(beginning.await?));
             Made::new(&at, Rc::new(ExportObject { pieces }), &())
@@ -85,10 +85,10 @@ calls! {
     };
     importFrom { path: String, #[serde(default)] strict: bool } -> Imported => {
         let path = path_of(path, "the path of an archive")?;
-        wait(scope.host.offload(async move { import_from(&store.to_blocking(), &path, strict) }))
+        wait(scope.host.offload(Box::pin(async move { import_from(&store.to_blocking(), &path, strict) })))
     };
     import {} -> Made<()> => {
-        let making = scope.host.offload(async move { Upload::create() });
+        let making = scope.host.offload(Box::pin(async move { Upload::create() }));
         wait(async move {
             let file = Arc::new(Mutex::new(making.await?));
             Made::new(&at, Rc::new(ImportObject { of: maker, file }), &())
@@ -116,7 +116,7 @@ impl GivenWhat {
             })?;
             chosen.push(run.session_id);
         }
-        chosen.sort();
+        runlog::log::order::sort(&mut chosen);
         chosen.dedup();
         if chosen.is_empty() {
             return Err(Failure::invalid(
@@ -271,10 +271,10 @@ pub(crate) mod calls_of_export {
         // No contents at the end.
         next {} -> Packed<()> => {
             let pieces = Arc::clone(&of.pieces);
-            wait(scope.host.offload(async move {
+            wait(scope.host.offload(Box::pin(async move {
                 let pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
                 pieces.recv().unwrap_or_else(|_| Ok(Vec::new())).map(Packed::new)
-            }))
+            })))
         };
     }
 }
@@ -300,15 +300,15 @@ pub(crate) mod calls_of_import {
 
         write {} -> () => {
             let piece = input.data.to_vec();
-            wait(scope.host.offload(async move {
+            wait(scope.host.offload(Box::pin(async move {
                 file.lock().unwrap_or_else(PoisonError::into_inner).write(&piece)
-            }))
+            })))
         };
         finish { #[serde(default)] strict: bool } -> Imported => {
-            wait(scope.host.offload(async move {
+            wait(scope.host.offload(Box::pin(async move {
                 let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
                 file.import(&store.to_blocking(), strict)
-            }))
+            })))
         };
     }
 }

@@ -24,8 +24,8 @@
 ///             told.answer
 ///         }
 ///         "getRun" => {
-///             struct Arguments { run: RunId } // derives Deserialize, by the names of JavaScript
-///             let Arguments { run } = input.read()?;
+///             let given = input.named(&["run"])?;
+///             let run: RunId = given.take("run", …)?;
 ///             …
 ///         }
 ///         _ => return Ok(None),
@@ -70,16 +70,40 @@ macro_rules! calls {
     (@read $input:ident ($name:ident: $type:ty)) => {
         let $name: $type = $input.read()?;
     };
-    (@read $input:ident { $($(#[$about:meta])* $field:ident: $type:ty),* $(,)? }) => {
-        $crate::calls::calls!(@type { $($(#[$about])* $field: $type),* });
-        let Arguments { $($field),* } = $input.read()?;
+    (@read $input:ident {}) => {
+        $input.named(&[])?;
+    };
+    (@read $input:ident {$(
+        $(#[doc = $doc:tt])* $(#[serde($($how:tt)*)])? $(#[cfg_attr($($schema:tt)*)])? $field:ident: $type:ty
+    ),* $(,)?}) => {
+        let given = $input.named(&[$($crate::calls::calls!(@name $field $($($how)*)?)),*])?;
+        $(
+            let name = $crate::calls::calls!(@name $field $($($how)*)?);
+            let $field: $type = given.take(name, $crate::calls::calls!(@absent $type; $($($how)*)?))?;
+        )*
+    };
+    (@name $field:ident rename = $name:literal) => {
+        $name
+    };
+    (@name $field:ident $(default)?) => {
+        stringify!($field)
+    };
+    (@absent $type:ty; default) => {
+        || Some(Default::default())
+    };
+    (@absent $type:ty; $(rename = $name:literal)?) => {
+        || {
+            // Of an option it is the method of `Absent` itself, of any other type the trait's.
+            #[allow(unused_imports, reason = "of options alone it isn't used")]
+            use $crate::arguments::Required;
+            $crate::arguments::Absent::<$type>::NEW.value()
+        }
     };
     (@type ($name:ident: $type:ty)) => {
         type Arguments = $type;
     };
     (@type { $($(#[$about:meta])* $field:ident: $type:ty),* $(,)? }) => {
-        #[derive(serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[derive(schemars::JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         struct Arguments {
             $($(#[$about])* $field: $type),*

@@ -5,6 +5,8 @@ use std::{error::Error as _, fmt};
 use runlog::ErrorKind;
 use serde::Serialize;
 
+use crate::names::told_in_javascript;
+
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Failure>;
 
@@ -79,9 +81,14 @@ impl From<runlog::Error> for Failure {
             causes.push(cause.to_string());
             source = cause.source();
         }
+        // What was wrong with an argument names its fields, as the caller has them.
+        let message = match error.kind() {
+            ErrorKind::InvalidInput => told_in_javascript(&error.to_string()),
+            _ => error.to_string(),
+        };
         Self {
             code: error.kind().name(),
-            message: error.to_string(),
+            message,
             causes,
         }
     }

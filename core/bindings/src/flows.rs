@@ -160,15 +160,13 @@ pub(crate) mod calls_of_flow {
 
         record {
             lengths: Vec<usize>,
-            #[serde(default, deserialize_with = "durability::deserialize")]
-            #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
-            durability: Option<Durability>,
+            durability: Option<durability::Given>,
         } -> u64 => {
             let json = input.json_list(&lengths)?;
             let events = json.into_iter().map(RuntimeEvent::of_json);
             let events = events.collect::<std::result::Result<Vec<_>, _>>()?;
             let (flow, records) = (Rc::clone(&of.flow), Rc::clone(&of.records));
-            let answer = records.add(events, durability);
+            let answer = records.add(events, durability.map(Durability::from));
             write(async move { records.record(&mut *flow.lock().await, answer).await })
         };
         saveSnapshot {} -> RunSnapshot => {

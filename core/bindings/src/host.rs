@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::Arc,
 };
 
@@ -17,6 +18,9 @@ pub type StorageAt = dyn Fn(&str) -> Result<Arc<dyn Storage>> + Send + Sync;
 /// Work that may block.
 pub type Work = Box<dyn FnOnce() + Send>;
 
+/// A future that any thread may run.
+pub(crate) type Movable<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
 /// What a binding has of the world it runs in.
 #[derive(Clone)]
 pub struct Host {
@@ -29,12 +33,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Runs a future to its end where it blocks nobody.
-    pub(crate) fn offload<T, F>(&self, future: F) -> impl Future<Output = Result<T>> + use<T, F>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
+    /// Runs a future to its end where it blocks nobody. It comes in a box, so that this is compiled once for each type of
+    /// results.
+    pub(crate) fn offload<T: Send + 'static>(
+        &self,
+        future: Movable<T>,
+    ) -> impl Future<Output = Result<T>> + use<T> {
         let (send, receive) = oneshot::channel();
         (self.offload)(Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(|| pollster::block_on(future)));

@@ -114,7 +114,7 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
     let storage = (scope.host.storage)(path)?;
     let options = options.options(&scope.host);
     let under_way = scope.under_way.clone();
-    let opening = scope.host.offload(async move {
+    let opening = scope.host.offload(Box::pin(async move {
         let mode = options.mode;
         let shared = open_on(storage, options, under_way, false)?;
         if mode == Mode::Write {
@@ -129,7 +129,7 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
             })
             .await?;
         Ok(shared)
-    });
+    }));
     let scope = scope.clone();
     Ok(wait(async move { opened(&scope, opening.await?, true) }))
 }

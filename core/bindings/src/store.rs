@@ -15,10 +15,11 @@ use std::{
 use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainProgress};
 
 use crate::{
-    Failure, Host, Reply, Result,
+    Failure, Host, Result,
     answers::{IntoReply, Told, known},
+    host::Movable,
     progress::Watch,
-    tasks::Answer,
+    tasks::{Answer, Lane},
 };
 
 /// Stores that threads of this process may share, by token.
@@ -84,21 +85,17 @@ impl StoreObject {
         Ok(self.shared()?.store.clone())
     }
 
-    /// An answer that reads: where it blocks nobody.
-    pub(crate) fn offload(
-        &self,
-        future: impl Future<Output = Result<Reply>> + Send + 'static,
-    ) -> Answer {
-        Answer::wait(self.run_blocking(future))
-    }
-
     /// What reads, where it blocks nobody.
     pub(crate) fn read<T: IntoReply, E: Into<Failure>>(
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
     ) -> Told<T> {
-        let reply = async move { future.await.map_err(Into::into)?.into_reply() };
-        self.offload(reply).into()
+        let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
+        Answer {
+            lane: Lane::Own,
+            future: self.run_movable(future),
+        }
+        .into()
     }
 
     /// Runs what reads to its end where it blocks nobody.
@@ -106,9 +103,15 @@ impl StoreObject {
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
-        let future = async move { future.await.map_err(Into::into) };
+        self.run_movable(Box::pin(async move { future.await.map_err(Into::into) }))
+    }
+
+    fn run_movable<T: Send + 'static>(
+        &self,
+        future: Movable<T>,
+    ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
         match &self.shared {
-            Some(shared) if shared.in_memory => Box::pin(future),
+            Some(shared) if shared.in_memory => future,
             _ => Box::pin(self.host.offload(future)),
         }
     }

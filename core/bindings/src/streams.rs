@@ -331,10 +331,11 @@ calls! {
     commit {
         ops: Vec<GivenOp>,
         key: Option<String>,
-        #[serde(default, deserialize_with = "durability::deserialize")]
-        #[cfg_attr(feature = "schema", schemars(with = "Option<durability::Given>"))]
-        durability: Option<Durability>,
-    } -> AppendedOps => commit(&*of.backend()?, input.data, ops, key.as_deref(), durability)?;
+        durability: Option<durability::Given>,
+    } -> AppendedOps => {
+        let durability = durability.map(Durability::from);
+        commit(&*of.backend()?, input.data, ops, key.as_deref(), durability)?
+    };
     read(options: Read) -> Packed<()> => of.read(read(of.store()?, options));
     scan { from: u64, limit: Option<u64> } -> Packed<()> =>
         of.read(scan(of.store()?, from, limit));

@@ -1,10 +1,8 @@
-//! [`Bounded`]: values that can be made again, such as open files, maps and index blocks, of which only so many are
-//! kept at a time.
+//! [`Bounded`]: a cache, bounded by weight, of values that can be made again: open files, maps, index blocks.
 //!
-//! Each value has a [`Slot`] at its owner, so that finding it costs one uncontended lock. Which to drop is decided by
-//! the clock rule: first in, first out, but one that was used since it was last looked at gets a second chance. A value
-//! in use is an [`Arc`], and stays valid until its last user lets go of it; so the bound can be exceeded by as many as
-//! are in use at once.
+//! Each value has a [`Slot`] at its owner, so that finding it costs one uncontended lock. Eviction follows the clock
+//! algorithm: first in, first out, but a value used since it was last inspected gets a second chance. A value in use is
+//! an [`Arc`], and stays valid until its last user drops it; so the bound can be exceeded by the values in use.
 
 use std::{
     collections::VecDeque,
@@ -14,14 +12,15 @@ use std::{
     },
 };
 
-/// Values whose weights together stay below a bound.
+/// A cache whose values' total weight is bounded.
 pub(crate) struct Bounded<T> {
     weight_max: usize,
     kept: Mutex<Kept<T>>,
 }
 
 struct Kept<T> {
-    /// The next to be looked at comes first. Of a slot whose owner is gone only its weight is left here, until its turn.
+    /// The next slot to inspect is the first. Of a slot whose owner was dropped only the weight stays here, until it is
+    /// inspected.
     ring: VecDeque<(Weak<Slot<T>>, usize)>,
     weight: usize,
 }
@@ -48,15 +47,15 @@ impl<T> Slot<T> {
             .lock()
             .expect("no panic under this lock")
             .clone()?;
-        // Looked at first, because threads that share it would otherwise write to one place in turns.
+        // Read first: threads that share the slot would otherwise contend for its cache line with stores.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
         Some(value)
     }
 
-    /// Whether it has a value now.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Whether its value is in the cache now.
+    pub(crate) fn is_loaded(&self) -> bool {
         let value = self.value.lock().expect("no panic under this lock");
         value.is_some()
     }
@@ -67,7 +66,7 @@ impl<T> Slot<T> {
 }
 
 impl<T> Bounded<T> {
-    /// Nothing yet; values of a weight of `weight_max` together will be kept.
+    /// An empty cache that keeps values up to a total weight of `weight_max`.
     pub(crate) const fn new(weight_max: usize) -> Self {
         Self {
             weight_max,
@@ -78,7 +77,7 @@ impl<T> Bounded<T> {
         }
     }
 
-    /// The value of a slot, which is made, with its weight, when it isn't there.
+    /// The value of a slot; if it was evicted, `make` makes it again and gives its weight.
     pub(crate) fn get<E>(
         &self,
         slot: &Arc<Slot<T>>,
@@ -87,7 +86,7 @@ impl<T> Bounded<T> {
         if let Some(value) = slot.get() {
             return Ok(value);
         }
-        // No lock is held meanwhile: two threads may make it at once, and one of the two is dropped.
+        // No lock is held while it is made: two threads may make it at once, and one of the two values is dropped.
         let (made, weight) = make()?;
         let value = {
             let mut value = slot.value.lock().expect("no panic under this lock");
@@ -100,12 +99,12 @@ impl<T> Bounded<T> {
         Ok(value)
     }
 
-    /// Takes the value of a slot into account; gives back what has to go for it, to be dropped outside of the lock.
+    /// Adds a slot's value to the cache; returns the evicted values, to be dropped outside of the lock.
     fn keep(&self, slot: &Arc<Slot<T>>, weight: usize) -> Vec<Arc<T>> {
         let mut kept = self.kept.lock().expect("no panic under this lock");
         kept.weight = kept.weight.saturating_add(weight);
         let mut gone = Vec::new();
-        // Each gets one second chance at most, however busily they are used meanwhile.
+        // Each slot gets at most one second chance, so that the loop ends even while other threads use the values.
         let mut chances = kept.ring.len();
         while kept.weight > self.weight_max {
             let Some((other, weight)) = kept.ring.pop_front() else {
@@ -125,7 +124,7 @@ impl<T> Bounded<T> {
         gone
     }
 
-    /// Drops every value; those in use stay until they no longer are.
+    /// Drops every value; those in use live until their last user drops them.
     #[cfg_attr(
         target_family = "wasm",
         allow(dead_code, reason = "only files need it, when the system has no more")

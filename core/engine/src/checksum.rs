@@ -1,10 +1,10 @@
-//! The one checksum: CRC-32 (ISO-HDLC, as in zip), optionally seeded and bound to a place.
+//! The checksum of the format: CRC-32 (ISO-HDLC, as in zip), optionally seeded and bound to an offset.
 
-use crc32fast::Hasher;
+use runlog_log::crc::{Hasher, hash};
 
 /// The plain CRC of some bytes.
 pub(crate) fn crc(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
+    hash(bytes)
 }
 
 /// The CRC of bytes that belong to one place: starts from the segment's seed, then covers `place`.
@@ -24,8 +24,8 @@ pub(crate) fn crc_of_parts(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// The hash of an idempotency key: SipHash-2-4 with the store's secret, so that no caller can choose keys that collide and cost
-/// a look into a batch each. A match is confirmed by the key itself.
+/// The hash of an idempotency key: SipHash-2-4 with the store's secret, so that no caller can choose keys that collide,
+/// each of which would cost reading a batch. A match is confirmed by the key itself.
 pub(crate) fn key_hash(hash_key: &[u8; 16], key: &[u8]) -> u64 {
     let mut hasher = siphasher::sip::SipHasher24::new_with_key(hash_key);
     std::hash::Hasher::write(&mut hasher, key);
@@ -34,7 +34,7 @@ pub(crate) fn key_hash(hash_key: &[u8; 16], key: &[u8]) -> u64 {
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// What one byte does to the state of a CRC.
+/// The standard table: the CRC of each byte value.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let (mut index, mut value) = (0, 0_u32);
@@ -67,7 +67,7 @@ const PLACE_OF_TOP: [u8; 256] = {
     }
 };
 
-/// The CRC as it was before some bytes, from what it is after them. So the seed of a segment can be had from any whole
+/// The CRC before some bytes, computed from the CRC after them. It recovers the seed of a segment from any whole
 /// record, when every copy of the segment's header is lost.
 pub(crate) fn rewind(after: u32, bytes: &[u8]) -> u32 {
     !bytes.iter().rev().fold(!after, |state, byte| {

@@ -17,18 +17,18 @@ use crate::{
     storage::{MemoryStorage, Storage},
 };
 
-/// The payload that one page holds beyond its first record: 1 MiB.
+/// The most payload bytes that one page holds beyond its first record: 1 MiB.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// How often a waiting thread checks whether it should still wait.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// How long a thread follows another process's writer for one poll.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a reader looks where there are no threads: a look reads one small file.
+/// How often a reader polls without threads: a poll reads one small file.
 #[cfg(target_family = "wasm")]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The engine in this process. The folder is held for writing until the last handle is gone.
+/// The engine in this process. The folder is locked for writing until the last handle is dropped.
 ///
 /// ```
 /// use runlog_engine::{Embedded, OpenOptions, Wait};
@@ -80,7 +80,7 @@ impl Embedded {
         })
     }
 
-    /// A new store in memory, gone with its last handle: every append is as durable as it will ever be.
+    /// A new store in memory, dropped with its last handle. No append survives the process, whatever its durability.
     pub fn in_memory(host: Arc<dyn Host>, wait: Wait) -> Self {
         let options = OpenOptions {
             preallocation: Preallocation::None,
@@ -132,8 +132,8 @@ impl Embedded {
         page(limit, || records.next(), |record| record.sequence, after)
     }
 
-    /// A full page ends where it is full: whether another record follows is not looked for, which may take as long as finding
-    /// all of them.
+    /// A full page names a next one without checking that another record matches, since that search may take as long as
+    /// finding all of them.
     fn find_page(&self, label: Label, options: FindOptions) -> Result<Page<Position>> {
         let (limit, direction) = (options.limit, options.direction);
         let mut found = self.engine.find(label, options)?;
@@ -185,8 +185,8 @@ impl Embedded {
         .await
     }
 
-    /// The writer of another process can wake no task here, so that a reader has to poll: in a thread of its own, or where
-    /// there are none when the host says that it is time.
+    /// Polls for another process's writer, which can't wake a task in this one: in a thread, or without threads by the
+    /// host's timer.
     fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
         if self.mode != Mode::ReadOnly {
             return;
@@ -349,8 +349,8 @@ impl Maintenance for Embedded {
     }
 }
 
-/// Takes records until there are `limit` of them, or about 1 MiB of payload. Where one can't be read, the page ends after
-/// the one before, and the next page is the error.
+/// Collects records up to `limit` of them or about 1 MiB of payload. If one can't be read, the page ends before it, and
+/// reading the next page returns the error.
 fn page<Place>(
     limit: u64,
     mut next: impl FnMut() -> Option<Result<Record>>,

@@ -1,11 +1,11 @@
-//! Faults that a test puts in to see that it finds them. No other build has them.
+//! Faults that a test injects to prove that it detects them. Compiled into test builds only.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static CLOSES_EARLY: AtomicBool = AtomicBool::new(false);
 
-/// From now on `Store::close` flushes what is in line, and only then refuses new batches and gives the lock up, without
-/// another look at what is being written by then.
+/// From now on `Store::close` flushes the queued batches before it refuses new ones, and releases the lock without
+/// waiting for batches being written by then.
 pub fn close_early(whether: bool) {
     CLOSES_EARLY.store(whether, Ordering::SeqCst);
 }

@@ -4,28 +4,28 @@ use std::{task::Waker, time::Duration};
 
 use uuid::Uuid;
 
-/// What the engine asks of the world besides storage.
+/// The engine's interface to its environment, besides storage.
 pub trait Host: Send + Sync + 'static {
     /// Milliseconds since 1970-01-01 UTC.
     fn now_ms(&self) -> u64;
 
-    /// Fills `bytes` with random bytes, good enough that ids never meet.
+    /// Fills `bytes` with random bytes, good enough that ids never collide.
     fn random(&self, bytes: &mut [u8]);
 
     /// Whether threads can be started. Without them every flush happens in the caller's own thread.
     fn has_threads(&self) -> bool;
 
-    /// The id of this process, and 0 where there is only one. A forked child has another than its parent, and must
-    /// not go on writing what the parent has open.
+    /// The id of this process, and 0 where there is only one. A forked child has another id than its parent, and must
+    /// not write to stores that the parent has open.
     fn process_id(&self) -> u32 {
         0
     }
 
-    /// Wakes a task when this time has passed: asked only of a host without threads, where a reader has to look again for
-    /// what a writer elsewhere has written. A host that knows no timers never wakes it.
+    /// Wakes a task after this time. Called only on a host without threads, where a reader polls for records of a
+    /// writer elsewhere. A host without timers never wakes it.
     fn wake_after(&self, _duration: Duration, _waker: Waker) {}
 
-    /// Lets some time pass. A host that can't wait, or has a time of its own, goes on at once.
+    /// Blocks for this time. A host that can't block, or has a simulated clock, returns at once.
     fn sleep(&self, _duration: Duration) {}
 
     /// A fresh id that sorts by time: UUID version 7.

@@ -16,8 +16,8 @@ pub(crate) const fn is_next_position(position: u64) -> bool {
 }
 /// The largest segment file: 1 GiB.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// The largest size of a segment unless the options say otherwise: 32 MiB. After a crash the active one is read
-/// whole, from the device when nothing of it is in memory.
+/// The largest size of a segment unless the options say otherwise: 32 MiB. After a crash the active one is read whole,
+/// from the device if the page cache doesn't hold it.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 32 << 20;
 /// The largest checkpoint that is read back: 1 GiB. A larger one is ignored and rebuilt from the log.
 pub const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;

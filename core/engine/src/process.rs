@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// The id of this process; 0 when it has to be asked for.
+/// The id of this process; 0 while it isn't known.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
 /// The id of this process, also in a child that was forked by `fork()` of the C library.
@@ -23,18 +23,18 @@ pub(crate) fn id() -> u32 {
 }
 
 fn ask() -> u32 {
-    static IS_TOLD: OnceLock<bool> = OnceLock::new();
-    // SAFETY: what the child calls stores into an atomic and does nothing else, which a forked child may do.
-    let is_told =
-        *IS_TOLD.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(forget)) } == 0);
+    static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the handler only stores into an atomic, which is allowed in a forked child.
+    let is_registered = *IS_REGISTERED
+        .get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(forget)) } == 0);
     let id = std::process::id();
-    if is_told {
+    if is_registered {
         KNOWN.store(id, Ordering::Relaxed);
     }
     id
 }
 
-/// In a child that was forked just now.
+/// Called in a child right after a fork.
 extern "C" fn forget() {
     KNOWN.store(0, Ordering::Relaxed);
 }

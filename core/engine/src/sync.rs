@@ -1,5 +1,5 @@
-//! Locks, atomics and threads. They are the standard library's, but for a test that decides itself in which order threads
-//! run (tests/shuttle): that one builds the engine with Shuttle's.
+//! Locks, atomics and threads. They are the standard library's, except in the tests that control the schedule of
+//! threads (tests/shuttle), which build the engine with Shuttle's.
 
 #[cfg(not(runlog_shuttle))]
 pub(crate) use std::{
@@ -65,7 +65,7 @@ pub(crate) fn wait_for<'a, T>(
     (guard, waited.timed_out())
 }
 
-/// Where the order of threads is a test's, a timeout is over after any number of steps of others.
+/// Under a controlled schedule, a timeout may be over after any number of steps of other threads.
 #[cfg(runlog_shuttle)]
 pub(crate) fn wait_for<'a, T>(
     _: &Condvar,

@@ -1,8 +1,7 @@
-//! [`Backend`]: the boundary between what the log means and where it is kept.
+//! [`Backend`]: the boundary between the log's semantics and its storage.
 //!
-//! Everything above talks to this trait only, so that nothing above knows which backend it is on. Every
-//! backend keeps a stream's sequences dense, does a batch whole or not at all, and acknowledges it only
-//! once it is as durable as was asked.
+//! The crates above call this trait only, so they don't depend on a particular backend. Every backend keeps a stream's
+//! sequences dense, commits a batch atomically, and acknowledges it only once it is as durable as was requested.
 
 use std::{
     sync::Arc,
@@ -18,46 +17,48 @@ use crate::{
     maintenance::{Maintenance, NoMaintenance},
 };
 
-/// Some records of a stream or of the log, and where the next page begins.
+/// One page of records of a stream or of the log, and where the next page begins.
 #[derive(Clone, Debug)]
 pub struct Page<Place> {
     /// The records, in the order asked for.
     pub records: Vec<Record>,
-    /// Where to go on: give it as the first (backward: the last) sequence or position of the next read. `None` at the end.
+    /// Where the next page begins: pass it as the first (backward: the last) sequence or position of the next read.
+    /// `None` at the end.
     pub next: Option<Place>,
 }
 
 /// How a call waits for the storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// In the calling thread, at the first poll: no hand-over to another thread. For waiting callers.
+    /// In the calling thread, at the first poll: no hand-over to another thread. For blocking callers.
     Block,
-    /// By returning `Pending` until woken: no executor thread is blocked during a flush. For awaiting callers.
+    /// By returning `Pending` until woken: no executor thread is blocked during a flush. For async callers.
     Await,
 }
 
-/// Where the log is kept: the embedded engine, memory, or a server.
+/// The storage of a log: the embedded engine, memory, or a server.
 ///
-/// One process writes at a time, and whoever opens a backend to write is that process until it closes: claims on runs, the
-/// order of a recorder's writes, and which runs a crash has left are kept in the memory of the crates above.
+/// One process writes at a time: the one that opened the backend for writing, until it closes it. The crates above rely
+/// on that: claims on runs, the order of a recorder's writes, and the set of runs interrupted by a crash are state in
+/// their memory.
 pub trait Backend: Send + Sync + 'static {
-    /// Commits a batch atomically; ready once it is as durable as was asked.
+    /// Commits a batch atomically; the future is ready once the batch is as durable as was requested.
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended>;
 
-    /// Reads one page of a stream: at most `options.limit` records, and no more than about 1 MiB of payload
-    /// beyond the first record. [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there.
+    /// Reads one page of a stream: at most `options.limit` records, and no more than about 1 MiB of payload beyond the
+    /// first record. [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist.
     fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>>;
 
     /// Reads one page of the whole log, engine records included, from a position on: at most `limit` records.
     fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>>;
 
-    /// Finds one page of the records that have a label: at most `options.limit` of them, and no more than about 1 MiB of payload
-    /// beyond the first. Records that were redacted, and those that were truncated or whose stream was deleted, are not found.
-    /// A page that is full names a next one without looking whether it has a record.
-    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there.
+    /// Reads one page of the records that have a label: at most `options.limit` of them, and no more than about 1 MiB
+    /// of payload beyond the first. Records that were redacted, and those that were truncated or whose stream was
+    /// deleted, are not found. A full page always names a next one, which may be empty.
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist.
     fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>>;
 
-    /// The stream in short, `None` when it isn't there.
+    /// A stream's id and last sequence; `None` if the stream doesn't exist.
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>>;
 
     /// The newest snapshot of a stream at or before a sequence.
@@ -67,40 +68,41 @@ pub trait Backend: Send + Sync + 'static {
         at_or_before: Sequence,
     ) -> BackendFuture<'_, Option<Snapshot>>;
 
-    /// How many records are redacted so far: a cache of records must be dropped when this has grown.
+    /// The number of records redacted so far: a cache of records must be dropped when it has grown.
     fn redactions(&self) -> u64;
 
-    /// Ready with the last durable position if that is past `seen`; else the task is woken when it may be. Never blocks.
+    /// Ready with the last durable position if that is past `seen`; otherwise registers the task to be woken when it
+    /// may be. Never blocks.
     fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>>;
 
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;
 
-    /// Makes everything that was acknowledged durable, and lets another process write. Later calls are refused
-    /// with [`Closed`](crate::ErrorKind::Closed). By default there is nothing to do.
+    /// Makes everything that was acknowledged durable, and lets another process write. Later calls are refused with
+    /// [`Closed`](crate::ErrorKind::Closed). The default does nothing.
     fn close(&self) -> BackendFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What this backend can do besides: statistics, verification, backups, … By default nothing of it, and every call is
+    /// The backend's optional operations: statistics, verification, backups, … The default supports none: every call is
     /// refused with [`Unsupported`](crate::ErrorKind::Unsupported).
     fn maintenance(&self) -> &dyn Maintenance {
         &NoMaintenance
     }
 
-    /// The same log whose calls wait in another way. `None`, the default, where there is only one way.
+    /// The same log, with calls that wait the given way. `None`, the default, if the backend has only one way to wait.
     fn waiting(&self, wait: Wait) -> Option<Arc<dyn Backend>> {
         let _ = wait;
         None
     }
 
-    /// The same log for several reads that together answer one question: it looks now for what another process has written,
-    /// and its reads don't look again. `None`, the default, where reads need no such look.
+    /// A view of the same log for several reads that together answer one query: it picks up now what another process
+    /// has written, and its reads don't refresh again. `None`, the default, if reads need no refresh.
     fn as_of_now(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Whether it was opened for reading only, so that another process may be the one that writes.
+    /// Whether it was opened read-only, so that another process may be writing.
     fn is_read_only(&self) -> bool {
         false
     }
@@ -112,13 +114,13 @@ pub trait Backend: Send + Sync + 'static {
     fn now_ms(&self) -> u64;
 }
 
-/// A backend around another one: implement what it does in its own way; everything else the other one does.
-/// Whatever implements this is a [`Backend`].
+/// A backend that wraps another one: implement the calls that differ; all others are forwarded to
+/// [`inner`](Self::inner). Every `Decorator` is a [`Backend`].
 ///
-/// Its [`maintenance`](Self::maintenance) is empty unless it says otherwise, because the calls of the other one's would
-/// go past this one: [`stage`](Maintenance::stage) writes without [`commit`](Self::commit).
+/// Its [`maintenance`](Self::maintenance) is empty by default, because the inner backend's would bypass the decorator:
+/// [`stage`](Maintenance::stage) writes without [`commit`](Self::commit).
 pub trait Decorator: Send + Sync + 'static {
-    /// The backend that does the work.
+    /// The wrapped backend.
     fn inner(&self) -> &dyn Backend;
 
     /// [`Backend::commit`].

@@ -18,7 +18,7 @@ pub const fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The year, the month from 1, and the day from 1, so many days after 1970-01-01.
+/// The year, the month from 1, and the day from 1 of the date this many days after 1970-01-01.
 ///
 /// ```
 /// assert_eq!(runlog_log::calendar::date_from_days(11_016), (2000, 2, 29));

@@ -1,4 +1,4 @@
-//! Compaction: what is to be given back, and what was.
+//! Compaction: options, report and progress.
 
 use std::ops::ControlFlow;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Codec {
-    /// Not at all: reading costs nothing more than before.
+    /// Not compressed: reads cost no more than before.
     Plain,
-    /// LZ4: a third to a half of the size, decoded at gigabytes a second. Where there is no Zstandard, this takes its place.
+    /// LZ4: a third to a half of the size, decoded at gigabytes a second. Also used where Zstandard isn't available.
     Lz4,
     /// Zstandard: the smallest.
     #[default]
@@ -23,29 +23,29 @@ pub enum Codec {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum CompactScope {
-    /// Those of which nothing is in use any more. It costs next to nothing.
+    /// Those without a live record. This costs next to nothing.
     Dead,
-    /// Those of which less than half is in use.
+    /// Those of which less than half is live.
     Sparse,
     /// All that are no longer written to.
     Sealed,
-    /// All, and what was written last too: a new segment is begun for what comes.
+    /// All, the active segment included: a new one is started for later appends.
     #[default]
     All,
 }
 
-/// What a compaction is to do.
+/// The options of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CompactOptions {
-    /// Which segments.
+    /// Which segments are rewritten.
     pub scope: CompactScope,
-    /// How what stays is compressed.
+    /// How the live records are compressed.
     pub codec: Codec,
-    /// Only say what it would do: nothing is written, no segment begun.
+    /// Only report what it would do: nothing is written, no segment is started.
     pub dry_run: bool,
-    /// At most so many bytes are read and written in a second, together; `None` for as fast as it goes.
+    /// The maximum number of bytes read and written per second, together; `None` for no limit.
     pub bytes_per_second: Option<u64>,
 }
 
@@ -55,33 +55,34 @@ pub struct CompactOptions {
 pub struct Compaction {
     /// How many files were rewritten.
     pub files_before: u64,
-    /// How many are in their place.
+    /// How many files replace them.
     pub files_after: u64,
-    /// How many bytes those had.
+    /// The size of the rewritten files, in bytes.
     pub bytes_before: u64,
-    /// How many bytes these have. In a dry run as many as would be left without any compression; it is less then.
+    /// The size of the files that replace them, in bytes. In a dry run the size without compression, so an upper bound.
     pub bytes_after: u64,
-    /// How many records were given up: data records that no stream has, and snapshots that no stream can use.
+    /// How many records were dropped: data records that no stream contains, and snapshots that no stream can use.
     pub records_dropped: u64,
     /// How many redacted payloads were erased from the disk.
     pub payloads_erased: u64,
-    /// How many segments were left as they are, because a repair made them, a newer build wrote to them, or they are damaged.
+    /// How many segments were left unchanged, because a repair made them, a newer build wrote to them, or they are
+    /// damaged.
     pub segments_left: u64,
-    /// How many of those are damaged in what would have stayed; a verification says where. All others were compacted.
+    /// How many of those are damaged in live records; a verification reports where. All others were compacted.
     pub segments_damaged: u64,
-    /// Whether it ended because it was told to, with some of its work left.
+    /// Whether it was cancelled, with some of its work left.
     pub is_cancelled: bool,
 }
 
-/// How far a compaction has come.
+/// The progress of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompactProgress {
-    /// So many bytes were rewritten, …
+    /// The number of bytes rewritten so far.
     pub bytes_done: u64,
-    /// … of so many.
+    /// The number of bytes to rewrite in all.
     pub bytes_total: u64,
 }
 
-/// Told now and then how far a compaction has come; says whether it goes on.
+/// Called now and then with a compaction's progress; its result decides whether the compaction continues.
 pub type OnCompactProgress<'a> = dyn FnMut(CompactProgress) -> ControlFlow<()> + Send + 'a;

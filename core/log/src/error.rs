@@ -13,18 +13,18 @@ pub enum ErrorKind {
     InvalidInput,
     /// Over a documented limit; make it smaller. Nothing was written.
     TooLarge,
-    /// No such store, stream, position, session, run or other thing.
+    /// The store, stream, position, session, run or other object doesn't exist.
     NotFound,
     /// It exists already, or its id was used before. Nothing was written.
     AlreadyExists,
-    /// More than one thing fits; be more precise.
+    /// More than one object matches; be more precise.
     Ambiguous,
     /// The last sequence isn't the expected one; read again, then decide. Nothing was written.
     Conflict,
     /// The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written.
     WrongStatus,
-    /// A budget is spent, of steps or of all steps together, or a bound is reached: too deep, or too much at one
-    /// time. Nothing was written, but for the pause that the call tells of.
+    /// A budget of steps is spent, one run's or the total, or a bound is reached: nesting depth, or concurrent work.
+    /// Nothing was written, except the pause that the call reports.
     LimitReached,
     /// Another process (or another handle of this one) has the store open for writing.
     Locked,
@@ -34,7 +34,8 @@ pub enum ErrorKind {
     StorageFull,
     /// The operating system or the backend refused or failed an operation.
     Io,
-    /// Bytes that were durable are damaged, or say what this build could not have written; verify, then restore or repair.
+    /// Bytes that were durable are damaged, or decode to a value that this build never writes; verify, then restore or
+    /// repair.
     Damaged,
     /// A version of the format or of a schema that this build doesn't know; use a newer one.
     UnsupportedVersion,
@@ -42,7 +43,7 @@ pub enum ErrorKind {
     NotAStore,
     /// The backend of this store can't do this; the message names the call.
     Unsupported,
-    /// A write failed while this was under way: it may or may not be there after reopening.
+    /// A write failed while this call was in progress: its records may or may not exist after reopening.
     OutcomeUnknown,
     /// An earlier write failed, so the store refuses appends until it is reopened.
     Poisoned,
@@ -130,7 +131,7 @@ impl Error {
         self.inner.kind
     }
 
-    /// An error of the operating system's met while doing `what`, with its kind told from the source.
+    /// An operating system's error from doing `what`, with its kind derived from the source.
     pub fn from_io(source: io::Error, what: impl fmt::Display) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
@@ -185,7 +186,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Errors are equal when they are of one kind and say the same, whatever they came from.
+/// Errors are equal when kind and message are equal; the source is not compared.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         (self.inner.kind, &self.inner.message) == (other.inner.kind, &other.inner.message)

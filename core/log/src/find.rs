@@ -1,12 +1,13 @@
-//! [`FindOptions`]: how to look for the records that have a label.
+//! [`FindOptions`]: the options of a search for records by label.
 
 use crate::{Direction, Position, StreamId};
 
-/// Which of the records that have a label to give, and in which order.
+/// Which of the records that have a label to return, and in which order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FindOptions {
-    /// Only records of this stream, those that it shares with the streams it was forked from included. Without one, of all streams:
-    /// each record once, as long as the stream that it was appended to has it. One that only forks still have is found in them.
+    /// Only records of this stream, including those shared with the streams it was forked from. `None` searches all
+    /// streams and returns each record once, as long as the stream it was appended to contains it. A record that only
+    /// forks still contain is found by a search in the fork.
     pub stream: Option<StreamId>,
     /// The newest first ([`Direction::Backward`], the default) or the oldest.
     pub direction: Direction,
@@ -14,7 +15,7 @@ pub struct FindOptions {
     pub first: Position,
     /// The highest position, inclusive.
     pub last: Position,
-    /// At most so many records.
+    /// The maximum number of records.
     pub limit: u64,
 }
 

@@ -4,5 +4,5 @@ use std::{future::Future, pin::Pin};
 
 use crate::Result;
 
-/// What a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
+/// The future that a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;

@@ -1,16 +1,16 @@
-//! [`Label`]: what records are found by.
+//! [`Label`]: the key of the index by which records are found.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-/// What a record may be found by, beside its stream: a 64-bit number that stands for a name and a value.
+/// An index key of records, independent of their stream: a 64-bit hash of a name and a value.
 ///
 /// A record has up to [`LABELS_MAX`](crate::limits::LABELS_MAX) of them, given when it is appended
-/// ([`NewRecord::labels`](crate::NewRecord::labels)), and [`Backend::find`](crate::Backend::find) gives the records that have
-/// one. Two names and values may have one number, though hardly ever do: whoever looks for a value compares it in the records
-/// that are found. Labels are an index and nothing else: they are not part of what is read, so whoever copies records to
-/// another log gives them again, from what the records hold.
+/// ([`NewRecord::labels`](crate::NewRecord::labels)), and [`Backend::find`](crate::Backend::find) returns the records
+/// that have one. Hashes may collide, if rarely, so a caller that searches for a value compares it in the records
+/// found. Labels are an index only: they are not part of a record as read, so a caller that copies records to another
+/// log computes them again from the records' contents.
 ///
 /// ```
 /// use runlog_log::Label;
@@ -22,7 +22,7 @@ use siphasher::sip::SipHasher24;
 pub struct Label(pub u64);
 
 impl Label {
-    /// The label of a value under a name. It never changes: it is in files.
+    /// The label of a value under a name. The function never changes, because labels are stored in files.
     ///
     /// It is SipHash-2-4, with a key of 16 zero bytes, of the name's length as 4 bytes (little-endian), the name, and the value.
     pub fn of(name: &str, value: impl AsRef<[u8]>) -> Self {

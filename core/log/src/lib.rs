@@ -1,13 +1,14 @@
-//! The words of an event log, and the [`Backend`] that keeps one.
+//! The types of an event log, and the [`Backend`] trait of its storage.
 //!
-//! A log holds streams of records. A [`Batch`] of [`Op`]s is written whole or not at all; what is read are [`Record`]s, each
-//! with a [`Sequence`] in its stream and a [`Position`] in the log. Every crate above and below speaks in these types and in
-//! the one [`Error`], so that a backend depends on nothing else: no file, no thread and no runtime are in here.
+//! A log holds streams of records. A [`Batch`] of [`Op`]s is written atomically; reads return [`Record`]s, each with a
+//! [`Sequence`] in its stream and a [`Position`] in the log. All other crates use these types and the one [`Error`], so
+//! a backend depends on this crate only: it contains no files, threads or runtime.
 
 mod backend;
 mod batch;
 pub mod calendar;
 mod compaction;
+pub mod crc;
 mod error;
 mod find;
 mod future;
@@ -15,11 +16,12 @@ mod ids;
 mod label;
 pub mod limits;
 mod maintenance;
+pub mod order;
 
 pub use backend::{Backend, Decorator, Page, Wait};
 pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions,
-    Record, Snapshot, StreamInfo,
+    Record, Snapshot, StreamInfo, redacted_positions,
 };
 pub use compaction::{
     Codec, CompactOptions, CompactProgress, CompactScope, Compaction, OnCompactProgress,

@@ -1,4 +1,4 @@
-//! What a record, a batch and a stream can hold, in every backend.
+//! The limits of a record, a batch and a stream, the same in every backend.
 
 /// The largest payload of one record: 64 MiB.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -14,7 +14,7 @@ pub const BATCH_BYTES_MAX: usize = 128 << 20;
 pub const BATCH_RECORDS_MAX: usize = 1 << 20;
 /// The highest sequence of a stream: 2³² − 2.
 pub const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
-/// The most data records that a stream is ever given, truncated ones included: 2³² − 2.
+/// The most data records ever appended to a stream, truncated ones included: 2³² − 2.
 pub const ORDINAL_MAX: u32 = u32::MAX - 1;
 /// The most streams of one store: 2³² − 2.
 pub const STREAMS_MAX: u32 = u32::MAX - 1;

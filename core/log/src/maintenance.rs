@@ -1,4 +1,4 @@
-//! [`Maintenance`]: what only some backends can do, and the reports that it gives.
+//! [`Maintenance`]: the operations that only some backends support, and their reports.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::{
     OnCompactProgress, Position, Record, Result, StreamInfo,
 };
 
-/// What a backend can do besides reading and writing streams: looking at the log as a whole, checking it, copying it.
-/// Reached by [`Backend::maintenance`](crate::Backend::maintenance).
+/// A backend's operations on the log as a whole: statistics, verification, backup, compaction. Reached by
+/// [`Backend::maintenance`](crate::Backend::maintenance).
 ///
-/// A backend overrides what it has. Every other call is refused with [`Unsupported`](ErrorKind::Unsupported), and the error
-/// names the call; [`if_supported`] turns that into `None` for callers that can do without.
+/// A backend overrides the calls it supports. Every other call is refused with [`Unsupported`](ErrorKind::Unsupported),
+/// and the error names the call; [`if_supported`] turns that into `None` for callers that can do without.
 pub trait Maintenance: Send + Sync {
     /// The last durable position; [`Position::ZERO`] while there is no record.
     fn last_position(&self) -> BackendFuture<'_, Position> {
@@ -27,8 +27,8 @@ pub trait Maintenance: Send + Sync {
         unsupported("record")
     }
 
-    /// The first position from `first` on whose record can be read: behind what is damaged, where that is so. `None` when none
-    /// follows.
+    /// The first position at or after `first` whose record can be read, so that a reader can skip damaged records.
+    /// `None` if none follows.
     fn next_readable(&self, first: Position) -> BackendFuture<'_, Option<Position>> {
         let _ = first;
         unsupported("next_readable")
@@ -40,10 +40,10 @@ pub trait Maintenance: Send + Sync {
     }
 
     /// Queues a batch and returns at once, so that many share one flush. The future is ready once the batch is as
-    /// durable as was asked; dropping it changes nothing, the batch is written all the same.
+    /// durable as was requested; dropping it doesn't cancel the write.
     ///
     /// # Errors
-    /// As [`Backend::commit`](crate::Backend::commit), for what is known before anything is written.
+    /// As [`Backend::commit`](crate::Backend::commit), for errors detected before anything is written.
     fn stage(&self, batch: &Batch<'_>) -> Result<BackendFuture<'static, Appended>> {
         let _ = batch;
         Err(refusal("stage"))
@@ -62,26 +62,26 @@ pub trait Maintenance: Send + Sync {
         Err(refusal("recovery"))
     }
 
-    /// How large the log is and what is in it.
+    /// The size of the log and of its contents.
     fn stat(&self) -> BackendFuture<'_, Stat> {
         unsupported("stat")
     }
 
-    /// Reads every byte of the log, also beside a writer, and compares what is derived from the records with them. Changes
-    /// nothing. Damage is no error: it is in the [`Verification`].
+    /// Reads every byte of the log, also while a writer is active, and compares all derived data with the records.
+    /// Changes nothing. Damage is not an error: it is reported in the [`Verification`].
     fn verify(&self) -> BackendFuture<'_, Verification> {
         unsupported("verify")
     }
 
-    /// Copies the log to a folder while it is used: all that is acknowledged when it begins. What an earlier backup to the
-    /// folder has is kept, so that the next one copies what is new. Durable when it is ready.
+    /// Copies the log to a folder while it is in use: everything acknowledged before the call. Files of an earlier
+    /// backup in the folder are kept, so that only new data is copied. The backup is durable when the future is ready.
     fn backup<'a>(&'a self, folder: &'a Path, options: BackupOptions) -> BackendFuture<'a, Backup> {
         let _ = (folder, options);
         unsupported("backup")
     }
 
-    /// Writes what is in use into packs, compressed, and gives the disk space of the rest back, while the log is used.
-    /// `progress` is told how far it is, and says whether it goes on.
+    /// Rewrites live records into compressed packs and frees the disk space of the rest, while the log is in use.
+    /// `progress` is called now and then, and decides whether the compaction continues.
     fn compact<'a>(
         &'a self,
         options: CompactOptions,
@@ -92,13 +92,13 @@ pub trait Maintenance: Send + Sync {
     }
 }
 
-/// The [`Maintenance`] of a backend that has none of it.
+/// The [`Maintenance`] of a backend that supports none of the calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoMaintenance;
 
 impl Maintenance for NoMaintenance {}
 
-/// `None` where the backend has no such call.
+/// Turns [`Unsupported`](ErrorKind::Unsupported) into `None`.
 ///
 /// # Errors
 /// All others than [`Unsupported`](ErrorKind::Unsupported).
@@ -125,17 +125,17 @@ fn unsupported<'a, T: Send + 'a>(call: &str) -> BackendFuture<'a, T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recovery {
-    /// Whether the store was closed, not left by a crash, or was just made.
+    /// Whether the store was closed cleanly or just created, not left by a crash.
     pub clean: bool,
     /// How many records of the active segment were read, because no checkpoint covered them.
     pub records_scanned: u64,
     /// How many sealed segments' index blocks were read, because no checkpoint covered them.
     pub index_blocks_read: u64,
-    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
+    /// The size in bytes of an incomplete write after the last whole batch, cut off by a crash and never acknowledged.
     pub torn_bytes: u64,
 }
 
-/// How large a store is and what is in it.
+/// The size of a store and of its contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stat {
@@ -155,12 +155,12 @@ pub struct Stat {
     pub last_position: Position,
     /// The time of the last record: milliseconds since 1970-01-01 UTC; 0 when there is none.
     pub last_time_ms: u64,
-    /// How many bytes the segment files take, the space made ahead of need included.
+    /// The size of the segment files in bytes, preallocated space included.
     pub segment_bytes: u64,
-    /// How many of these are records, their headers included, and index blocks.
+    /// How many of these bytes are used by records, their headers included, and index blocks.
     pub used_bytes: u64,
-    /// Why readers in other processes don't see newer records, when this writer can't write the file by which they follow.
-    /// The records are safe all the same. Always `None` for a reader.
+    /// Why readers in other processes don't see newer records: the error of writing the watermark file that they
+    /// follow. The records are safe nevertheless. Always `None` for a reader.
     pub readers_behind: Option<String>,
 }
 
@@ -201,18 +201,18 @@ pub struct Problem {
     pub offset: u64,
     /// What was expected and what was found, and which records are lost by it.
     pub message: String,
-    /// Whether it tells of records that can't be read: only a copy brings them back, no repair does.
+    /// Whether records are lost by it: only a copy of the store can restore them, a repair can't.
     pub is_loss: bool,
 }
 
 /// What a repair did.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Repair {
-    /// What was done, a line each.
+    /// The actions taken, one line each.
     pub actions: Vec<String>,
-    /// The files in which bytes were saved that are no longer part of the log.
+    /// The files that hold bytes removed from the log.
     pub saved: Vec<String>,
-    /// What is still not as it was written: which records are lost.
+    /// The problems that remain: which records are lost.
     pub left: Vec<Problem>,
 }
 
@@ -221,9 +221,9 @@ pub struct Repair {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupOptions {
-    /// Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's own
-    /// too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
-    /// checked in any case.
+    /// Whether all bytes of an earlier backup are compared with the store's, damaged files copied again, and the
+    /// store's own bytes checked. Otherwise a segment's length, header and end are compared, and samples of its
+    /// records; whatever is copied is checked in any case.
     pub verify: bool,
 }
 
@@ -233,11 +233,11 @@ pub struct BackupOptions {
 pub struct Backup {
     /// Segments that were copied.
     pub segments_copied: u64,
-    /// Segments that the backup had already, as they are.
+    /// Segments that the backup contained already, unchanged.
     pub segments_kept: u64,
     /// The bytes that were copied.
     pub bytes_copied: u64,
-    /// The last position that the backup has.
+    /// The last position that the backup contains.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub last_position: Position,
 }

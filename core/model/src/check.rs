@@ -54,7 +54,7 @@ pub(crate) fn sequence(what: &str, sequence: u64) -> Result<()> {
     sequence_up_to(what, sequence, CHAT_SEQUENCE_MAX)
 }
 
-/// Checks a sequence that a caller gave: it leaves room for those that the store gives after it.
+/// Checks a sequence that a caller gave: it has to leave room for those that the store assigns after it.
 pub(crate) fn given_sequence(what: &str, id: &str, sequence: u64) -> Result<()> {
     if id.is_empty() {
         return sequence_up_to(

@@ -1,12 +1,11 @@
-//! [`Checkpointed`]: a fold that is written down now and then, so that opening folds only what came since;
-//! [`Checkpoint`]: what was written down, and where.
+//! [`Checkpointed`]: a fold whose state is saved now and then, so that opening folds only later events; [`Checkpoint`]:
+//! the saved parts and their places.
 //!
-//! A fold's items have places: 0, 1, 2, … in the order in which they were made. They are written down as the records
-//! of a stream of parts: *chunks* of 4,096 items that follow each other, and *changes*, the few items elsewhere that
-//! changed since. What a checkpoint costs follows what changed, not how many items there are: a chunk is written
-//! again when half of it changed or an item was added to it; and, so that changes don't pile up, the chunks that
-//! were written longest ago are, as soon as a quarter of the items stand among the changes too. Once every chunk is
-//! newer than some changes, these are left out.
+//! A fold's items have places: 0, 1, 2, … in the order in which they were made. They are saved as the records of a
+//! stream of parts: *chunks* of 4,096 consecutive items, and *changes*, the few items in other chunks that changed
+//! since. The cost of a checkpoint depends on the number of changed items, not of all items: a chunk is written again
+//! if half of it changed or an item was added to it. To bound the changes, the oldest chunks are written again too,
+//! once changes contain as many items as a quarter of all. Changes older than every chunk are dropped.
 
 use crate::{Error, Result};
 
@@ -17,18 +16,18 @@ pub use layout::Checkpoint;
 pub(crate) use layout::{CHUNK, Changes, Span};
 pub use progress::Progress;
 
-/// How large a part becomes, unless one item alone is larger: 1 MiB.
+/// The size of a part, unless a single item is larger: 1 MiB.
 const PART_BYTES: usize = 1 << 20;
 
-/// A fold of one stream that can be written down in parts.
+/// A fold of one stream whose state can be saved in parts.
 pub trait Checkpointed: Default + Send + 'static {
-    /// What it is folded from.
+    /// The event that it folds.
     type Event;
 
     /// The kind byte of a part's record.
     const PART: u8;
 
-    /// What one of its events is called in messages.
+    /// The name of one of its events in messages.
     const EVENT: &'static str;
 
     /// Reads an event from the parts of a record.
@@ -37,10 +36,10 @@ pub trait Checkpointed: Default + Send + 'static {
     /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) or [`Damaged`](crate::ErrorKind::Damaged).
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self::Event>;
 
-    /// Does what the event at a sequence, the next one, says, and tells the place of the item that it made or changed.
+    /// Applies the event at the next sequence, and returns the place of the item that it created or changed.
     ///
     /// # Errors
-    /// Why the event doesn't follow from those before it; nothing is changed then.
+    /// The reason why the event doesn't follow from those before it; nothing is changed then.
     fn apply_next(&mut self, sequence: u64, event: Self::Event)
     -> std::result::Result<u32, String>;
 
@@ -62,13 +61,13 @@ pub trait Checkpointed: Default + Send + 'static {
     /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion).
     fn add_part(&mut self, part: &[u8]) -> Result<()>;
 
-    /// Changes items to what a part of changes says, where `counts` says that it counts.
+    /// Applies a part of changes to the items for which `counts` is true.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion).
     fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()>;
 
-    /// Ends a restoration: all items are there.
+    /// Ends a restoration, once all items are added.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when they don't fit each other.
@@ -76,10 +75,10 @@ pub trait Checkpointed: Default + Send + 'static {
         Ok(())
     }
 
-    /// What of it is written down.
+    /// The state of saving it.
     fn progress(&self) -> &Progress;
 
-    /// What of it is written down.
+    /// The state of saving it.
     fn progress_mut(&mut self) -> &mut Progress;
 
     /// The sequence of the last event that was applied.
@@ -109,13 +108,13 @@ pub trait Checkpointed: Default + Send + 'static {
         Ok(())
     }
 
-    /// How many events came since it was last written down.
+    /// How many events were applied since the last checkpoint.
     fn events_since_checkpoint(&self) -> u64 {
         self.last_sequence() - self.progress().sequence()
     }
 
-    /// What is to be written down now: parts, to be appended from this sequence on in the stream of parts, and the
-    /// checkpoint that names them.
+    /// Makes a checkpoint: the parts, to be appended from this sequence on in the stream of parts, and the checkpoint
+    /// that names them.
     ///
     /// # Errors
     /// As [`encode_part`](Self::encode_part).
@@ -125,7 +124,7 @@ pub trait Checkpointed: Default + Send + 'static {
         let mut parts = Vec::new();
         let mut write = |places: &[u32]| {
             let first = first_sequence + parts.len() as u64;
-            let mut crc = crc32fast::Hasher::new();
+            let mut crc = runlog_log::crc::Hasher::new();
             for places in pieces(places, |place| self.item_bytes(place)) {
                 let part = self.encode_part(places)?;
                 crc.update(&part);
@@ -151,7 +150,7 @@ pub trait Checkpointed: Default + Send + 'static {
         Ok((parts, checkpoint))
     }
 
-    /// Takes note that a checkpoint of the first `sequence` events is written.
+    /// Records that a checkpoint of the first `sequence` events was written.
     fn checkpointed(&mut self, sequence: u64, checkpoint: Checkpoint) {
         self.progress_mut().written(sequence, checkpoint);
     }
@@ -210,7 +209,7 @@ fn places_of(chunk: usize, items: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Cuts places into pieces that make parts of about [`PART_BYTES`].
+/// Splits places into pieces that make parts of about [`PART_BYTES`].
 fn pieces(places: &[u32], bytes_of: impl Fn(u32) -> usize) -> Vec<&[u32]> {
     let mut pieces = Vec::new();
     let (mut first, mut bytes) = (0, 0);

@@ -1,4 +1,4 @@
-//! The binary form of what is kept beside a payload. The only place that calls bincode; ids and the rows of checkpoints
+//! The binary encoding of metadata beside a payload. The only place that calls bincode; ids and the rows of checkpoints
 //! derive their form where they are declared.
 //!
 //! A metadata part is a schema version (one byte), then the fields of that version: fixed-width integers,
@@ -21,7 +21,7 @@ pub const EVENT_META_VERSION: u8 = 1;
 /// The version that checkpoints and their parts are written in.
 pub const CHECKPOINT_VERSION: u8 = 3;
 
-/// What reading event metadata may allocate. An empty mark takes 3 bytes written down, and 56 in memory.
+/// The most memory that decoding event metadata may allocate. An empty mark takes 3 bytes encoded, and 56 in memory.
 const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_MEMORY_MAX>> =
@@ -36,7 +36,7 @@ const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<PART_BYTES_MAX>> =
         .with_little_endian()
         .with_limit::<PART_BYTES_MAX>();
 
-/// What is kept beside a context event's content.
+/// The metadata stored beside a context event's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
 pub struct EventMeta {
     /// Whether the content lacks the message's role, which the event's kind then gives.
@@ -49,12 +49,11 @@ pub struct EventMeta {
     pub step_number: Option<u32>,
     /// The tool call it is (a tool_call), or the ones it answers (a tool_result), in order.
     pub tools: Vec<ToolMark>,
-    /// Whether a resume added it to tell the agent to go on: nobody said it.
+    /// Whether a resume added it to make the agent continue, so that it is no user's message.
     pub is_continuation: bool,
 }
 
-/// Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
-/// content.
+/// The metadata of an event about one tool call: its id, and how it ended if that is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolMark {
@@ -98,7 +97,7 @@ pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
 pub fn encode_checkpoint_meta(payload: &[u8]) -> Vec<u8> {
     [
         &[CHECKPOINT_VERSION],
-        &crc32fast::hash(payload).to_le_bytes()[..],
+        &runlog_log::crc::hash(payload).to_le_bytes()[..],
     ]
     .concat()
 }
@@ -109,7 +108,7 @@ pub fn encode_checkpoint_meta(payload: &[u8]) -> Vec<u8> {
 /// As [`decode_event_meta`].
 pub fn decode_checkpoint_meta(bytes: &[u8], payload: &[u8]) -> Result<()> {
     let crc = fields_of_version(bytes, CHECKPOINT_VERSION, "a checkpoint")?;
-    if crc == crc32fast::hash(payload).to_le_bytes() {
+    if crc == runlog_log::crc::hash(payload).to_le_bytes() {
         return Ok(());
     }
     Err(Error::damaged(

@@ -1,5 +1,5 @@
-//! How events are written: [`EncodedEvent`], the parts of a record, and `events!`, which declares an event type with its
-//! encoding.
+//! The encoding of events: [`EncodedEvent`], the parts of a record, and `events!`, which declares an event type with
+//! its encoding.
 //!
 //! The metadata of a record is one byte, the version of its JSON; the payload is the JSON. **To change the shape of an event:**
 //! a new field that is optional needs nothing, for readers keep fields they don't know. Any other change raises the type's
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use runlog_log::{Kind, Label, NewRecord};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, json::read_bytes};
 
 /// An event as the parts of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub struct EncodedEvent {
     pub meta: Vec<u8>,
     /// Its payload: JSON.
     pub payload: Bytes,
-    /// What its record is found by.
+    /// The labels of its record.
     pub labels: Vec<Label>,
 }
 
@@ -42,7 +42,7 @@ impl EncodedEvent {
 
 /// What each event type defines.
 pub(crate) trait Event: Sized {
-    /// What an event of the type is called in messages, with its article.
+    /// The name of an event of the type in messages, with its article.
     const NAME: &'static str;
     /// The version that its JSON is written in.
     const VERSION: u8 = 1;
@@ -113,10 +113,7 @@ pub(crate) trait Event: Sized {
 
     /// What the JSON of a record says.
     fn decode_json<T: DeserializeOwned>(kind: u8, json: &[u8]) -> Result<T> {
-        serde_json::from_slice(json).map_err(|source| {
-            let name = Self::NAME;
-            Error::damaged(format!("{name} of kind {kind} can't be read: {source}"))
-        })
+        read_bytes(json).map_err(|source| unreadable(Self::NAME, kind, &source))
     }
 
     /// The error of a record whose kind the type doesn't have.
@@ -129,6 +126,10 @@ pub(crate) trait Event: Sized {
             ),
         )
     }
+}
+
+fn unreadable(name: &str, kind: u8, source: &serde_json::Error) -> Error {
+    Error::damaged(format!("{name} of kind {kind} can't be read: {source}"))
 }
 
 /// Declares an event type with its encoding: an enum whose variants have a kind byte of [`kinds`](crate::kinds) each, or a

@@ -1,7 +1,7 @@
-//! Kind bytes: what a record of the model is, in the one byte that the log keeps beside it.
+//! Kind bytes: the kind of a model's record, in the one byte that the log stores beside it.
 //!
-//! All are below 128, so that their stream's sequences count them. A byte, once used, means the same for ever; 0 is nothing of
-//! the model's, and those that no line names are free.
+//! All are below 128, so that their stream's sequences count them. The meaning of a byte never changes; 0 isn't used by
+//! the model, and those not listed are free.
 
 use std::ops::RangeInclusive;
 
@@ -35,7 +35,7 @@ kinds! {
     SESSION_DELETED = 18,
     /// An agent instance was made.
     INSTANCE_CREATED = 19,
-    /// A session that was deleted is there again.
+    /// A deleted session was restored.
     SESSION_RESTORED = 20,
     /// A part of the catalog's checkpoint.
     CATALOG_PART = 23,
@@ -55,9 +55,9 @@ kinds! {
     RUN_STEP_STARTED = 33,
     /// The run paused or ended.
     RUN_STATUS_CHANGED = 34,
-    /// Another run goes on from this one.
+    /// Another run resumes this one.
     RUN_RESUMED = 35,
-    /// What was said of the run beside what it does.
+    /// Details of the run were recorded.
     RUN_DESCRIBED = 36,
 
     // 40 to 47: the catalog of runs.
@@ -67,14 +67,16 @@ kinds! {
     LISTED_RUN_STATUS_CHANGED = 41,
     /// A part of the checkpoint of the catalog of runs.
     RUN_CATALOG_PART = 42,
-    /// Something was said of a run.
+    /// Details of a run were recorded.
     LISTED_RUN_DESCRIBED = 43,
 
-    // 48 to 63: beside a run's own events, in its stream.
+    // 48 to 63: further records in a run's stream.
     /// The run spawned sub-agents.
     SPAWNED = 48,
     /// The space that the run shares with its sub-agents.
     SPACE_SAVED = 49,
+    /// The run took commands that were sent to it.
+    COMMANDS_TAKEN = 50,
 
     // 64 to 79: a chat, in the stream of its session.
     /// A message was saved.
@@ -125,7 +127,7 @@ kinds! {
     FLOW_CATALOG_PART = 113,
 }
 
-/// The kind bytes of a chat's events, those of later builds too: in a chat's stream, a fold passes over any other.
+/// The kind bytes of a chat's events, those of later builds too: in a chat's stream, a fold skips any other.
 pub const CHAT_EVENTS: RangeInclusive<u8> = 64..=95;
 
 // Two kinds with one byte would be read as each other: none is twice, for each is larger than the one before.

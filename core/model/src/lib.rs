@@ -1,11 +1,11 @@
-//! Typed events of AI-agent runs and their folds: what the bytes in the log mean.
+//! Typed events of AI-agent runs and their folds: the meaning of the log's records.
 //!
-//! Pure: no I/O, no clock, no randomness, no runtime. An agent's context is a sequence of [`ContextEvent`]s,
-//! each with JSON content kept byte for byte; [`messages`] folds them into exactly what was sent to the
-//! model, and [`dangling_tool_calls`] into the calls that were never answered. [`Catalog`] folds
-//! [`CatalogEvent`]s into the sessions and instances there are. A session is a [`Chat`] to its users, whose
-//! messages and steps [`ChatFold`] folds from [`ChatEvent`]s. A flow is told in [`RuntimeEvent`]s, and resumed from
-//! a [`RunSnapshot`]. [`AgentCatalog`] folds the definitions of agents that can be spawned.
+//! Pure: no I/O, no clock, no randomness, no runtime. An agent's context is a sequence of [`ContextEvent`]s, each with
+//! JSON content kept byte for byte; [`messages`] folds them into exactly what was sent to the model, and
+//! [`dangling_tool_calls`] into the calls without a result. [`Catalog`] folds [`CatalogEvent`]s into the sessions and
+//! instances. A session is a [`Chat`] to its users, whose messages and steps [`ChatFold`] folds from [`ChatEvent`]s. A
+//! flow emits [`RuntimeEvent`]s, and is resumed from a [`RunSnapshot`]. [`AgentCatalog`] folds the definitions of
+//! agents that can be spawned.
 
 mod agent;
 mod chat;
@@ -29,7 +29,7 @@ mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, DeletedAgent,
-    ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
+    ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord, max_steps,
 };
 pub use chat::{
     ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, KeptMessage, MessageFilter,
@@ -42,7 +42,7 @@ pub use context::{
     ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EncodedMeta, EventOptions,
     EventSummary, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, TokenUsage,
     ToolCallRequest, ToolMark, ToolStyle, context_labels, dangling_tool_calls, error_results,
-    is_response_item, messages, role_of, tool_call_label, tool_calls_of,
+    is_response_item, messages, role_of, tool_call_label, tool_calls_of, tool_error_label,
 };
 pub use encoding::EncodedEvent;
 pub use flow::{
@@ -51,7 +51,7 @@ pub use flow::{
     RuntimeEvent,
 };
 pub use ids::{InstanceId, RunId, SessionId};
-pub use json::{JsonText, RawJson, Updates, read_json, read_value};
+pub use json::{JsonText, RawJson, Updates, read_json, read_json_at, read_value};
 pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,

@@ -21,7 +21,7 @@ pub const RUN_DETAIL_BYTES_MAX: usize = 64 << 10;
 /// The longest usage, and the longest metadata, of a chat's request in bytes: 64 KiB.
 pub const REQUEST_DETAIL_BYTES_MAX: usize = 64 << 10;
 
-/// The most requests of one chat that aren't over and are listed: 256, the newest ones.
+/// The most open requests of one chat that are listed: 256, the newest ones.
 pub const OPEN_REQUESTS_MAX: usize = 256;
 /// The most tool calls, or tool results, of one message: 1,024.
 pub const MESSAGE_TOOLS_MAX: usize = 1 << 10;

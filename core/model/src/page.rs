@@ -1,4 +1,4 @@
-//! [`Page`]: some of a list.
+//! [`Page`]: one page of a list.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Page_for_{T}"))]
 pub struct Page<T, Next = String> {
-    /// What there is on the page.
+    /// The items of the page.
     pub items: Vec<T>,
-    /// The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and
-    /// fits the same list with the same filters only.
+    /// The cursor of the next page; `None` when this is the last. It stays valid while more is recorded, for the same
+    /// list with the same filters only.
     pub next: Option<Next>,
 }
 

@@ -1,4 +1,4 @@
-//! [`TextQuery`]: finds a text in what records hold, without reading them as JSON.
+//! [`TextQuery`]: searches payloads for a text, without parsing them as JSON.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use memchr::{memchr, memchr2, memmem};
 
 use crate::{Error, Result};
 
-/// A longer text isn't looked for.
+/// The longest text that can be searched for.
 const QUERY_BYTES_MAX: usize = 64 << 10;
 
 /// A text to look for in payloads, in any case, also where JSON has it with backslashes: as it stands in a string, and in a
@@ -47,7 +47,7 @@ impl TextQuery {
         Ok(Self { forms })
     }
 
-    /// Whether a payload has it.
+    /// Whether a payload contains it.
     pub fn is_in(&self, payload: &[u8]) -> bool {
         let mut lower = None;
         self.forms
@@ -71,7 +71,8 @@ fn escaped(text: &str) -> Result<String> {
 #[derive(Clone, Debug)]
 struct Form {
     text: String,
-    /// Where its rarest byte is, by which it is looked for; none in a text with other letters than ASCII's.
+    /// The offset and value of its rarest byte, which is searched for first; `None` for a text with letters outside of
+    /// ASCII.
     anchor: Option<(usize, u8)>,
 }
 
@@ -87,7 +88,7 @@ impl Form {
 
     fn is_in<'a>(&self, payload: &'a [u8], lower: &mut Option<Cow<'a, [u8]>>) -> bool {
         let Some((place, byte)) = self.anchor else {
-            // What is ASCII alone has none of its letters.
+            // A payload in ASCII contains none of its letters.
             if payload.is_ascii() {
                 return false;
             }

@@ -37,7 +37,7 @@ impl<T> Chunked<T> {
         self.chunks.get_mut(place / CHUNK)?.get_mut(place % CHUNK)
     }
 
-    /// Adds a value, and says its place; `None` when there is none left.
+    /// Adds a value, and returns its place; `None` when no place is left.
     pub(crate) fn push(&mut self, value: T) -> Option<u32> {
         let place = u32::try_from(self.len)
             .ok()

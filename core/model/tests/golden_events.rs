@@ -13,7 +13,7 @@ use runlog_model::{
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
     RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId,
     SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus,
-    StepType, StopKind, Timestamp, Updates,
+    StepType, StopKind, TakenRecord, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -304,6 +304,7 @@ fn run_events(lines: &mut Lines) {
         },
         "spawned": spawned,
         "space-saved": SpaceRecord { space: json(r#"{"k": 1}"#), at_ms: 5 },
+        "commands-taken": TakenRecord { count: 2, at_ms: 5 },
         "listed-flow": flow,
         "listed-flow-bare": bare_flow,
     );

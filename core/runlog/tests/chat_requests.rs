@@ -764,7 +764,7 @@ fn the_old_tables_are_imported(store: &Store) {
 
 fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Store) {
     let chats = store.chats();
-    let lines = "not json\n[]\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}\n{\"chat_id\":\"e\"}\n";
+    let lines = "not json\n[]\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}\n{\"chat_id\":\"\"}\n";
     // Told to stop there, it takes nothing from the first bad line on.
     let stop = ImportOptions {
         stop_at_issue: true,

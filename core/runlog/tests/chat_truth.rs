@@ -6,8 +6,9 @@ use runlog::{
     ErrorKind, RawJson,
     blocking::{Chats, RequestBuffer, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, DelegateOptions, ImportOptions, MessageFilter, NewRequest,
-        RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Timestamp, Updates,
+        Chat, ChatMessage, ChatRole, DelegateOptions, ImportOptions, ListRequests, MessageFilter,
+        NewRequest, RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Timestamp,
+        Updates,
     },
     sessions::ListSessions,
 };
@@ -1216,4 +1217,99 @@ fn a_request_is_gone_on_with_by_one_handle_whichever_and_by_none_that_reads() {
     let seen = reader.resume(&chat).unwrap().unwrap();
     assert_eq!(reader.go_on(&seen).unwrap_err().kind(), ErrorKind::ReadOnly);
     drop(chats.go_on(&seen).unwrap());
+}
+
+#[test]
+fn a_step_that_failed_in_a_completed_request_is_not_resumed() {
+    let (_, chats, chat) = chats();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("asked", "?"))
+        .unwrap();
+    let id = request.request_id().to_owned();
+    let tool = request.start_step(StepType::Tool, raw("{}")).unwrap();
+    request.fail_step(&tool, "no such tool").unwrap();
+    let answer = request.start_step(StepType::Llm, raw("{}")).unwrap();
+    request.complete_step(&answer, None).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+    assert_eq!(chats.resume_request(&id).unwrap(), None);
+    // As the table says it, it is the last one that isn't completed.
+    let last = chats.get_last_incomplete_step(&chat).unwrap().unwrap();
+    assert_eq!((last.step_id, last.status), (tool, StepStatus::Failed));
+}
+
+#[test]
+fn a_request_whose_steps_are_all_completed_is_dismissed_and_asked_again() {
+    let (_, chats, chat) = chats();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("asked", "?"))
+        .unwrap();
+    let id = request.request_id().to_owned();
+    let step = request.start_step(StepType::Llm, raw("{}")).unwrap();
+    request.complete_step(&step, None).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    // No step was cut off, so that there is none to go on with.
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+    assert_eq!(chats.resume_request(&id).unwrap(), None);
+    let open = chats.list_requests(&ListRequests::default()).unwrap().items;
+    assert_eq!(open[0].request_id, id);
+    assert_eq!(chats.dismiss(&id).unwrap(), []);
+    assert_eq!(
+        chats.list_requests(&ListRequests::default()).unwrap().items,
+        []
+    );
+}
+
+#[test]
+fn a_chat_keeps_an_assistant_and_rows_without_one_have_their_messages() {
+    let (_, chats, chat) = chats();
+    let none = Updates::new().with("assistant_id", RawJson::string(""));
+    let error = chats.update_chat(&chat, &none).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let row = r#"{"chat_id":"old","assistant_id":null,"sort":"3"}"#;
+    let report = chats
+        .import_table(Table::Chat, row, ImportOptions::default())
+        .unwrap();
+    assert_eq!((report.imported, report.issues.len()), (1, 0));
+    let row = r#"{"id":1,"chat_id":"old","role":"user","content":"hi"}"#;
+    assert_eq!(
+        chats
+            .import_table(Table::History, row, ImportOptions::default())
+            .unwrap()
+            .imported,
+        1
+    );
+    let old = chats.get_chat("old").unwrap().unwrap();
+    assert_eq!((old.assistant_id.as_str(), old.sort), ("", 3));
+}
+
+#[test]
+fn a_request_that_is_gone_on_with_says_how_what_was_sent_before_is_changed() {
+    let (_, chats, chat) = chats();
+    let mut request = interrupted_with_message(&chats, &chat);
+    let error = request.append("waiting", "x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("update_message"), "{error}");
+    let text = Updates::new()
+        .with("type", RawJson::string("text"))
+        .with("props", raw(r#"{"content":"By train"}"#));
+    let changed = chats.update_message("waiting", &text).unwrap();
+    assert_eq!(changed.message_type, "text");
+    request.finish(RequestEnd::Completed).unwrap();
+}
+
+/// A request that was interrupted after it sent a message, gone on with.
+fn interrupted_with_message(chats: &Chats, chat: &str) -> RequestBuffer {
+    let mut request = chats
+        .begin_request(chat, NewRequest::new("a"), message("asked", "?"))
+        .unwrap();
+    request.start_step(StepType::Llm, raw("{}")).unwrap();
+    let waiting = ChatMessage {
+        message_id: "waiting".into(),
+        ..ChatMessage::new(ChatRole::Assistant, "loading", raw("{}"))
+    };
+    request.send(waiting).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let resumption = chats.resume(chat).unwrap().unwrap();
+    chats.go_on(&resumption).unwrap()
 }

@@ -17,7 +17,7 @@ use runlog::{
     },
     contexts::EventOptions,
     engine::{Embedded, StreamId, SystemHost, Wait},
-    runs::{ListRunMessages, ListToolCalls, RunEntry, ToolOutcome},
+    runs::{ListRunMessages, ListToolCalls, RunEntry, ToolCallStatus, ToolOutcome},
     sessions::CopySession,
     transcripts::NewContextEvent,
 };
@@ -137,6 +137,31 @@ fn the_messages_of_a_step_are_found_by_halving() {
                     .collect::<Vec<_>>(),
                 [steps - 3; 2]
             );
+        })
+    });
+}
+
+#[test]
+fn the_calls_that_failed_are_found_without_those_that_did_not() {
+    reads_at_most(250, "the calls that failed", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let recorder = store.runs().recorder(run).unwrap();
+            for number in 0..3 {
+                let id = format!("failed {number}");
+                let call = NewToolCall::new(&id, "ls", "{}");
+                recorder
+                    .record_message(NewMessage::assistant("").with_tool_calls([call]))
+                    .unwrap();
+                recorder
+                    .record_tool_result(&ToolOutcome::error(&id, RawJson::string("no")))
+                    .unwrap();
+            }
+            let failed = ListToolCalls {
+                status: Some(ToolCallStatus::Error),
+                ..ListToolCalls::default()
+            };
+            let page = store.runs().tool_calls(run, &failed).unwrap();
+            assert_eq!((page.items.len(), page.next), (3, None));
         })
     });
 }

@@ -31,7 +31,7 @@ both! {
     a_page_of_messages_goes_on_where_it_was_whatever_is_written_meanwhile
     messages_of_a_run_are_listed_from_the_end
     a_session_is_got_by_its_name_or_started_once
-    calls_of_a_tool_are_those_of_all_calls_that_have_its_name
+    calls_of_a_tool_or_a_status_are_those_of_all_calls_that_have_it
 }
 
 fn ids(chats: &Chats, filter: &ChatFilter) -> String {
@@ -568,7 +568,7 @@ fn every_call(runs: &blocking::Runs, run: RunId, options: ListToolCalls) -> Vec<
     }
 }
 
-fn calls_of_a_tool_are_those_of_all_calls_that_have_its_name(store: &blocking::Store) {
+fn calls_of_a_tool_or_a_status_are_those_of_all_calls_that_have_it(store: &blocking::Store) {
     let runs = store.runs();
     let names = ["ls", "cat", "grep"];
     let call = |id: String, name: usize| NewToolCall::new(id, names[name % 3], "{}");
@@ -614,18 +614,21 @@ fn calls_of_a_tool_are_those_of_all_calls_that_have_its_name(store: &blocking::S
         .unwrap();
     let check = |id: RunId| {
         let all = every_call(&runs, id, ListToolCalls::default());
-        for name in names.iter().chain(&["none"]) {
+        let names = names.iter().chain(&["none"]).copied();
+        for name in names.map(Some).chain([None]) {
             for status in [
                 None,
                 Some(ToolCallStatus::Error),
                 Some(ToolCallStatus::Pending),
+                Some(ToolCallStatus::Completed),
             ] {
                 let admitted = all.iter().filter(|call| {
-                    call.tool_name == *name && status.is_none_or(|status| call.status == status)
+                    name.is_none_or(|name| call.tool_name == name)
+                        && status.is_none_or(|status| call.status == status)
                 });
                 let expected: Vec<ToolCall> = admitted.cloned().collect();
-                for limit in [1, 2, 50] {
-                    let tool_name = Some((*name).to_owned());
+                for limit in [1, 2, 3, 50] {
+                    let tool_name = name.map(str::to_owned);
                     let options = ListToolCalls {
                         tool_name,
                         status,
@@ -635,7 +638,7 @@ fn calls_of_a_tool_are_those_of_all_calls_that_have_its_name(store: &blocking::S
                     assert_eq!(
                         every_call(&runs, id, options),
                         expected,
-                        "{name} {status:?}"
+                        "{name:?} {status:?}"
                     );
                 }
             }

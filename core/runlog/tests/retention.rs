@@ -19,9 +19,10 @@ use std::{
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RunStatus, SessionId, Store as AsyncStore,
     StoreOptions,
-    blocking::{RunRecorder, Store},
+    blocking::{FlowRun, Playback, RunRecorder, Store},
     chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
     engine::{Host, SystemHost},
+    flows::{AgentEvent, PlaybackOptions, RuntimeEvent, Speed},
     log::{Codec, CompactOptions},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
     runs::ListRuns,
@@ -603,4 +604,177 @@ fn a_reader_is_told_what_would_go_and_gives_up_nothing() {
     assert_eq!(reader.retain(&dry).unwrap().sessions, 1);
     let error = reader.retain(&keep_last(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
+}
+
+fn agent(kind: &str, run: &str, text: &str) -> RuntimeEvent {
+    let field = match kind {
+        "agent:complete" => "result",
+        _ => "content",
+    };
+    let text = runlog::RawJson::string(text);
+    let usage = r#""usage":{"inputTokens":1,"outputTokens":1},"durationMs":1,"numTurns":1"#;
+    RuntimeEvent::parse(format!(
+        r#"{{"type":"{kind}","nodeId":"n","runId":"{run}","timestamp":1,"{field}":{},{usage}}}"#,
+        text.as_str()
+    ))
+    .unwrap()
+}
+
+/// A flow that streams two texts: one that it completes with, and before it one that no event repeats.
+fn streamed(store: &Store) -> FlowRun {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    for (kind, text) in [
+        ("agent:text:delta", "I'll "),
+        ("agent:text:delta", "look."),
+        ("agent:thinking:delta", "Hm"),
+        ("agent:thinking:delta", "m."),
+        ("agent:thinking", "Hmm."),
+        ("agent:text:delta", "Do"),
+        ("agent:text:delta", "ne."),
+        ("agent:complete", "Done."),
+    ] {
+        flow.record(&agent(kind, "r", text)).unwrap();
+    }
+    flow
+}
+
+fn played(store: &Store, flow: &FlowRun) -> Vec<String> {
+    let options = PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    };
+    let playback = Playback::new(store, flow.run_id(), options).unwrap();
+    playback
+        .map(|event| match event.unwrap().1.event.agent().unwrap() {
+            AgentEvent::TextDelta { content, .. } | AgentEvent::ThinkingDelta { content, .. } => {
+                format!("+{content}")
+            }
+            AgentEvent::Thinking { content, .. } => content,
+            AgentEvent::Complete { result, .. } => result,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn of_deltas(age_ms: u64) -> RetentionPolicy {
+    RetentionPolicy {
+        deltas_older_than_ms: Some(age_ms),
+        ..RetentionPolicy::default()
+    }
+}
+
+#[test]
+fn deltas_go_once_their_whole_text_has_stood_for_long_enough_and_the_only_text_stays() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let flow = streamed(&store);
+    clock.set(2_000);
+    assert_eq!(retained(&store, &of_deltas(1_000)).deltas, 0);
+    clock.set(2_001);
+    let done = retained(&store, &of_deltas(1_000));
+    assert_eq!((done.deltas, done.records, done.sessions), (4, 4, 0));
+    assert_eq!(done.deltas_kept, 2, "no event has what came before");
+    assert!(done.bytes > 4 * 80, "{}", done.bytes);
+    assert_eq!(played(&store, &flow), ["+I'll ", "+look.", "Hmm.", "Done."]);
+    assert_eq!(retained(&store, &of_deltas(1)).deltas, 0, "once");
+}
+
+#[test]
+fn deltas_of_an_agent_that_was_killed_and_of_another_execution_stay() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    for (kind, run, text) in [
+        ("agent:text:delta", "first", "Do"),
+        ("agent:text:delta", "first", "ne."),
+        ("agent:complete", "second", "Done."),
+        ("agent:text:delta", "second", "Don"),
+    ] {
+        flow.record(&agent(kind, run, text)).unwrap();
+    }
+    clock.set(9_000);
+    let done = retained(&store, &of_deltas(1));
+    assert_eq!((done.deltas, done.deltas_kept), (0, 3));
+    assert_eq!(played(&store, &flow), ["+Do", "+ne.", "Done.", "+Don"]);
+}
+
+#[test]
+fn a_policy_for_deltas_is_one_of_its_own() {
+    let store = Store::in_memory();
+    for refused in [
+        of_deltas(0),
+        RetentionPolicy {
+            keep_last: Some(1),
+            ..of_deltas(1)
+        },
+        RetentionPolicy {
+            project: Some("p".to_owned()),
+            ..of_deltas(1)
+        },
+    ] {
+        let error = store.retain(&refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn deltas_share_few_redactions_and_a_compaction_gives_their_bytes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = StoreOptions {
+        durability: runlog::Durability::Os,
+        ..StoreOptions::default()
+    };
+    let store = Store::open_with(&path, options).unwrap();
+    let mut flows: Vec<FlowRun> = (0..10)
+        .map(|_| FlowRun::create(&store, None).unwrap())
+        .collect();
+    let mut text = vec![String::new(); flows.len()];
+    let (mut state, mut at) = (7_u64, 1_767_225_600_000_u64);
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    let syllables = ["ra", "ter", "in", "lo", "sha", "ment", "ke", "ing"];
+    for _ in 0..200 {
+        for (flow, text) in flows.iter_mut().zip(&mut text) {
+            let mut words = String::new();
+            for _ in 0..9 {
+                words.push_str(syllables[usize::try_from(random() % 8).unwrap()]);
+            }
+            text.push_str(&words);
+            at += 17 + random() % 20;
+            let run = "0199b2c4-7d31-7a52-9f0e-3c5d8e6f1a2b";
+            let delta = format!(
+                r#"{{"type":"agent:text:delta","nodeId":"n","runId":"{run}","timestamp":{at},"content":"{words}"}}"#
+            );
+            flow.record(&RuntimeEvent::parse(delta).unwrap()).unwrap();
+        }
+    }
+    for (flow, text) in flows.iter_mut().zip(&text) {
+        let run = "0199b2c4-7d31-7a52-9f0e-3c5d8e6f1a2b";
+        flow.record(&agent("agent:complete", run, text)).unwrap();
+    }
+    let all = CompactOptions {
+        scope: runlog::log::CompactScope::All,
+        ..CompactOptions::default()
+    };
+    let with_deltas = store.compact(all).unwrap().bytes_after;
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let last = || pollster::block_on(store.backend().wait_past(runlog::log::Position(0))).unwrap();
+    let before = last();
+    let done = store.retain(&of_deltas(1)).unwrap();
+    assert_eq!((done.deltas, done.deltas_kept), (2_000, 0));
+    let redactions = last().0 - before.0;
+    assert!(redactions <= 2_000 / 100, "{redactions}");
+    let compacted = store.compact(all).unwrap();
+    assert_eq!(compacted.payloads_erased, 2_000);
+    assert!(
+        compacted.bytes_after < with_deltas,
+        "{} of {with_deltas}",
+        compacted.bytes_after
+    );
+    assert_eq!(played(&store, &flows[3]), [text[3].clone()]);
 }

@@ -1,4 +1,5 @@
 import { RunlogError } from "../error.js";
+import { answered } from "./answered.js";
 import { crc32 } from "./crc32.js";
 import { fileError } from "./files.js";
 
@@ -75,17 +76,19 @@ function readSlot(bytes: Uint8Array): { name: string; generation: number } | und
 
 /** Opens a file of the pool; `undefined` when it isn't there and isn't to be made. */
 export async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
-  let file: FileSystemFileHandle;
+  const open = async () => {
+    const file = await folder.getFileHandle(name, { create });
+    if (file.createSyncAccessHandle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
+    // Readers have it open too; that there is one writer is the lock's business.
+    return file.createSyncAccessHandle({ mode: "readwrite-unsafe" });
+  };
   try {
-    file = await folder.getFileHandle(name, { create });
+    const handle = await answered(`to open file ${name} of the store`, open, (late) => late.close());
+    return { handle, users: 0, isHeadDirty: false, ...headOf(handle) };
   } catch (error) {
     if (error instanceof DOMException && error.name === "NotFoundError" && !create) return undefined;
     throw error;
   }
-  // Readers have it open too; that there is one writer is the lock's business.
-  const handle = await file.createSyncAccessHandle?.({ mode: "readwrite-unsafe" });
-  if (handle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
-  return { handle, users: 0, isHeadDirty: false, ...headOf(handle) };
 }
 
 type Head = Pick<Pooled, "name" | "generation" | "slot">;

@@ -1,4 +1,5 @@
 import { RunlogError } from "../error.js";
+import { answered } from "./answered.js";
 import { HEAD_BYTES, SLOT_BYTES, headIn } from "./opfs-pool.js";
 
 /** @internal */
@@ -13,8 +14,10 @@ export async function folderOf(name: string, create: boolean): Promise<FileSyste
   if (typeof storage?.getDirectory !== "function") {
     throw new RunlogError("io", NO_FILE_SYSTEM);
   }
-  const root = await storage.getDirectory();
-  return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
+  return answered(`for the folder of the store ${name}`, async () => {
+    const root = await storage.getDirectory();
+    return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
+  });
 }
 
 /**

@@ -4,33 +4,33 @@ import type { ReceivedCommand } from "../flow-types.js";
 import type { RunSnapshot } from "../flow-types.js";
 
 /**
- * What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this build
+ * The definition of an agent: its name in its project, its prompt, its tools, and its limits. Fields that this build
  * doesn't know are kept in `extra`.
  */
 export interface AgentDefinition {
   /** When it was defined: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
+  /** The timeout of one of its runs, unless the request sets one; left out, no timeout. */
   defaultTimeoutMs?: number;
   /** What it is good for, for the agents that choose among several. */
   description: string;
-  /** How it works, by a name of the caller's: `single` unless given. */
+  /** The type of its flow, by a name of the caller's: `single` unless given. */
   flowType: string;
-  /** The steps one run of it may take; left out, as many as it likes. */
+  /** The most steps of one of its runs; left out, no limit. */
   maxSteps?: number;
-  /** Whatever its executor needs to know beside, as JSON: a model, a command. */
+  /** Further configuration for its executor, as JSON: a model, a command. */
   metadata?: unknown;
   /** Its name, unique in its project. */
   name: string;
-  /** The project it belongs to; left out, what belongs to no project. */
+  /** The project it belongs to; left out for no project. */
   project?: string;
-  /** What it is told first. Never listed. */
+  /** Its system prompt. Not part of lists. */
   systemPrompt?: string;
   /** The names of the tools it may use. */
   tools: string[];
   /** When it was last changed: milliseconds since 1970-01-01 UTC. */
   updatedAtMs: number;
-  /** Who is meant to use it. */
+  /** Its intended users. */
   visibility: AgentVisibility;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
@@ -50,21 +50,21 @@ export interface AgentInstance {
   sessionId: SessionId;
 }
 
-/** What other agents are told of an agent: not its prompt, which would fill their contexts. */
+/** The part of a definition that other agents see: without its prompt, which would fill their contexts. */
 export interface AgentSummary {
   /** What it is good for. */
   description: string;
-  /** How it works. */
+  /** The type of its flow. */
   flowType: string;
   /** Its name, to spawn it by. */
   name: string;
   /** The names of its tools. */
   tools: string[];
-  /** Who is meant to use it. */
+  /** Its intended users. */
   visibility: AgentVisibility;
 }
 
-/** Who is meant to use an agent. Other agents are told of all of them. */
+/** The intended users of an agent. Other agents see agents of every visibility. */
 export type AgentVisibility = "external" | "project" | "internal";
 
 /** The options of an append. */
@@ -113,20 +113,20 @@ export interface Appended {
 export interface Backup {
   /** The bytes that were copied. */
   bytesCopied: number;
-  /** The last position that the backup has. */
+  /** The last position that the backup contains. */
   lastPosition: number;
   /** Segments that were copied. */
   segmentsCopied: number;
-  /** Segments that the backup had already, as they are. */
+  /** Segments that the backup contained already, unchanged. */
   segmentsKept: number;
 }
 
 /** How to make a backup. */
 export interface BackupOptions {
   /**
-   * Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's
-   * own too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
-   * checked in any case.
+   * Whether all bytes of an earlier backup are compared with the store's, damaged files copied again, and the store's
+   * own bytes checked. Otherwise a segment's length, header and end are compared, and samples of its records; whatever
+   * is copied is checked in any case.
    */
   verify?: boolean | undefined;
 }
@@ -213,7 +213,7 @@ export interface ChatFields {
 export interface ChatFilter {
   /** Only chats with this assistant. */
   assistantId?: string | undefined;
-  /** Where to go on, instead of a page number: the `next` of the page before. */
+  /** Where to continue, instead of a page number: the `next` of the previous page. */
   cursor?: string | undefined;
   /** Chats that were deleted, instead of those that weren't. */
   deleted?: boolean | undefined;
@@ -307,7 +307,7 @@ export interface ChatMessage {
 /** The order in which chats are listed. */
 export type ChatOrder = "last_message" | "created" | "sort";
 
-/** A request of a chat: one message of its user, and what came of it. */
+/** A request of a chat: one message of its user, and its outcome. */
 export interface ChatRequest {
   /** The assistant it is for: the root of its call stack. */
   assistantId: string;
@@ -323,7 +323,7 @@ export interface ChatRequest {
   requestId: string;
   /** The run that does its work. */
   runId?: RunId;
-  /** How far it has come. */
+  /** Its status. */
   status: RequestStatus;
   /** When it ended, or was last changed. */
   updatedAt: Timestamp;
@@ -354,23 +354,23 @@ export interface CommittedOperation {
   position: number;
 }
 
-/** What a compaction is to do. */
+/** The options of a compaction. */
 export interface CompactOptions {
-  /** At most so many bytes are read and written in a second, together; left out for as fast as it goes. */
+  /** The maximum number of bytes read and written per second, together; left out for no limit. */
   bytesPerSecond?: number | undefined;
-  /** How what stays is compressed. */
+  /** How the live records are compressed. */
   codec?: Codec | undefined;
-  /** Only say what it would do: nothing is written, no segment begun. */
+  /** Only report what it would do: nothing is written, no segment is started. */
   dryRun?: boolean | undefined;
-  /** Which segments. */
+  /** Which segments are rewritten. */
   scope?: CompactScope | undefined;
 }
 
-/** How far a compaction has come. */
+/** The progress of a compaction. */
 export interface CompactProgress {
-  /** So many bytes were rewritten, … */
+  /** The number of bytes rewritten so far. */
   bytesDone: number;
-  /** … of so many. */
+  /** The number of bytes to rewrite in all. */
   bytesTotal: number;
 }
 
@@ -379,24 +379,24 @@ export type CompactScope = "dead" | "sparse" | "sealed" | "all";
 
 /** What a compaction did, or would do. */
 export interface Compaction {
-  /** How many bytes these have. In a dry run as many as would be left without any compression; it is less then. */
+  /** The size of the files that replace them, in bytes. In a dry run the size without compression, so an upper bound. */
   bytesAfter: number;
-  /** How many bytes those had. */
+  /** The size of the rewritten files, in bytes. */
   bytesBefore: number;
-  /** How many are in their place. */
+  /** How many files replace them. */
   filesAfter: number;
   /** How many files were rewritten. */
   filesBefore: number;
-  /** Whether it ended because it was told to, with some of its work left. */
+  /** Whether it was cancelled, with some of its work left. */
   isCancelled: boolean;
   /** How many redacted payloads were erased from the disk. */
   payloadsErased: number;
-  /** How many records were given up: data records that no stream has, and snapshots that no stream can use. */
+  /** How many records were dropped: data records that no stream contains, and snapshots that no stream can use. */
   recordsDropped: number;
-  /** How many of those are damaged in what would have stayed; a verification says where. All others were compacted. */
+  /** How many of those are damaged in live records; a verification reports where. All others were compacted. */
   segmentsDamaged: number;
   /**
-   * How many segments were left as they are, because a repair made them, a newer build wrote to them, or they are
+   * How many segments were left unchanged, because a repair made them, a newer build wrote to them, or they are
    * damaged.
    */
   segmentsLeft: number;
@@ -462,10 +462,7 @@ export interface DanglingToolCall {
   id?: string;
   /** The tool. */
   name: string;
-  /**
-   * The sequence of the event that tells of the call: the tool_call, or the assistant message where a truncation took
-   * the tool_call.
-   */
+  /** The sequence of the call's event: the tool_call, or the assistant message if a truncation removed the tool_call. */
   sequenceNumber: number;
   /** How the provider writes tool calls, and so how it wants the result. */
   style: ToolStyle;
@@ -584,26 +581,26 @@ export interface FlowState {
   state: RunSnapshot;
 }
 
-/** A flow in short. */
+/** A summary of a flow. */
 export interface FlowSummary {
   /** When it was begun: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
   /**
-   * Whether somebody is at work on it. left out where that can't be known: in a store that is open for reading only,
-   * which isn't told what the process does that writes it.
+   * Whether a process is working on it. left out if that isn't known: in a store opened read-only, which doesn't know
+   * the state of the writing process.
    */
   isLive?: boolean;
-  /** Whether it has come to its end: by its status, by that of its run, or because another goes on with it. */
+  /** Whether it has ended: by its status, by that of its run, or because another flow resumes it. */
   isOver: boolean;
   /** The run that spawned its run. */
   parentRunId?: RunId;
-  /** The run whose flow goes on with it. */
+  /** The run whose flow resumes it. */
   resumedBy?: RunId;
-  /** The run whose flow it goes on with. */
+  /** The run whose flow it resumes. */
   resumedFrom?: RunId;
   /** Its id: that of its run, where it is the flow of a run. */
   runId: RunId;
-  /** The status of its run; left out for a flow that is that of no run. */
+  /** The status of its run; left out for a flow without a run. */
   runStatus?: RunStatus;
   /** Its own status, as its latest snapshot says. */
   status: string;
@@ -721,11 +718,11 @@ export type InstanceId = string;
 
 /** Which definitions to list, and how many. */
 export interface ListAgents {
-  /** Where to go on: the `next` of the page before. */
+  /** Where to continue: the `next` of the previous page. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** The maximum number of definitions. */
   limit?: number | undefined;
-  /** Those of this project; left out, those of no project. */
+  /** Only definitions of this project; left out lists those of no project. */
   project?: string | undefined;
   /** Only those of this visibility; left out, all. */
   visibility?: AgentVisibility | undefined;
@@ -733,13 +730,13 @@ export interface ListAgents {
 
 /** Which flows to list, and how many. A filter that is left out lets every flow pass. */
 export interface ListFlows {
-  /** Where to go on: what the page before said comes next. */
+  /** Where to continue: the cursor from the previous page. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** The maximum number of flows. */
   limit?: number | undefined;
   /** Only flows of runs that this run spawned. */
   parentRunId?: RunId | undefined;
-  /** Only flows to be resumed: those that aren't over, and on which nobody is known to be at work. */
+  /** Only flows to be resumed: those that haven't ended, and on which no process is known to be working. */
   resumable?: boolean | undefined;
   /** Only flows of this status, as their snapshots say it. */
   status?: string | undefined;
@@ -802,9 +799,9 @@ export interface ListRunMessages {
 export interface ListRuns {
   /** Only runs of this agent. */
   agentId?: string | undefined;
-  /** Where to go on: what the page before said comes next. */
+  /** Where to continue: the cursor from the previous page. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** The maximum number of runs. */
   limit?: number | undefined;
   /** Only runs that this run spawned. */
   parentRunId?: RunId | undefined;
@@ -818,11 +815,11 @@ export interface ListRuns {
 
 /** Which sessions to list, and how many. */
 export interface ListSessions {
-  /** Where to go on: the `next` of the page before. */
+  /** Where to continue: the `next` of the previous page. */
   cursor?: string | undefined;
   /** Whether deleted sessions are listed too; `true` or `false` in JSON. */
   deleted?: boolean | undefined;
-  /** At most so many. */
+  /** The maximum number of items. */
   limit?: number | undefined;
   /** Only sessions of this project; left out, all. */
   project?: string | undefined;
@@ -871,9 +868,9 @@ export interface MadeOrchestrator {
 export interface MessageFilter {
   /** Only those of this block. */
   blockId?: string | undefined;
-  /** At most so many; 0 is all. */
+  /** The maximum number of messages; 0 is all. */
   limit?: number | undefined;
-  /** How many to pass over first. */
+  /** How many to skip first. */
   offset?: number | undefined;
   /** Only those of this request. */
   requestId?: string | undefined;
@@ -889,33 +886,33 @@ export interface MessageFilter {
 export type MessageHead = [number, Role, number];
 
 /**
- * What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this build
+ * The definition of an agent: its name in its project, its prompt, its tools, and its limits. Fields that this build
  * doesn't know are kept in `extra`.
  */
 export interface NewAgentDefinition {
   /** When it was defined: milliseconds since 1970-01-01 UTC. */
   createdAtMs?: number | undefined;
-  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
+  /** The timeout of one of its runs, unless the request sets one; left out, no timeout. */
   defaultTimeoutMs?: number | undefined;
   /** What it is good for, for the agents that choose among several. */
   description?: string | undefined;
-  /** How it works, by a name of the caller's: `single` unless given. */
+  /** The type of its flow, by a name of the caller's: `single` unless given. */
   flowType?: string | undefined;
-  /** The steps one run of it may take; left out, as many as it likes. */
+  /** The most steps of one of its runs; left out, no limit. */
   maxSteps?: number | undefined;
-  /** Whatever its executor needs to know beside, as JSON: a model, a command. */
+  /** Further configuration for its executor, as JSON: a model, a command. */
   metadata?: unknown | undefined;
   /** Its name, unique in its project. */
   name: string;
-  /** The project it belongs to; left out, what belongs to no project. */
+  /** The project it belongs to; left out for no project. */
   project?: string | undefined;
-  /** What it is told first. Never listed. */
+  /** Its system prompt. Not part of lists. */
   systemPrompt?: string | undefined;
   /** The names of the tools it may use. */
   tools?: readonly string[] | undefined;
   /** When it was last changed: milliseconds since 1970-01-01 UTC. */
   updatedAtMs?: number | undefined;
-  /** Who is meant to use it. */
+  /** Its intended users. */
   visibility?: AgentVisibility | undefined;
 }
 
@@ -1117,7 +1114,7 @@ export interface NewStep {
   updatedAt?: Timestamp | undefined;
 }
 
-/** How far a node is. */
+/** The status of a node. */
 export type NodeStatus = "pending" | "running" | "done" | "failed";
 
 /** How a store is opened; what is left out is as the engine has it. */
@@ -1147,7 +1144,7 @@ export interface OpenOptions {
   segmentBytesMax?: number | undefined;
 }
 
-/** A request that isn't over: it runs, nobody answered it, it was interrupted, or it failed. */
+/** A request that hasn't ended: it runs, was never answered, was interrupted, or failed. */
 export interface OpenRequest {
   /** The assistant it is for. */
   assistantId: string;
@@ -1157,7 +1154,7 @@ export interface OpenRequest {
   number: number;
   /** Its id. */
   requestId: string;
-  /** How far it has come. */
+  /** Its status. */
   status: RequestStatus;
   /** When it ended, or was last changed. */
   updatedAt: Timestamp;
@@ -1222,7 +1219,7 @@ export type PlayedHead = [number, number, number, number, number];
 export interface Problem {
   /** The file, by its name in the store's folder. */
   file: string;
-  /** Whether it tells of records that can't be read: only a copy brings them back, no repair does. */
+  /** Whether records are lost by it: only a copy of the store can restore them, a repair can't. */
   isLoss: boolean;
   /** What was expected and what was found, and which records are lost by it. */
   message: string;
@@ -1261,13 +1258,13 @@ export interface Recorded {
 
 /** What opening a log found. */
 export interface Recovery {
-  /** Whether the store was closed, not left by a crash, or was just made. */
+  /** Whether the store was closed cleanly or just created, not left by a crash. */
   clean: boolean;
   /** How many sealed segments' index blocks were read, because no checkpoint covered them. */
   indexBlocksRead: number;
   /** How many records of the active segment were read, because no checkpoint covered them. */
   recordsScanned: number;
-  /** How many bytes after the last whole batch were a write that a crash cut off, never acknowledged. */
+  /** The size in bytes of an incomplete write after the last whole batch, cut off by a crash and never acknowledged. */
   tornBytes: number;
 }
 
@@ -1280,7 +1277,7 @@ export interface Report {
   resumed: ([RunId, SpawnResult])[];
 }
 
-/** What a caller says of a request beside what it does. */
+/** Details that a caller records about a request. */
 export interface RequestDetails {
   /** Anything else, as JSON; left out leaves it as it was. */
   metadata?: unknown | undefined;
@@ -1307,7 +1304,7 @@ export interface RequestPlace {
   stackId: string;
 }
 
-/** How far a request has come. */
+/** The status of a request. */
 export type RequestStatus = "running" | "completed" | "interrupted" | "failed" | "dismissed";
 
 /** What to do with the step that was cut off. */
@@ -1367,7 +1364,7 @@ export interface ResumptionParts {
 
 /** How far a retention has come. */
 export interface RetainProgress {
-  /** So much of it is done: sessions, or bytes of a compaction; … */
+  /** So much of it is done: sessions, flows, or bytes of a compaction; … */
   done: number;
   /** What is being done. */
   stage: RetainStage;
@@ -1376,7 +1373,7 @@ export interface RetainProgress {
 }
 
 /** What a retention is at. */
-export type RetainStage = "looking" | "giving_up" | "compacting";
+export type RetainStage = "looking" | "dropping_deltas" | "giving_up" | "compacting";
 
 /** What was given up, or would be. */
 export interface Retained {
@@ -1387,6 +1384,13 @@ export interface Retained {
   bytes: number;
   /** What the compaction did, where one was asked for. */
   compaction?: Compaction;
+  /**
+   * How many of these records are streaming deltas that were dropped while their flow stays. Their bytes are payloads
+   * and metadata; the headers stay.
+   */
+  deltas: number;
+  /** How many streaming deltas are old enough to be dropped and stay, because no event has their whole text. */
+  deltasKept: number;
   /** Whether it ended because it was told to, with some of its work left. */
   isCancelled: boolean;
   /** How many sessions the rules don't keep stay because something is at work in them, or paused. */
@@ -1419,6 +1423,13 @@ export interface RetentionPolicy {
   compact?: boolean | undefined;
   /** Rule, and what the policy is for: sessions that were deleted, instead of those that weren't. */
   deleted?: boolean | undefined;
+  /**
+   * A policy of its own, which goes with no other rule and gives up no session: the streaming deltas of flows, once
+   * their whole text has stood for so many milliseconds, in an `agent:text`, `agent:thinking` or `agent:complete` of
+   * the same node and run. Deltas of which no event has the whole text, as those of an agent that was killed, are its
+   * only text and stay.
+   */
+  deltasOlderThanMs?: number | undefined;
   /** Only say what would be given up, and how much. */
   dryRun?: boolean | undefined;
   /** Rule: so many sessions had something happen in them later. They are counted among those the policy is for. */
@@ -1446,11 +1457,11 @@ export type Role = "system" | "user" | "assistant" | "tool";
 export interface Run {
   /** The agent's name. */
   agentId: string;
-  /** When it was over: milliseconds since 1970-01-01 UTC. left out while it runs, or is paused. */
+  /** When it ended: milliseconds since 1970-01-01 UTC. left out while it runs, or is paused. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long it ran, until it paused or was over. */
+  /** How long it ran, until it paused or ended. */
   durationMs?: number;
   /** Why it failed. */
   errorMessage?: string;
@@ -1458,9 +1469,9 @@ export interface Run {
   id: RunId;
   /** The agent instance whose context it writes. */
   instanceId: InstanceId;
-  /** The steps it may take itself; left out, as many as it likes. */
+  /** The most steps of this run itself; left out, no limit. */
   maxSteps?: number;
-  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  /** Anything else, as JSON. A run that resumes another starts with that one's. */
   metadata?: unknown;
   /** The node of a flow that it runs. */
   nodeId?: string;
@@ -1470,34 +1481,34 @@ export interface Run {
   pauseReason?: string;
   /** The project it belongs to. */
   project?: string;
-  /** The run that goes on from this one. */
+  /** The run that resumes this one. */
   resumedBy?: RunId;
-  /** The run it goes on from. */
+  /** The run it resumes. */
   resumedFrom?: RunId;
   /** The session it works in. */
   sessionId: SessionId;
-  /** How far it has come. */
+  /** Its status. */
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
-  /** What stopped it, where it is paused or cancelled; runs of older builds don't tell. */
+  /** What stopped it, if it is paused or cancelled; not set in runs of older builds. */
   stopKind?: StopKind;
-  /** What came of it. */
+  /** Its summary. */
   summary?: string;
   /**
    * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
-   * without those that it goes on from.
+   * without the runs that it resumes.
    */
   usage?: Record<string, unknown>;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
 }
 
-/** What a caller says of a run beside what it does; the same words as of a chat's request. */
+/** The details that a caller records about a run, with the same names as of a chat's request. */
 export interface RunDetails {
-  /** Anything else, as JSON; left out leaves it as it was, `null` takes it away. */
+  /** Anything else, as JSON; left out leaves it as it was, `null` removes it. */
   metadata?: unknown | undefined;
-  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was, `null` takes it away. */
+  /** What it took, such as tokens and their cost: a JSON object; left out leaves it as it was, `null` removes it. */
   usage?: object | null | undefined;
 }
 
@@ -1524,40 +1535,40 @@ export type RunPlace = {
   newSession: [NewSession, string];
 };
 
-/** How far a run has come. */
+/** The status of a run. */
 export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancelled";
 
-/** What a list tells of a `Run`; the fields mean the same. */
+/** The fields of a `Run` in lists, with the same meaning. */
 export interface RunSummary {
   /** The agent's name. */
   agentId: string;
-  /** When it was over: milliseconds since 1970-01-01 UTC. */
+  /** When it ended: milliseconds since 1970-01-01 UTC. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long it ran, until it paused or was over. */
+  /** How long it ran, until it paused or ended. */
   durationMs?: number;
   /** Its id. */
   id: RunId;
   /** The agent instance whose context it writes. */
   instanceId: InstanceId;
-  /** Anything else, as JSON. A run that goes on from another begins with that one's. */
+  /** Anything else, as JSON. A run that resumes another starts with that one's. */
   metadata?: unknown;
   /** The run that spawned it. */
   parentRunId?: RunId;
   /** The project it belongs to. */
   project?: string;
-  /** The run it goes on from. */
+  /** The run it resumes. */
   resumedFrom?: RunId;
   /** The session it works in. */
   sessionId: SessionId;
-  /** How far it has come. */
+  /** Its status. */
   status: RunStatus;
   /** The steps begun so far, those of the runs it was resumed from included. */
   stepCount: number;
   /**
    * What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
-   * without those that it goes on from.
+   * without the runs that it resumes.
    */
   usage?: Record<string, unknown>;
 }
@@ -1584,7 +1595,7 @@ export interface Session {
   deletedAtMs?: number;
   /** Its id. */
   id: SessionId;
-  /** Whatever its source says of it, as JSON. */
+  /** Metadata from its source, as JSON. */
   metadata?: unknown;
   /** Its name elsewhere, such as `claude-code:4f1d…`: unique among the store's sessions. */
   name?: string;
@@ -1691,7 +1702,7 @@ export type StartPlace = {
   instance: InstanceId;
 };
 
-/** How large a store is and what is in it. */
+/** The size of a store and of its contents. */
 export interface Stat {
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdMs: number;
@@ -1700,11 +1711,11 @@ export interface Stat {
   /** The time of the last record: milliseconds since 1970-01-01 UTC; 0 when there is none. */
   lastTimeMs: number;
   /**
-   * Why readers in other processes don't see newer records, when this writer can't write the file by which they follow.
-   * The records are safe all the same. Always left out for a reader.
+   * Why readers in other processes don't see newer records: the error of writing the watermark file that they follow.
+   * The records are safe nevertheless. Always left out for a reader.
    */
   readersBehind?: string;
-  /** How many bytes the segment files take, the space made ahead of need included. */
+  /** The size of the segment files in bytes, preallocated space included. */
   segmentBytes: number;
   /** How many segments it has, the active one included. */
   segments: number;
@@ -1714,7 +1725,7 @@ export interface Stat {
   streams: number;
   /** How many streams were deleted. */
   streamsDeleted: number;
-  /** How many of these are records, their headers included, and index blocks. */
+  /** How many of these bytes are used by records, their headers included, and index blocks. */
   usedBytes: number;
 }
 
@@ -1767,10 +1778,10 @@ export interface Step {
   [field: string]: unknown;
 }
 
-/** How far a step is. */
+/** The status of a step. */
 export type StepStatus = "pending" | "running" | "completed" | "failed" | "interrupted";
 
-/** What a step is. */
+/** The type of a step. */
 export type StepType = "input" | "hook_create" | "llm" | "tool" | "hook_next" | "delegate";
 
 /** What a follower of a context was given, as far as it is still there. */
@@ -1846,10 +1857,7 @@ export interface ToolDefinition {
   name: string;
 }
 
-/**
- * Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
- * content.
- */
+/** The metadata of an event about one tool call: its id, and how it ended if that is known. */
 export interface ToolMark {
   /** How long the tool itself took, in milliseconds of wall clock. */
   durationMs?: number;

@@ -20,6 +20,13 @@ async function base64(files: ReadonlyMap<string, Blob>): Promise<Record<string, 
   return texts;
 }
 
+/** Tells what doesn't end, which the time-out of a test with many rounds doesn't. */
+async function soon<T>(promise: Promise<T>, what: string): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(`${what} has not ended after 60 s`)), 60_000)));
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
 async function work(store: Store): Promise<void> {
   const run = await store.runs.start({ session: { title: "Fix it" }, agentName: "coder" });
   await run.nextStep();
@@ -51,7 +58,8 @@ test("what was acknowledged is there after the worker was terminated at 100 mome
     let acknowledged = written;
     // While it opens what the one before left, or any time later.
     const moment = Math.random() * 250;
-    await new Promise<void>((resolve, reject) => {
+    const place = `terminated in round ${round} after ${moment} ms`;
+    const up = new Promise<void>((resolve, reject) => {
       worker.addEventListener("error", (event) => reject(new Error(event.message)));
       worker.addEventListener("message", ({ data }: MessageEvent<{ opening?: true; count?: number }>) => {
         if (data.opening === true) setTimeout(resolve, moment);
@@ -59,16 +67,17 @@ test("what was acknowledged is there after the worker was terminated at 100 mome
       });
       worker.postMessage({ name, stream, from: written });
     });
+    await soon(up, `${place}: the worker starts`);
     worker.terminate();
     // The first may not have come to make it.
-    const store = await open(name, { lockTimeoutMs: 10_000 });
-    const records = (await store.streams.get(stream)) === undefined ? [] : await store.streams.read(stream).toArray();
-    expect(records.length, `terminated in round ${round} after ${moment} ms`).toBeGreaterThanOrEqual(acknowledged);
+    const store = await soon(open(name, { lockTimeoutMs: 10_000 }), `${place}: open`);
+    const records = (await store.streams.get(stream)) === undefined ? [] : await soon(store.streams.read(stream).toArray(), `${place}: read`);
+    expect(records.length, place).toBeGreaterThanOrEqual(acknowledged);
     expect(records.every((record, index) => record.text().startsWith(`event ${index + 1} x`))).toBe(true);
-    expect((await store.verify()).sound).toBe(true);
+    expect((await soon(store.verify(), `${place}: verify`)).sound).toBe(true);
     all += records.length - written;
     written = records.length;
-    await store.close();
+    await soon(store.close(), `${place}: close`);
   }
   // Most of them came to write.
   expect(all).toBeGreaterThan(100);

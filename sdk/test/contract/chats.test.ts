@@ -7,6 +7,21 @@ import { failure } from "../code.js";
 const text = (content: string) => ({ role: "assistant", type: "text", props: { content } }) as const;
 
 describe.each(places)("chats $name", ({ fresh }) => {
+  test("a field whose name is nearly that of one that is known is refused, not kept beside it", async () => {
+    const { chats } = await fresh();
+    const make = (fields: object) => chats.create({ assistantId: "travel", ...fields });
+    const refused = await failure(make({ chatID: "chat_1" }), "invalid_input");
+    expect(refused.message).toBe('"chatID" is not a field of a chat, `chatId` is; call it that, or by a name that isn\'t so alike');
+    await make({ chatId: "chat_1" });
+    expect((await failure(make({ chatId: "chat_1" }), "already_exists")).message).toBe(
+      'there is a chat "chat_1" already; choose another id, or leave it out for a fresh one',
+    );
+    await failure(chats.update("chat_1", { Title: "Trip" } as object), "invalid_input");
+    await failure(chats.saveMessages("chat_1", [{ ...text("Oslo?"), ...{ threadid: "t" } }]), "invalid_input");
+    expect(await chats.get("chat_1")).not.toHaveProperty("Title");
+    expect(await chats.countMessages("chat_1")).toBe(0);
+  });
+
   test("a chat is made, found, changed and deleted, with every field", async () => {
     const { chats } = await fresh();
     const made = await chats.create({

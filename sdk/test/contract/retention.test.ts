@@ -22,6 +22,21 @@ describe.each(places)("retention $name", ({ fresh }) => {
     expect((await store.runs.get(run.id))?.errorMessage).toBe("no disk");
   });
 
+  test("streaming deltas go once their whole text stands, and the only text stays", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const of = { nodeId: "n", runId: "r", timestamp: 1 };
+    await flow.record({ type: "agent:text:delta", content: "Hel", ...of });
+    await flow.record({ type: "agent:text:delta", content: "lo", ...of });
+    await flow.record({ type: "agent:text", content: "Hello", ...of });
+    await flow.record({ type: "agent:text:delta", content: "cut o", ...of });
+    await new Promise((wait) => setTimeout(wait, 5));
+    expect(await store.retain({ deltasOlderThanMs: 1, dryRun: true })).toMatchObject({ deltas: 2, deltasKept: 1 });
+    expect(await store.retain({ deltasOlderThanMs: 1 })).toMatchObject({ deltas: 2, records: 2, sessions: 0 });
+    expect(await store.retain({ deltasOlderThanMs: 1 })).toMatchObject({ deltas: 0, deltasKept: 1 });
+    await failure(store.retain({ deltasOlderThanMs: 1, keepLast: 1 }), "invalid_input");
+  });
+
   test("a policy that would keep nothing is refused", async () => {
     const store = await fresh();
     for (const policy of [{}, { project: "p" }, { keepLast: 0 }, { olderThanMs: 0 }, { statuses: ["running"] as const }])

@@ -131,7 +131,10 @@ impl Builder {
                 id.copy_from_slice(&record.payload[..16]);
                 other = u32::from_le_bytes(record.payload[16..20].try_into().expect("4 bytes"));
             }
-            133 => target.copy_from_slice(&record.payload[..8]),
+            133 => {
+                target.copy_from_slice(&record.payload[..8]);
+                id.copy_from_slice(&record.payload[8..24]);
+            }
             _ => {}
         }
         self.steps.extend([record.kind, 0, 0, 0]);

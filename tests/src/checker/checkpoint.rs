@@ -36,7 +36,8 @@ pub struct CheckpointFacts {
     time_last_ms: u64,
     streams: Vec<Stream>,
     ranges: Vec<Range>,
-    redacted: Vec<u64>,
+    /// The number of each 64 positions, and a bit for each that is redacted.
+    redacted: Vec<(u64, u64)>,
     active_index: Vec<u8>,
 }
 
@@ -109,7 +110,7 @@ pub(super) fn read(files: &Files, store: &[u8; 16]) -> Result<Option<CheckpointF
         epoch: cursor.u32()?,
         streams: pieces(&mut cursor)?,
         ranges: list(&mut cursor, 16, range)?,
-        redacted: list(&mut cursor, 8, Cursor::u64)?,
+        redacted: list(&mut cursor, 16, |cursor| Ok((cursor.u64()?, cursor.u64()?)))?,
         active_index: list(&mut cursor, 1, Cursor::u8)?,
     };
     cursor.end()?;
@@ -257,8 +258,20 @@ impl CheckpointFacts {
     ) -> Result<(), Problem> {
         let wrong = |message: String| Problem::new(NAME, 0, message);
         self.check_place(segment, log, records).map_err(wrong)?;
-        let redacted: BTreeSet<u64> = self.redacted.iter().copied().collect();
-        if redacted != meaning.redacted || redacted.len() != self.redacted.len() {
+        let numbers: BTreeSet<u64> = self.redacted.iter().map(|(number, _)| *number).collect();
+        let mut redacted = BTreeSet::new();
+        for (number, word) in &self.redacted {
+            let is_there = |bit: &u64| word & (1 << bit) != 0;
+            let first = number
+                .checked_mul(64)
+                .ok_or_else(|| wrong(format!("redacted: word {number} is beyond any position")))?;
+            redacted.extend((0..64).filter(is_there).map(|bit| first + bit));
+        }
+        let is_empty = |(_, word): &(u64, u64)| *word == 0;
+        if redacted != meaning.redacted
+            || numbers.len() != self.redacted.len()
+            || self.redacted.iter().any(is_empty)
+        {
             return Err(wrong(format!(
                 "redacted: expected {:?}, found {:?}",
                 meaning.redacted, self.redacted

@@ -393,30 +393,36 @@ impl Meaning {
     }
 
     fn redact(&mut self, record: &LogRecord, log: &[LogRecord]) -> Result<(), String> {
-        let (target, reason) = record
+        let reason = record
             .payload
-            .split_first_chunk()
-            .ok_or("a redaction without a position")?;
+            .get(24..)
+            .or_else(|| record.lost.then_some(&[]))
+            .ok_or("a redaction without positions")?;
         std::str::from_utf8(reason)
             .map_err(|error| format!("the reason of a redaction: {error}"))?;
-        let position = u64::from_le_bytes(*target);
-        let Some(target) = super::at_position(log, position).filter(|_| position < record.position)
-        else {
-            let was_left_out = self.packed.iter().any(|range| range.contains(&position));
-            if (self.has_lost || was_left_out) && position < record.position {
-                self.redacted.insert(position);
-                return Ok(());
+        for (place, position) in record.targets().into_iter().enumerate() {
+            let Some(target) =
+                super::at_position(log, position).filter(|_| position < record.position)
+            else {
+                let was_left_out = self.packed.iter().any(|range| range.contains(&position));
+                if (self.has_lost || was_left_out) && position < record.position {
+                    self.redacted.insert(position);
+                    continue;
+                }
+                return Err(format!(
+                    "a redaction of position {position}, which is not before it"
+                ));
+            };
+            // The record says of which stream and sequence the first is.
+            let is_it =
+                place > 0 || (target.stream, target.sequence) == (record.stream, record.sequence);
+            if !target.lost && !is_it {
+                return Err(format!(
+                    "a redaction with another stream or sequence than position {position} has"
+                ));
             }
-            return Err(format!(
-                "a redaction of position {position}, which is not before it"
-            ));
-        };
-        if !target.lost && (target.stream, target.sequence) != (record.stream, record.sequence) {
-            return Err(format!(
-                "a redaction with another stream or sequence than position {position} has"
-            ));
+            self.redacted.insert(position);
         }
-        self.redacted.insert(position);
         Ok(())
     }
 }

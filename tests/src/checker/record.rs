@@ -91,10 +91,25 @@ impl LogRecord {
         Some(u32::from_le_bytes(*epoch))
     }
 
-    /// The position that a redaction is of.
-    pub(super) fn target(&self) -> Option<u64> {
-        let target = self.payload.first_chunk().filter(|_| self.kind == 133)?;
-        Some(u64::from_le_bytes(*target))
+    /// The positions that a redaction is of; none of another record.
+    pub fn targets(&self) -> Vec<u64> {
+        let payload = self.payload.as_slice();
+        let parts = payload
+            .split_first_chunk::<8>()
+            .filter(|_| self.kind == 133)
+            .and_then(|(first, rest)| {
+                Some((u64::from_le_bytes(*first), rest.first_chunk::<16>()?))
+            });
+        let Some((first, others)) = parts else {
+            return Vec::new();
+        };
+        let mut targets = vec![first];
+        for (byte, bits) in others.iter().enumerate() {
+            for bit in (0..8).filter(|bit| bits & (1 << bit) != 0) {
+                targets.push(first.saturating_add(1 + 8 * byte as u64 + bit));
+            }
+        }
+        targets
     }
 
     pub(super) fn end(&self) -> u64 {

@@ -205,7 +205,7 @@ fn places(
         let payload = match kind {
             128 => id.to_vec(),
             131 => [id, &other.to_le_bytes()].concat(),
-            133 => target.to_vec(),
+            133 => [target, id].concat(),
             _ => Vec::new(),
         };
         match kind {

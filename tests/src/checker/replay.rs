@@ -170,7 +170,7 @@ impl Replayed {
     ) -> Result<(), Problem> {
         let redactions = self.records.iter().filter(|record| record.kind == 133);
         let before = redactions.filter(|record| record.position < segment.next_position);
-        let erased: BTreeSet<u64> = before.filter_map(LogRecord::target).collect();
+        let erased: BTreeSet<u64> = before.flat_map(LogRecord::targets).collect();
         let deletions = self.records.iter().filter(|record| record.kind == 132);
         let before = deletions.filter(|record| record.position < segment.next_position);
         let deleted: BTreeSet<u32> = before.map(|record| record.stream).collect();

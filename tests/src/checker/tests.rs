@@ -1033,7 +1033,7 @@ fn redacted_record_keeps_its_labels_in_its_segment_and_is_found_by_none() {
         133,
         1,
         1,
-        &[&2_u64.to_le_bytes()[..], b"asked for"].concat(),
+        &[&2_u64.to_le_bytes()[..], &[0; 16], b"asked for"].concat(),
     );
     let segment = one(&[labelled(1, 1, &[7]), redaction]);
     let checked = sound(&files(&[&segment]));

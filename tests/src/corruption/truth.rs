@@ -411,9 +411,7 @@ impl<'a> Truth<'a> {
 
     /// Whether every redaction of a position is lost.
     pub fn is_redaction_lost(&self, position: u64) -> bool {
-        let of = |record: &&LogRecord| {
-            record.kind == 133 && record.payload.starts_with(&position.to_le_bytes())
-        };
+        let of = |record: &&LogRecord| record.targets().contains(&position);
         self.checked
             .records
             .iter()

@@ -143,10 +143,15 @@ fn step(model: &Model, living: &[&ModelStream], is_first: bool, random: &mut Ran
             sequence: at,
             state: item(129, random),
         },
-        7 | 8 => Step::Redact {
-            position: 1 + random.below(model.last_position()),
-            reason: "asked for".to_owned(),
-        },
+        7 | 8 => {
+            let position = 1 + random.below(model.last_position());
+            let wanted = u128::from(random.below(1 << 20));
+            Step::Redact {
+                position,
+                others: model.redactable_behind(position, wanted),
+                reason: "asked for".to_owned(),
+            }
+        }
         9 => Step::Delete {
             stream: stream.id,
             expected: Expected::Any,

@@ -174,7 +174,7 @@ mod with_viewer {
             })
         }
 
-        /// Writes the page, and says which sessions are in it.
+        /// Writes the page, and returns the sessions in it.
         pub(in super::super) fn write(
             self,
             store: &Store,
@@ -209,7 +209,7 @@ mod with_viewer {
         }
     }
 
-    /// Writes bytes as base64, and leaves those that are no whole group of three.
+    /// Writes bytes as base64 in whole groups of three, and keeps the rest in `bytes`.
     fn write_whole_groups(bytes: &mut Vec<u8>, write: Sink<'_>) -> Result<()> {
         let whole = bytes.len() - bytes.len() % 3;
         if whole == 0 {
@@ -224,7 +224,7 @@ mod with_viewer {
         Failure::io(error, "can't pack the recording")
     }
 
-    /// What the page is called, as text of HTML: whatever was recorded, it is no markup.
+    /// The page's title, escaped for HTML.
     fn title_of(subject: &Subject) -> String {
         let session = subject.sessions.first();
         let title = session.and_then(|it| it.title.as_deref().or(it.name.as_deref()));

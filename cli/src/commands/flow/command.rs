@@ -62,7 +62,7 @@ struct Waiting {
     waiting: Vec<RuntimeCommand>,
 }
 
-/// Does what `send` and `reply` say.
+/// Executes `send` and `reply`.
 pub(super) fn send(global: &Global, kind: &str, args: &SendArgs, out: &mut Out) -> Result<Exit> {
     let command = serde_json::json!({"type": kind, "runId": args.to, "message": args.message});
     leave(global, &args.flow, &RawJson::from_value(&command)?, out)
@@ -78,7 +78,7 @@ pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Res
     leave(global, &args.flow, &command, out)
 }
 
-/// Records a command, where the flow will take it.
+/// Records a command, if the flow can accept it.
 fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
     let flow = find::flow_id(&store, flow)?;

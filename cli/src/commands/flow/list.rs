@@ -1,4 +1,4 @@
-//! `runlog flows`: which flows there are, and which are to be resumed.
+//! `runlog flows`: lists flows, and those to be resumed.
 
 use runlog::flows::FlowSummary;
 

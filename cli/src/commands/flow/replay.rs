@@ -1,4 +1,4 @@
-//! `runlog flow replay`: what a flow told, told again.
+//! `runlog flow replay`: replays the events of a flow.
 
 use std::{thread, time::Duration};
 

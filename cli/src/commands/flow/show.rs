@@ -1,4 +1,4 @@
-//! `runlog flow show`: where a flow of nodes and agents is.
+//! `runlog flow show`: the state of a flow.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
     let status = shown
         .snapshot
         .map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
-    // Its snapshot may be older than what became of its run.
+    // Its snapshot may be older than the end of its run.
     let of_run = shown.run_status.map(|status| status.to_string());
     table::fields(
         &[

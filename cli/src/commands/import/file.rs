@@ -1,4 +1,4 @@
-//! Importing one file: what it is, and where it goes.
+//! Importing one file: its format, and its destination.
 
 use std::{
     io::{BufReader, Read},
@@ -32,7 +32,7 @@ use crate::{
 /// One file, and where it goes.
 pub(super) struct Job<'a, 's> {
     pub(super) file: &'a Path,
-    /// What it is, where that was looked at before.
+    /// The opened file, if its format was detected before.
     pub(super) opened: Option<Opened>,
     pub(super) args: &'a Args,
     pub(super) store: &'s Store,
@@ -51,7 +51,7 @@ pub(super) fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
     let is_json = job.progress.is_json();
     let mut issues = Vec::new();
     let name = text::path(file);
-    // Told as they come: a file may be long, or never end.
+    // Reported as they occur: a file may be long, or a stream without an end.
     let mut tell = |issue: IssueReport, progress: &Progress| {
         if !is_json && issues.len() < ISSUES_SHOWN {
             progress.aside(|| tell_issue(&name, &issue));
@@ -94,7 +94,7 @@ pub(super) fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
 /// Where issues go.
 type Tell<'a> = dyn FnMut(IssueReport, &Progress) + 'a;
 
-/// A file, and what it is as far as its beginning tells.
+/// An opened file, with the format detected from its beginning.
 pub(super) enum Opened {
     Archive(Archive),
     Other(Option<FileFormat>, Box<dyn Read>),

@@ -28,11 +28,12 @@ use crate::{
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
-        // Told before the store is made, so that a typo leaves nothing behind.
+        // Checked before the store is created, so that a typo leaves nothing behind.
         std::fs::metadata(file)
             .map_err(|error| Failure::io(&error, format!("can't read {}", file.display())))?;
     }
-    // What comes once is looked at before the store is made, which begins with the oldest record of an archive.
+    // Standard input is inspected before the store is created, because a store's time begins with the oldest record of
+    // an archive.
     let mut stream = match args.files.iter().find(|file| is_stdin(file)) {
         Some(file) => {
             Some(Opened::new(file, args.format).map_err(|failure| failure.about(file.display()))?)
@@ -99,7 +100,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Whether there is no sense in going on with the next file.
+/// Whether a failure also ends the import of the remaining files.
 fn stops_all(failure: &Failure) -> bool {
     let of_the_file = [
         ErrorKind::InvalidInput.name(),

@@ -15,7 +15,7 @@ use crate::{
 /// The most issues of one file that are printed; the others are counted.
 pub(super) const ISSUES_SHOWN: usize = 20;
 
-/// What became of one file.
+/// The result of importing one file.
 #[derive(Serialize, Default)]
 pub(super) struct Report {
     pub(super) file: String,
@@ -30,7 +30,7 @@ pub(super) struct Report {
     pub(super) other: u64,
     pub(super) skipped: u64,
     pub(super) issues: Vec<IssueReport>,
-    /// Whether it is what `runlog export` wrote, which has records.
+    /// Whether it is an archive by `runlog export`, which contains records.
     #[serde(skip)]
     pub(super) is_archive: bool,
     /// How many of the issues were printed while the file was read.
@@ -56,7 +56,7 @@ pub(super) struct IssueReport {
 }
 
 impl IssueReport {
-    /// What keeps a line out of the store.
+    /// The reason why a line was not imported.
     pub(super) fn error(line: u64, what: String) -> Self {
         Self {
             severity: "error",
@@ -82,7 +82,7 @@ impl From<&Issue> for IssueReport {
 }
 
 impl Report {
-    /// Adds what became of one session.
+    /// Adds the result of one session.
     pub(super) fn add(&mut self, outcome: Outcome) {
         self.messages += outcome.messages;
         self.tool_calls += outcome.tool_calls;
@@ -111,8 +111,8 @@ impl Report {
     }
 }
 
-/// What is told of a file that was taken for a format which much of it isn't in: another agent's, say, whose messages have
-/// the same fields and other roles. What it has is kept, but it is no success.
+/// The issue for a file that largely isn't in the detected format, for example another agent's, whose messages have the
+/// same fields and other roles. Its messages are imported, but the import is not reported as a success.
 pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
     let unread = report
         .issues
@@ -134,7 +134,7 @@ pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
     Some(IssueReport::error(1, what))
 }
 
-/// How the issues begin that tell of messages that are kept, and whose role isn't known.
+/// The prefix of issues about imported messages with an unknown role.
 const OTHER_ROLE: &str = "unknown role";
 
 pub(super) fn tell_issue(file: &str, issue: &IssueReport) {
@@ -149,7 +149,7 @@ pub(super) fn tell_issue(file: &str, issue: &IssueReport) {
     );
 }
 
-/// Prints what became of a file.
+/// Prints the result of importing a file.
 pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
     if out.is_json() {
         return out.value(report);

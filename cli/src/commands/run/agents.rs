@@ -17,14 +17,14 @@ use crate::{
 
 /// The most of them that work at one time.
 const AT_ONCE: usize = 8;
-/// How long they have to record what they have when the agent that spawned them is gone.
+/// How long they have to record their state when the agent that spawned them has ended.
 const STOP_GRACE: Duration = Duration::from_millis(1_500);
-/// How long they are waited for then.
+/// How long to wait for their end then.
 const END_PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether they have ended.
+/// The interval at which they are polled for their end.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Agents that are programs, and what runs them.
+/// Agents that are programs, and the orchestrator that runs them.
 pub(super) struct Agents {
     tokio: tokio::runtime::Runtime,
     orchestrator: Orchestrator,
@@ -66,13 +66,13 @@ impl Agents {
         })
     }
 
-    /// What spawns them for a run.
+    /// The spawner for a run.
     pub(super) fn spawner(&self, run: &Run) -> Spawner {
         Spawner::outside(self.tokio.handle().clone(), self.orchestrator.clone(), run)
     }
 
-    /// Ends what is at work when the agent that spawned it is gone: paused with its run, where that is paused for this
-    /// reason; else cancelled, for nobody waits for it.
+    /// Ends the running agents when the agent that spawned them has ended: they are paused if its run is paused for
+    /// this reason; otherwise cancelled, since no agent waits for their results.
     pub(super) fn end(
         self,
         spawner: Option<Spawner>,

@@ -112,7 +112,8 @@ pub(super) enum Sub {
     Describe(runs::DescribeArgs),
 }
 
-/// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
+/// Checks conflicts that clap doesn't detect: it treats an option of one mode as satisfied when another mode excludes
+/// it.
 pub(super) fn check(args: &Args) -> Result<()> {
     if args.to_point.is_some() && args.copy.is_none() {
         return Err(Failure::usage(

@@ -1,4 +1,4 @@
-//! `runlog run`: an agent, recorded; in a new session, or going on with one.
+//! `runlog run`: runs and records an agent, in a new session or an existing one.
 
 mod agents;
 mod args;
@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let arguments = args.program.get(1..).unwrap_or_default();
     let file = args.agents.as_deref().map(AgentsFile::read).transpose()?;
     let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
-    // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
+    // Started first: a program that can't be run must change nothing in the store, and create none.
     let early = if is_new && !global.store.exists() {
         Some(Child::start(program, arguments)?)
     } else {
@@ -119,7 +119,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     })
 }
 
-/// Records what the agent says until it has ended, and what it spawned with it.
+/// Records the agent until it has ended, together with the agents it spawned.
 fn record_with(
     child: Child,
     recorder: &mut Recorder,
@@ -150,7 +150,7 @@ fn record_with(
     ran
 }
 
-/// Says in the store how the run ended.
+/// Records how the run ended.
 fn conclude(
     store: &Store,
     recorder: &Recorder,
@@ -158,7 +158,7 @@ fn conclude(
     stopped_by: Option<i32>,
 ) -> Result<Run> {
     let run = recorder.run();
-    // It may have been paused with what it spawned.
+    // It may have been paused together with the agents it spawned.
     if let Some(over) = store
         .runs()
         .get(run.id())?
@@ -173,11 +173,11 @@ fn conclude(
     })
 }
 
-/// Says in the store that the run can't be recorded on, as far as the store takes it. The failure itself is told
-/// either way, and a run that is left as running is paused when the store is opened next.
+/// Records that recording of the run can't continue, if the store accepts that. The failure itself is reported in any
+/// case, and a run left as running is paused when the store is opened next.
 fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Failure) {
     let why = failure.message();
-    // An agent that can't be run as it is failed; what befell the recorder doesn't keep the run from going on.
+    // A program that doesn't speak the protocol has failed; after a failure of the recorder the run can be resumed.
     let _ = if failure.kind() == UNSUPPORTED_PROTOCOL {
         recorder.run().fail(why)
     } else {
@@ -190,12 +190,12 @@ fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Fail
     let _ = put_aside(store, started, note);
 }
 
-/// What befell the recorder, and not the agent.
+/// The reason of a pause caused by the recorder, not by the agent.
 fn interrupted(why: &str) -> Stop {
     Stop::new(StopKind::Shutdown, format!("interrupted: {why}"))
 }
 
-/// Notes something of the run beside the session's messages.
+/// Stores a note about the run beside the session's messages.
 fn put_aside(store: &Store, started: &Started, mut what: serde_json::Value) -> Result<()> {
     what["type"] = RUN_NOTE.into();
     let json = RawJson::parse(what.to_string())?;

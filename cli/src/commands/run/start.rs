@@ -1,4 +1,4 @@
-//! What an agent goes on with: a new session, a paused run, or a session that is there.
+//! The session of a recorded run: a new one, one with a paused run, or another existing one.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::{
     text,
 };
 
-/// What stands as the result of a call that was cut off, where the command line asks for one.
+/// The result recorded for an interrupted tool call, if the command line requests that.
 const INTERRUPTED: &str = "The tool call was interrupted; it has no result.";
 
-/// What is there already to go on with.
+/// What the run continues from.
 pub(super) enum Source {
     /// Nothing; the new session is of this project.
     New(Option<String>),
@@ -31,7 +31,7 @@ pub(super) enum Source {
     Paused(Session, Box<Run>),
 }
 
-/// What is gone on with, and how it came to be.
+/// A started run, and how it was started.
 pub(super) struct Started {
     pub(super) session: Session,
     pub(super) instance: AgentInstance,
@@ -40,7 +40,7 @@ pub(super) struct Started {
     pub(super) how: &'static str,
 }
 
-/// Finds what the command line names, and refuses what can't be gone on with. Nothing is changed.
+/// Finds what the command line names, and refuses what can't be continued. Changes nothing.
 pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
     let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
         (Some(text), _) => to_resume(store, text, args.ended)?,
@@ -115,7 +115,7 @@ fn newest_run(store: &Store, session: &Session) -> Result<Option<Run>> {
     }
 }
 
-/// Makes the session, or makes what is gone on with be as it was asked for, and starts the run.
+/// Creates the session, or copies or truncates it as requested, and starts the run.
 pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> Result<Started> {
     let (session, how) = match source {
         Source::New(project) => return new(store, args, project),
@@ -196,8 +196,8 @@ fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
     })
 }
 
-/// Where the name of a new session is taken: how to go on with the one that has it, which may be what the same command
-/// had begun before it was interrupted.
+/// The failure for a session name that exists, with the command to continue that session, which an earlier attempt of
+/// the same command may have created.
 fn taken(store: &Store, args: &Args, failure: Failure) -> Failure {
     let Some(name) = args
         .name

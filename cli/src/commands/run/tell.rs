@@ -1,4 +1,4 @@
-//! What `runlog run` prints, and answers the agent.
+//! The output of `runlog run`, and its answers to the agent.
 
 use runlog::{Run, RunId, RunStatus};
 use serde::Serialize;
@@ -13,6 +13,8 @@ use crate::{
 
 /// The most refused lines that are printed for people; the others are counted.
 const REFUSALS_SHOWN: u64 = 20;
+/// The most of a reason that is printed for people.
+const REASON_WIDTH: usize = 200;
 
 /// How an agent ended, and what was recorded of it.
 #[derive(Serialize)]
@@ -22,6 +24,9 @@ pub(super) struct Report<'a> {
     step_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a str>,
+    /// Why it was paused, or what failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
     exit_code: Option<i32>,
     signal: Option<i32>,
     events: u64,
@@ -30,13 +35,14 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// What is told of a run that took so long.
+    /// The report of a run that took this many seconds.
     pub(super) fn new(run: &'a Run, ended: Ended, recorder: &Recorder, seconds: f64) -> Self {
         Self {
             run_id: run.id,
             status: run.status,
             step_count: run.step_count,
             summary: run.summary.as_deref(),
+            reason: run.pause_reason.as_deref().or(run.error_message.as_deref()),
             exit_code: ended.code,
             signal: ended.signal,
             events: recorder.events(),
@@ -46,7 +52,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
+/// Reports the result of a line to the agent and to the user; `refusals` counts those printed.
 pub(super) fn answer(
     child: &mut Child,
     recorded: Recorded,
@@ -113,7 +119,7 @@ fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// Says what is gone on with.
+/// Prints how the run was started.
 pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
     let Started {
         session,
@@ -137,7 +143,7 @@ pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -
     Ok(())
 }
 
-/// Says how it ended.
+/// Prints how it ended.
 pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) -> Result<()> {
     if out.is_json() {
         return out.value(&serde_json::json!({"ended": report}));
@@ -164,10 +170,14 @@ pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) ->
     }
     out.flush()?;
     note(false, line);
+    let why = report
+        .reason
+        .map(|reason| format!(" ({})", text::one_line(reason, REASON_WIDTH)))
+        .unwrap_or_default();
     note(
         false,
         format!(
-            "run {} is {}; `runlog run show {}` tells of it",
+            "run {} is {}{why}; `runlog run show {}` tells of it",
             report.run_id, report.status, report.run_id
         ),
     );

@@ -1,4 +1,4 @@
-//! Extension fields, which stand before the other parts of a body: its labels, so far.
+//! Extension fields, which precede the other parts of a body. The only one so far holds the labels.
 
 use crate::{Label, limits};
 
@@ -8,14 +8,14 @@ const LENGTH_BYTES: usize = 2;
 const FIELD_BYTES: usize = 4;
 /// The most bytes that the fields of a record take together.
 const FIELDS_BYTES_MAX: usize = 4096;
-/// The most bytes that stand before the other parts.
+/// The most bytes that precede the other parts.
 pub(crate) const EXTENSION_BYTES_MAX: usize = LENGTH_BYTES + FIELDS_BYTES_MAX;
 /// The type of the field that has the labels.
 const LABELS: u8 = 1;
 /// The flag of a field that must be understood.
 const CRITICAL: u8 = 1;
 
-/// The labels of a record as they are written: rising, and none twice.
+/// The labels of a record as they are written: ascending and distinct.
 #[derive(Clone, Copy)]
 pub(crate) struct LabelSet {
     labels: [Label; limits::LABELS_MAX],
@@ -23,7 +23,7 @@ pub(crate) struct LabelSet {
 }
 
 impl LabelSet {
-    /// `None` for none, and for more than a record has.
+    /// `None` for none, and for more than a record can have.
     pub(crate) fn of_some(labels: &[Label]) -> Option<Self> {
         if labels.is_empty() {
             return None;
@@ -31,7 +31,7 @@ impl LabelSet {
         Self::of(labels)
     }
 
-    /// `None` for more than a record has.
+    /// `None` for more than a record can have.
     fn of(labels: &[Label]) -> Option<Self> {
         let mut set = Self {
             labels: [Label(0); limits::LABELS_MAX],
@@ -55,7 +55,7 @@ impl LabelSet {
     }
 }
 
-/// How many bytes the field of so many labels takes before the other parts of a body: none for no label.
+/// The size of the extension fields for this many labels: 0 without labels.
 pub(crate) const fn encoded_bytes(labels: usize) -> usize {
     if labels == 0 {
         0
@@ -64,7 +64,7 @@ pub(crate) const fn encoded_bytes(labels: usize) -> usize {
     }
 }
 
-/// Gives the bytes that stand before the other parts of a body with these labels, which are at most as many as a record has.
+/// Calls `visit` with the encoded extension fields of these labels, at most as many as a record can have.
 pub(crate) fn encode(labels: &[Label], visit: impl FnOnce(&[u8])) {
     let mut bytes = [0; encoded_bytes(limits::LABELS_MAX)];
     let length = encoded_bytes(labels.len());
@@ -81,13 +81,13 @@ pub(crate) fn encode(labels: &[Label], visit: impl FnOnce(&[u8])) {
 /// What is wrong with extension fields.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// What a newer build wrote.
+    /// A field that a newer build wrote.
     Unknown(String),
-    /// What no build writes.
+    /// Bytes that no build writes.
     Impossible,
 }
 
-/// Where the other parts of a body begin that has extension fields; `None` when the fields are longer than they can be.
+/// The offset in a body at which its extension fields end; `None` if the fields are longer than they can be.
 pub(crate) fn end(body: &[u8]) -> Option<usize> {
     let length = usize::from(u16::from_le_bytes(*body.first_chunk()?));
     let end = LENGTH_BYTES + length;
@@ -125,7 +125,7 @@ pub(crate) fn check(body: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Type, flags and value of the first field, and what is behind it.
+/// Type, flags and value of the first field, and the bytes after it.
 fn field(bytes: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
     let ([kind, flags, low, high], rest) = bytes.split_first_chunk()?;
     let length = usize::from(u16::from_le_bytes([*low, *high]));
@@ -136,7 +136,7 @@ fn field(bytes: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
 /// The labels of a body that has extension fields, which were checked.
 pub(crate) fn labels(body: &[u8]) -> impl Iterator<Item = Label> + '_ {
     let fields = end(body).map_or(&[][..], |end| &body[LENGTH_BYTES..end]);
-    // Types rise, and no other one is lower.
+    // Types ascend, and no known type is lower than this one.
     let value = field(fields).filter(|(kind, ..)| *kind == LABELS);
     labels_in(value.map_or(&[], |(_, _, value, _)| value))
 }

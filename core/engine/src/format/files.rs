@@ -1,11 +1,11 @@
-//! The small files beside the segments: the identity of the store, the marker of its end, and the watermark that readers
-//! in other processes follow.
+//! The small files beside the segments: the identity of the store, its end marker, and the watermark that readers in
+//! other processes follow.
 
 use super::{Features, Field, Fields, VERSION, WRITER_VERSION, checked, fixed, newer, pack};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 use bytes::BufMut;
 
-/// The name of the identity file: what makes a folder a store.
+/// The name of the identity file, by which a folder is recognised as a store.
 pub(crate) const IDENTITY: &str = "RUNLOG";
 /// The name of the file that the writer locks.
 pub(crate) const LOCK: &str = "LOCK";
@@ -17,7 +17,7 @@ pub(crate) const CHECKPOINT: &str = "CHECKPOINT";
 pub(crate) const END: &str = "END";
 /// The ending of a file that is being made and isn't part of the store yet.
 pub(crate) const UNFINISHED: &str = ".tmp";
-/// The name of the segment that is made ahead of need.
+/// The name of the spare segment, which is preallocated for the next rotation.
 pub(crate) const SPARE: &str = "spare.seg.tmp";
 
 /// The name of a segment's file.
@@ -32,13 +32,13 @@ pub(crate) fn segment_of_name(name: &str) -> Option<SegmentId> {
     (segment_name(SegmentId(number)) == name).then_some(SegmentId(number))
 }
 
-/// A file that has records of the log: a segment, or a pack that stands for several.
+/// A file with records of the log: a segment, or a pack that replaces one or several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct SegmentFile {
-    /// The first and the last segment whose records it has.
+    /// The first and the last segment whose records it contains.
     pub(crate) first: SegmentId,
     pub(crate) last: SegmentId,
-    /// 0 for a segment of the log. Of several that have the same segments the highest counts.
+    /// 0 for a segment of the log. Of several files for the same segments the highest generation is valid.
     pub(crate) generation: u32,
 }
 
@@ -87,7 +87,7 @@ layout! {
         pub(crate) store: [u8; 16],
         pub(crate) created_ms: u64,
         pub(crate) features: Features,
-        /// The key of the hashes of idempotency keys: who doesn't know it can't choose keys that collide.
+        /// The secret of the hashes of idempotency keys, without which no caller can choose keys that collide.
         pub(crate) hash_key: [u8; 16],
     }
 }
@@ -138,7 +138,8 @@ const END_MAGIC: [u8; 8] = *b"RUNLOGEN";
 pub(crate) const END_BYTES: usize = 128;
 
 layout! {
-    /// The end marker: where the log stood at the last clean close. What it says was durable then, and stays true.
+    /// The end marker: the end of the log at the last clean close. Everything before it was durable then, so a log that
+    /// ends earlier has lost records.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct End {
         pub(crate) store: [u8; 16],
@@ -155,7 +156,7 @@ layout! {
     }
 }
 
-/// The place of a record and its CRC field; both zero for none, since no record begins at offset 0.
+/// The offset of a record and its CRC field; both zero for none, since no record begins at offset 0.
 impl Field for Option<(u64, u32)> {
     fn put(&self, bytes: &mut impl BufMut) {
         let (offset, crc) = self.unwrap_or_default();
@@ -207,10 +208,9 @@ const WATERMARK_LENGTH: u32 = 96;
 pub(crate) const WATERMARK_BYTES_MAX: usize = 4096;
 
 layout! {
-    /// How far the writer has published: overwritten at each commit and never flushed.
+    /// The end of what the writer has published: overwritten at each commit and never flushed.
     ///
-    /// It counts only while the machine hasn't been started anew since it was written (`boot`): after a loss of
-    /// power it may be older than the log.
+    /// It is valid only until the machine is rebooted (`boot`): after a loss of power it may be older than the log.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Watermark {
         pub(crate) store: [u8; 16],
@@ -230,7 +230,8 @@ impl Watermark {
     /// `None` when the bytes are no watermark, or were read while they were being written.
     ///
     /// # Errors
-    /// One of another version is an error: who ignored it would read records that are not acknowledged.
+    /// Another version is an error: a reader that ignored the watermark would read records that are not
+    /// acknowledged.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let Some((head, _)) = bytes.split_at_checked(WATERMARK_BYTES) else {
             return Ok(None);

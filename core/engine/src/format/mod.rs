@@ -56,8 +56,8 @@ pub(crate) mod segment;
 /// The version of the format that this build writes, and the only one it reads.
 pub const VERSION: u32 = 1;
 
-/// The version of this build, as it is written beside what it writes: so that files of a faulty build can be
-/// found. It decides nothing.
+/// The version of this build, recorded in the files it writes, so that files of a faulty build can be found. No
+/// decision depends on it.
 pub(crate) const WRITER_VERSION: u32 = {
     version_number(env!("CARGO_PKG_VERSION_MAJOR")) << 24
         | version_number(env!("CARGO_PKG_VERSION_MINOR")) << 16
@@ -93,7 +93,7 @@ pub(crate) const fn units_to_offset(units: u32) -> u64 {
 }
 
 layout! {
-    /// Sets of feature bits. What this build doesn't know of them decides what it may do with the file.
+    /// Sets of feature bits. A bit that this build doesn't know limits what it may do with the file.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct Features {
         /// One that is unknown means: don't read.
@@ -106,7 +106,8 @@ layout! {
 }
 
 impl Features {
-    /// Labels: a read-only compatible feature, for who doesn't know them would seal segments without an index of them.
+    /// Labels: a read-only compatible feature, because a writer that doesn't know them would seal segments without an
+    /// index of them.
     pub(crate) const LABELS: u64 = 1;
     /// A dictionary, in the header of a pack: an incompatible feature.
     pub(crate) const DICTIONARY: u64 = 1 << 4;
@@ -116,7 +117,7 @@ impl Features {
         Self::check_incompatible(self.incompatible, name)
     }
 
-    /// The same of what the header of a pack says.
+    /// As [`check_readable`](Self::check_readable), for the header of a pack.
     pub(crate) fn check_readable_in_pack(&self, name: &str) -> Result<()> {
         Self::check_incompatible(self.incompatible & !Self::DICTIONARY, name)
     }
@@ -131,7 +132,7 @@ impl Features {
         }
     }
 
-    /// An error that names the first bit for which this build must not write, of what it can read.
+    /// An error that names the first read-only compatible bit that this build doesn't know.
     pub(crate) fn check_writable(&self, name: &str) -> Result<()> {
         match self.read_only_compatible & !Self::LABELS {
             0 => Ok(()),
@@ -147,7 +148,7 @@ impl Features {
     }
 }
 
-/// The error for what checks but was written by a build that knows more than this one.
+/// The error for bytes whose CRC is right but which a newer build wrote.
 pub(crate) fn newer(name: &str, what: &str) -> Error {
     Error::new(
         ErrorKind::UnsupportedVersion,
@@ -157,7 +158,7 @@ pub(crate) fn newer(name: &str, what: &str) -> Error {
     )
 }
 
-/// Bytes of a fixed size: what `write` puts there, zeros, and at the end the CRC of it all.
+/// Bytes of a fixed size: what `write` writes, zeros, and a CRC of both at the end.
 pub(crate) fn fixed<const N: usize>(write: impl FnOnce(&mut &mut [u8])) -> [u8; N] {
     let mut bytes = [0; N];
     write(&mut &mut bytes[..N - 4]);
@@ -166,8 +167,8 @@ pub(crate) fn fixed<const N: usize>(write: impl FnOnce(&mut &mut [u8])) -> [u8; 
     bytes
 }
 
-/// Checks what every structure of a fixed size begins and ends with: magic, CRC, then version. In this order, because only
-/// what checks can say that it is of a version this build doesn't know.
+/// Checks what every structure of a fixed size begins and ends with: magic, CRC, then version. In this order, because a
+/// version field can be trusted only once the CRC is right.
 pub(crate) fn checked<const N: usize>(bytes: &[u8; N], magic: &[u8; 8], name: &str) -> Result<()> {
     let damaged = |what: String| Err(Error::new(ErrorKind::Damaged, format!("{name}: {what}")));
     if bytes[..8] != *magic {

@@ -1,6 +1,6 @@
 //! The file of a pack: the image of a segment, cut in blocks that are encoded one by one, perhaps with a dictionary.
 //!
-//! What is in the image is laid out like any sealed segment. Here is only how its bytes lie in the file.
+//! The image has the layout of any sealed segment. This file defines only how its bytes are stored.
 
 use bytes::BufMut;
 
@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
-/// A block is stored in no less than this part of its bytes: what is decoded, and allocated for it, is bounded by the length of the
-/// file. LZ4 comes no further.
+/// The highest compression ratio of a block, so that the memory allocated for decoding is bounded by the length of the
+/// file. LZ4 doesn't exceed it.
 pub(crate) const RATIO_MAX: u32 = 256;
 /// The most bytes of a dictionary.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 1 << 20;
@@ -63,12 +63,12 @@ impl Encoding {
     }
 }
 
-/// What the bytes of a block are.
+/// What a block contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Bytes of the image.
     Image,
-    /// The dictionary, which is no part of it.
+    /// The dictionary, which is not part of the image.
     Dictionary,
 }
 
@@ -89,16 +89,16 @@ impl Content {
     }
 }
 
-/// What stands before the bytes of a block.
+/// The header of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockHeader {
     pub(crate) encoding: Encoding,
     pub(crate) content: Content,
-    /// How many bytes follow, without their padding.
+    /// The length of the stored bytes, without their padding.
     pub(crate) stored_bytes: u32,
-    /// How many bytes of the image they are.
+    /// The length of the decoded bytes.
     pub(crate) raw_bytes: u32,
-    /// Where in the image; 0 of the dictionary.
+    /// Their offset in the image; 0 for the dictionary.
     pub(crate) image_offset: u64,
     pub(crate) raw_crc: u32,
     pub(crate) stored_crc: u32,
@@ -140,7 +140,7 @@ impl BlockHeader {
         Self::decode_unchecked(bytes, offset, name)
     }
 
-    /// The same where the seed isn't known, so that nothing tells whether these are the bytes of a header.
+    /// Decodes without the seed, and therefore without verifying that the bytes are a header.
     pub(crate) fn decode_unchecked(
         bytes: &[u8; BLOCK_HEADER_BYTES],
         offset: u64,
@@ -251,7 +251,7 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// The footer of the pack with this header, whose file is so long.
+    /// The footer of the pack with this header and this file length.
     pub(crate) fn decode(
         bytes: &[u8; FOOTER_BYTES],
         header: &segment::Header,
@@ -289,8 +289,8 @@ impl Footer {
         })
     }
 
-    /// The table of a pack with this header, whose bytes are these. The first block begins behind the dictionary, and as many bytes as that has
-    /// lie between the last one and the table.
+    /// Decodes the table of a pack with this header. The first copy of the dictionary precedes the first block, and the
+    /// second one, of the same size, lies between the last block and the table.
     pub(crate) fn table(
         &self,
         bytes: &[u8],
@@ -328,7 +328,7 @@ impl Footer {
             image_offset: self.image_bytes,
         };
         let ends = rows.iter().skip(1).chain([&end]);
-        // Before anything is allocated for what they claim.
+        // Checked before anything is allocated for the sizes they claim.
         let are_possible = rows.iter().zip(ends).all(|(row, end)| {
             let gap = |from: u64, to: u64| to.checked_sub(from);
             let stored = gap(row.file_offset + BLOCK_HEADER_BYTES as u64, end.file_offset);

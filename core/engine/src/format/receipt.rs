@@ -1,4 +1,4 @@
-//! The receipt of a batch with an idempotency key: what it returned, as a pack keeps it.
+//! The receipt of a batch with an idempotency key: the batch's result, as a pack stores it.
 
 use super::{Field, Fields};
 use crate::Kind;
@@ -17,7 +17,7 @@ layout! {
 }
 
 layout! {
-    /// The last data record of a stream that the batch left there.
+    /// The last data record of a stream at the end of the batch.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct LeftRow {
         pub(crate) stream: u32,

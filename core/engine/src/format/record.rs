@@ -1,7 +1,7 @@
 //! One record in a segment: a 32-byte header, then its body, padded to 8 bytes.
 //!
-//! The header has a 16-bit check of its own, so that its length can be trusted when the body can't; and the
-//! 32-bit CRC of the body is combined with that of the header, so that both are covered by 32 bits. Both
+//! The header has a 16-bit checksum of its own, so that its length field can be trusted when the body is damaged; and
+//! the 32-bit CRC of the body is combined with that of the header, so that both are covered by 32 bits. Both checksums
 //! start from the segment's seed and the record's offset.
 
 use super::{Fields, aligned, extension, offset_to_units, units_to_offset};
@@ -41,11 +41,11 @@ impl Flags {
     }
 }
 
-/// Fills room, and says nothing. Has no position.
+/// Fills space. Has no position.
 pub(crate) const PADDING: Kind = Kind(134);
-/// A writer begins. Has no position.
+/// The first record of a writer, with its epoch. Has no position.
 pub(crate) const MARK: Kind = Kind(135);
-/// In a pack, what a batch with an idempotency key returned. Has no position.
+/// In a pack, the result of a batch with an idempotency key. Has no position.
 pub(crate) const RECEIPT: Kind = Kind(139);
 /// The last kind that must be understood; those above may be skipped.
 const MUST_KNOW_LAST: Kind = Kind(191);
@@ -80,17 +80,17 @@ impl Header {
         aligned(self.body_bytes as usize)
     }
 
-    /// Whether it is one of those that positions count.
+    /// Whether it has a position.
     pub(crate) fn has_position(&self) -> bool {
         !matches!(self.kind, PADDING | MARK | RECEIPT)
     }
 
-    /// Whether this build leaves it out: a newer one's record that may be skipped.
+    /// Whether it is a newer build's record that may be skipped.
     pub(crate) fn is_skipped(&self) -> bool {
         self.kind > MUST_KNOW_LAST
     }
 
-    /// What of it this build doesn't know and would have to, if its CRC is right.
+    /// The critical flag or kind that this build doesn't know, if any. Valid only if the CRC is right.
     pub(crate) fn unknown(&self) -> Option<String> {
         let flags = self.flags.0 & !Flags::KNOWN;
         if flags != 0 {
@@ -124,8 +124,7 @@ impl Header {
         bytes
     }
 
-    /// The bytes from this record to the next as a header says that isn't checked: to be used for nothing but deciding how
-    /// much to read.
+    /// The frame length in an unchecked header: only to decide how much to read.
     #[inline]
     pub(crate) fn frame_bytes_in(bytes: &[u8]) -> Option<u64> {
         let length = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -134,9 +133,9 @@ impl Header {
 
     /// The header at `offset`, or `None` when these bytes are no header of this segment and place.
     ///
-    /// The length is trustworthy after this; the rest only once the body's CRC agrees with `body_crc`. Then [`unknown`]
-    /// tells what this build doesn't know: unknown flags and kinds are no reason to say here that there is no record, for
-    /// what a newer build wrote would then look like a write that was cut off.
+    /// The length can be trusted after this; the other fields only once the body's CRC agrees with `body_crc`. Then
+    /// [`unknown`] reports flags and kinds that this build doesn't know. They are not refused here, because a newer
+    /// build's record would then look like a torn write.
     ///
     /// [`unknown`]: Self::unknown
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], seed: u32, offset: u64) -> Option<Self> {
@@ -193,7 +192,7 @@ pub(crate) struct Body<'a> {
     /// Empty for none.
     pub(crate) meta: &'a [u8],
     pub(crate) payload: &'a [u8],
-    /// Rising, and none twice.
+    /// Ascending and distinct.
     pub(crate) labels: &'a [Label],
 }
 
@@ -231,7 +230,7 @@ impl<'a> Body<'a> {
 
     /// The CRC of the encoded body, its padding included.
     pub(crate) fn crc(&self) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
+        let mut hasher = runlog_log::crc::Hasher::new();
         self.each_part(|part| hasher.update(part));
         hasher.finalize()
     }
@@ -262,7 +261,7 @@ impl<'a> Body<'a> {
         visit(&ZEROS[..aligned(length) - length]);
     }
 
-    /// Splits a body whose CRC was found right, but for its labels; `None` when its lengths contradict each other.
+    /// Splits a body whose CRC is right into its parts, except the labels; `None` if its lengths contradict each other.
     pub(crate) fn decode(flags: Flags, bytes: &'a [u8]) -> Option<Self> {
         let ranges = BodyRanges::decode(flags, bytes)?;
         Some(Self {
@@ -305,7 +304,7 @@ impl BodyRanges {
         (at <= bytes.len()).then_some(ranges)
     }
 
-    /// The same ranges in what the body begins so far behind the start of.
+    /// The same ranges in a buffer in which the body begins at offset `by`.
     pub(crate) fn moved(self, by: usize) -> Self {
         let moved = |(start, end)| (start + by, end + by);
         Self {
@@ -316,7 +315,7 @@ impl BodyRanges {
     }
 }
 
-/// What engine records say in their payload.
+/// The payloads of engine records.
 pub(crate) mod engine {
     use super::super::Fields;
 
@@ -343,7 +342,7 @@ pub(crate) mod engine {
         bytes
     }
 
-    /// The epoch that a mark says.
+    /// The epoch in a mark's payload.
     pub(crate) fn decode_mark(payload: &[u8]) -> Option<u32> {
         payload
             .first_chunk()
@@ -354,19 +353,20 @@ pub(crate) mod engine {
         payload.try_into().ok()
     }
 
-    /// The payload of a redaction: the record's position, then the reason.
-    pub(crate) fn encode_redact(position: u64, reason: &str) -> Vec<u8> {
-        let mut bytes = position.to_le_bytes().to_vec();
+    /// The payload of a redaction: the first position, which others there are, then the reason.
+    pub(crate) fn encode_redact(first: u64, others: u128, reason: &str) -> Vec<u8> {
+        let mut bytes = first.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&others.to_le_bytes());
         bytes.extend_from_slice(reason.as_bytes());
         bytes
     }
 
-    pub(crate) fn decode_redact(payload: &[u8]) -> Option<(u64, &str)> {
-        let (position, reason) = payload.split_first_chunk::<8>()?;
-        Some((
-            u64::from_le_bytes(*position),
-            std::str::from_utf8(reason).ok()?,
-        ))
+    /// The first position of a redaction, and its others as they are encoded.
+    pub(crate) fn decode_redact(payload: &[u8]) -> Option<(u64, [u8; 16])> {
+        let (first, rest) = payload.split_first_chunk::<8>()?;
+        let (others, reason) = rest.split_first_chunk::<16>()?;
+        std::str::from_utf8(reason).ok()?;
+        Some((u64::from_le_bytes(*first), *others))
     }
 }
 

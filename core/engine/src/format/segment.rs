@@ -1,7 +1,7 @@
 //! The header of a segment: 512 bytes, written twice at the start of its file.
 //!
 //! The two copies lie in different sectors of the first [`HEADER_BYTES`], and a third one ends the index block of a
-//! sealed segment: what a damaged header says can always be had elsewhere.
+//! sealed segment: a damaged copy can be restored from another one.
 
 use super::{Features, Fields, VERSION, checked, fixed, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
@@ -23,16 +23,17 @@ const ROLE_COMPACTED: u8 = 2;
 /// CRC-32/ISO-HDLC.
 const CHECKSUM_CRC32: u8 = 1;
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) store: [u8; 16],
     pub(crate) segment: SegmentId,
     /// Random; part of the seed of every CRC of the segment.
     pub(crate) salt: u32,
-    /// Random, like the salt: two segments with one number, of a restored backup say, differ by it.
+    /// Random, like the salt: it distinguishes two segments with the same number, for example of a store and of a
+    /// restored backup.
     pub(crate) uuid: [u8; 16],
-    /// What the positions of its records count from.
+    /// The position of the record with index 0.
     pub(crate) base_position: u64,
     /// The time that its records' times count from: milliseconds since 1970-01-01 UTC.
     pub(crate) base_time_ms: u64,
@@ -66,8 +67,7 @@ layout! {
 }
 
 layout! {
-    /// What the segment behind them expects of the last of the replaced ones: where its records ended, its salt, and its
-    /// index CRC.
+    /// The end, the salt and the index CRC of the last replaced segment, which the header of the next segment repeats.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct ReplacedEnd {
         pub(crate) end: u64,
@@ -77,13 +77,14 @@ layout! {
 }
 
 impl Replaced {
-    /// Whether a compacted segment with this number can say so: it has the number of the first that it replaces.
+    /// Whether these fields are valid for a compacted segment with this number, which is that of the first segment it
+    /// replaces.
     fn is_possible(&self, segment: SegmentId) -> bool {
         self.generation > 0 && self.from == segment && self.from <= self.to
     }
 }
 
-/// What only the header of a compacted segment says.
+/// The header fields that only a compacted segment has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Compacted {
     pub(crate) replaced: Replaced,
@@ -91,7 +92,7 @@ pub(crate) struct Compacted {
 }
 
 impl Header {
-    /// The number of the last segment it stands for: its own, unless it is a compacted one's.
+    /// The number of the last segment whose records it contains: its own, unless it is compacted.
     pub(crate) fn last_segment(&self) -> SegmentId {
         self.compacted
             .map_or(self.segment, |compacted| compacted.replaced.to)
@@ -114,12 +115,13 @@ impl Header {
         self
     }
 
-    /// What every CRC of the segment continues, so that nothing of another segment, store or copy passes for its own.
+    /// The initial value of every CRC of the segment, so that bytes of another segment, store or copy don't check in
+    /// this one.
     pub(crate) fn seed(&self) -> u32 {
         checksum::crc_of_parts(&[&self.store, &self.uuid, &self.salt.to_le_bytes()])
     }
 
-    /// The time of the record with this much after the base.
+    /// The time of a record, from its delta to the base time.
     pub(crate) fn time_ms(&self, delta_ms: u32) -> u64 {
         self.base_time_ms.saturating_add(u64::from(delta_ms))
     }

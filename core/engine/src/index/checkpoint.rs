@@ -1,5 +1,5 @@
-//! The checkpoint: the directory as it was at a place of the log, so that opening needn't apply everything
-//! again. Rebuildable, and never trusted over the log.
+//! The checkpoint: a copy of the directory at one place of the log, so that opening applies only the records after it.
+//! It can be rebuilt from the log, and is never trusted over it.
 //!
 //! The streams are in pieces ([`super::piece`]): all are checked when it is read, and each is decoded when it is needed.
 
@@ -11,6 +11,7 @@ use super::{
     directory::Directory,
     piece::{Bounds, Piece},
     ranges::{self, RANGE_BYTES, Ranges},
+    redacted::Redacted,
     streams::{PIECE_STREAMS, Streams},
 };
 use crate::{
@@ -27,14 +28,14 @@ const MAGIC: [u8; 8] = *b"RUNLOGCP";
 pub(crate) const HEADER_BYTES: usize = 32;
 const END_BYTES: usize = 64;
 
-/// Where the log stood when the checkpoint was made.
+/// The place of the log that the checkpoint covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) store: [u8; 16],
     /// The segment that was active, and its salt.
     pub(crate) segment: u32,
     pub(crate) salt: u32,
-    /// Everything before this offset was durable and is in the checkpoint.
+    /// Everything before this offset was durable and is covered by the checkpoint.
     pub(crate) offset: u64,
     pub(crate) records: u32,
     pub(crate) time_first_ms: u64,
@@ -81,7 +82,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The index of the active segment that it holds, if it checks and is of the segment with this header.
+    /// The index block of the active segment, if its CRCs are right and it belongs to the segment with this header.
     pub(crate) fn active_block(&self, header: &segment::Header) -> Option<Block> {
         let (block, trailer) = self.active_index.split_last_chunk::<TRAILER_BYTES>()?;
         let length = self
@@ -94,11 +95,11 @@ impl Checkpoint {
     }
 }
 
-/// The bytes of a checkpoint of these streams and these redacted positions.
+/// The bytes of a checkpoint of these streams and these redacted positions, in words.
 pub(crate) fn encode(
     end: End,
     streams: &Streams,
-    redacted: &[u64],
+    redacted: &[(u64, u64)],
     active_index: &[u8],
 ) -> Vec<u8> {
     let mut ranges = Ranges::default();
@@ -118,9 +119,10 @@ pub(crate) fn encode(
     bytes.put_u64_le((ranges.bytes.len() / RANGE_BYTES) as u64);
     bytes.append(&mut ranges.bytes);
     bytes.put_u64_le(redacted.len() as u64);
-    redacted
-        .iter()
-        .for_each(|position| bytes.put_u64_le(*position));
+    for (number, word) in redacted {
+        bytes.put_u64_le(*number);
+        bytes.put_u64_le(*word);
+    }
     bytes.put_u64_le(active_index.len() as u64);
     bytes.put_slice(active_index);
     let body = (bytes.len() - HEADER_BYTES) as u64;
@@ -157,14 +159,14 @@ pub(crate) fn decode(bytes: &Bytes, secret: &[u8; 16]) -> Option<Checkpoint> {
 fn decode_body(mut bytes: Bytes, secret: &[u8; 16]) -> Option<Checkpoint> {
     let end = End::get(&mut Fields::new(&take(&mut bytes, END_BYTES as u64, 1)?));
     let count = bytes.try_get_u64_le().ok()?;
-    // Grown as they are found: the count may be any.
+    // Not allocated ahead: the count is not trusted.
     let mut pieces = Vec::new();
     for _ in 0..count {
         let length = bytes.try_get_u64_le().ok()?;
         pieces.push(take(&mut bytes, length, 1)?);
     }
     let ranges = list(&mut bytes, RANGE_BYTES)?;
-    let redacted = list(&mut bytes, 8)?;
+    let redacted = list(&mut bytes, 16)?;
     let active_index = list(&mut bytes, 1)?;
     if !bytes.is_empty() || !limits::is_next_position(end.next_position) {
         return None;
@@ -184,26 +186,24 @@ fn decode_body(mut bytes: Bytes, secret: &[u8; 16]) -> Option<Checkpoint> {
         }
         streams.push_piece(piece);
     }
-    let redacted = redacted
-        .as_chunks()
-        .0
-        .iter()
-        .copied()
-        .map(u64::from_le_bytes);
+    let pairs = redacted.as_chunks::<8>().0.as_chunks::<2>().0.iter();
+    let words =
+        pairs.map(|[number, word]| (u64::from_le_bytes(*number), u64::from_le_bytes(*word)));
+    let redacted = Redacted::of_words(words)?;
     Some(Checkpoint {
         end,
-        directory: Directory::from_parts(secret, streams, redacted.collect()),
+        directory: Directory::from_parts(secret, streams, redacted),
         active_index,
     })
 }
 
-/// So many elements from the front, after their number.
+/// A list from the front: its element count, then its elements.
 fn list(bytes: &mut Bytes, size: usize) -> Option<Bytes> {
     let count = bytes.try_get_u64_le().ok()?;
     take(bytes, count, size)
 }
 
-/// So many elements from the front, if there are so many.
+/// `count` elements from the front; `None` if there are fewer.
 fn take(bytes: &mut Bytes, count: u64, size: usize) -> Option<Bytes> {
     let length = usize::try_from(count).ok()?.checked_mul(size)?;
     (length <= bytes.len()).then(|| bytes.split_to(length))
@@ -217,7 +217,7 @@ pub(crate) fn may_be_one(start: &[u8], length: u64) -> bool {
         && Some(Fields::new(&start[16..]).get::<u64>()) == length
 }
 
-/// Whether bytes are no checkpoint of any build: then they are damaged. One of another version or encoding checks.
+/// Whether bytes are damaged, and not a checkpoint of any build: one of another version or encoding has a right CRC.
 pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
     let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else {
         return true;

@@ -84,7 +84,13 @@ fn streams() -> Streams {
 }
 
 fn saved(streams: &Streams) -> Bytes {
-    encode(END, streams, &[3, 30], b"the index of the active segment").into()
+    encode(
+        END,
+        streams,
+        &[(0, 1 << 3 | 1 << 30)],
+        b"the index of the active segment",
+    )
+    .into()
 }
 
 fn told(streams: &Streams) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! [`Directory`]: every stream of the store, and how its sequences map to records.
 //!
-//! It is what the log says when its records are applied in order: nothing here is decided, so that recovery
+//! Its state is a function of the log's records, applied in order. It makes no decisions of its own, so that recovery
 //! and the writer reach the same state by the same code.
 
 use std::{ops, sync::Arc};
@@ -36,11 +36,11 @@ impl Directory {
     }
 
     /// The directory that a checkpoint says.
-    pub(crate) fn from_parts(secret: &[u8; 16], streams: Streams, redacted: Vec<u64>) -> Self {
+    pub(crate) fn from_parts(secret: &[u8; 16], streams: Streams, redacted: Redacted) -> Self {
         Self {
             ids: Ids::of(secret, streams.ids(), streams.len()),
             streams,
-            redacted: Arc::new(Redacted::of(redacted)),
+            redacted: Arc::new(redacted),
         }
     }
 
@@ -62,7 +62,7 @@ impl Directory {
         u32::try_from(self.streams.len() + 1).expect("the number of streams is limited")
     }
 
-    /// The redacted positions, as they are now and as they will be.
+    /// The redacted positions: a shared set, which grows with later redactions.
     pub(crate) fn redacted(&self) -> &Arc<Redacted> {
         &self.redacted
     }
@@ -100,7 +100,7 @@ impl Directory {
         Ok(ordinal)
     }
 
-    /// Applies data records that are lost: `count` more of a stream. The ordinal of the first.
+    /// Advances a stream by `count` data records that are lost. Returns the ordinal of the first.
     pub(crate) fn apply_lost(
         &mut self,
         number: u32,
@@ -121,7 +121,8 @@ impl Directory {
         Ok(first)
     }
 
-    /// The same of records that the last truncation took away: no sequence is any more what they were. The ordinal of the first.
+    /// As [`apply_lost`](Self::apply_lost), for lost records that the last truncation removed, so that no sequence maps
+    /// to them. Returns the ordinal of the first.
     pub(crate) fn apply_truncated(
         &mut self,
         number: u32,
@@ -175,7 +176,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Fills in what an engine record says of the state before it.
+    /// Fills in the fields of a control row that come from the directory's state before it.
     pub(crate) fn complete_control(&self, control: &mut ControlRow) {
         match control.kind {
             Kind::TRUNCATE => {
@@ -192,11 +193,11 @@ impl Directory {
         }
     }
 
-    /// Makes a stream that was never given a record a fork of an unknown one at a sequence, or at a higher one than it was;
-    /// whether it could be one.
+    /// Turns a stream without records of its own into a fork of an unknown parent at a sequence, or raises the sequence
+    /// if it is one already. Returns whether it could be one.
     pub(crate) fn fork_of_unknown(&mut self, number: u32, at: u32, location: Location) -> bool {
         let stream = self.stream_mut(number).ok().filter(|stream| {
-            // What was saved of it at 0 says nothing of where it begins.
+            // A snapshot at sequence 0 doesn't tell where the stream begins.
             let is_new = stream.tail_first_sequence == 1
                 && stream.lineage.is_none()
                 && stream
@@ -250,7 +251,7 @@ impl Directory {
                 Ok(())
             }
             Kind::REDACT => {
-                self.redacted.insert(control.target);
+                self.redacted.insert_all(control.redacted());
                 Ok(())
             }
             kind => Err(contradiction(format!(
@@ -319,7 +320,8 @@ impl Directory {
     fn apply_truncate(&mut self, control: &ControlRow) -> Result<()> {
         let number = control.stream;
         let stream = self.stream_mut(number)?;
-        // The rows of a sealed segment are applied after its control row rows, so the count is the engine record's own.
+        // The stream rows of a sealed segment are applied after its control rows, so the count comes from the control
+        // row.
         let counted = control
             .ordinal
             .saturating_add(1)
@@ -338,7 +340,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Which record a sequence of a stream is: its source stream and ordinal. O(log ranges).
+    /// Maps a sequence of a stream to its record: source stream and ordinal. O(log ranges).
     pub(crate) fn resolve(&self, number: u32, sequence: u32) -> Option<(u32, u32)> {
         let stream = self.stream(number)?;
         let range = lineage::range_at(stream.tail(number), stream.lineage.as_ref(), sequence)?;

@@ -280,7 +280,11 @@ fn stream_takes_no_more_records_than_can_be_counted() {
             runs,
             ..Stream::new(id)
         };
-        Directory::from_parts(&[7; 16], [stream].into_iter().collect(), Vec::new())
+        Directory::from_parts(
+            &[7; 16],
+            [stream].into_iter().collect(),
+            Redacted::default(),
+        )
     };
     // It was truncated again and again: few sequences, nearly as many records as there can be.
     let mut directory = with(most - 1, 2);

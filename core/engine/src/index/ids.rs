@@ -1,4 +1,4 @@
-//! [`Ids`]: which number a stream's id has.
+//! [`Ids`]: the map from a stream's id to its number.
 
 use crate::{StreamId, checksum};
 
@@ -6,13 +6,13 @@ use crate::{StreamId, checksum};
 /// in the directory, so that a million streams take 12 MB here, and are entered in milliseconds when a store is opened.
 pub(crate) struct Ids {
     keys: [u64; 5],
-    /// Hash in the upper half, number in the lower; 0 for none. Ordered by hash but for what was in the way.
+    /// Hash in the upper half, number in the lower; 0 is empty. Ordered by hash, except for collisions.
     slots: Vec<u64>,
     len: usize,
 }
 
 impl Ids {
-    /// A table without ids, whose keys come of the store's secret.
+    /// An empty table, with hash keys derived from the store's secret.
     pub(crate) fn new(secret: &[u8; 16]) -> Self {
         Self {
             keys: [1, 2, 3, 4, 5].map(|key: u8| checksum::key_hash(secret, &[key])),
@@ -30,8 +30,8 @@ impl Ids {
         let mut table = Self::new(secret);
         table.slots.resize(room_for(len), 0);
         table.len = len;
-        // Sorted by the top of the hash first: then what is entered one after the other is close by in the table. Entered as they
-        // come, each would wait for memory.
+        // Sorted by the top of the hash first, so that consecutive inserts are close in the table. In any other order
+        // each insert would be a cache miss.
         let mut hashes = Vec::with_capacity(len);
         ids.for_each(|id| hashes.push(table.hash(id)));
         let mut ends = [0; 257];
@@ -49,7 +49,7 @@ impl Ids {
         table
     }
 
-    /// The number of an id, which `id_of` tells the ids of numbers for.
+    /// The number of an id; `id_of` returns the id of a number.
     pub(crate) fn find(&self, id: &StreamId, id_of: impl Fn(u32) -> [u8; 16]) -> Option<u32> {
         let hash = self.hash(id.as_bytes());
         let mut place = self.place(hash);
@@ -65,7 +65,7 @@ impl Ids {
         }
     }
 
-    /// Enters an id that is not there.
+    /// Inserts an id that the table doesn't contain.
     pub(crate) fn insert(&mut self, id: &[u8; 16], number: u32) {
         if room_for(self.len + 1) > self.slots.len() {
             self.grow();
@@ -89,8 +89,8 @@ impl Ids {
         filled.for_each(|slot| self.enter(slot));
     }
 
-    /// The multilinear hash: two different ids have the same with a chance of 2⁻³², whoever chose them, as long as the keys are
-    /// not known.
+    /// The multilinear hash: two different ids collide with a probability of 2⁻³², even if an attacker chose them, as
+    /// long as the keys are secret.
     fn hash(&self, id: &[u8; 16]) -> u32 {
         let words = id.as_chunks::<4>().0;
         let part = |index: usize| {
@@ -116,7 +116,7 @@ impl Ids {
     }
 }
 
-/// Two thirds are filled at most.
+/// The number of slots for this many streams: at most two thirds are used.
 fn room_for(streams: usize) -> usize {
     streams + streams / 2 + usize::from(streams > 0)
 }

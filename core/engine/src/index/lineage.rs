@@ -1,8 +1,8 @@
-//! [`Lineage`]: which records a stream's lower sequences are.
+//! [`Lineage`]: the mapping of a stream's lower sequences to records.
 //!
-//! A stream numbers the data records it was ever given by *ordinals* 1, 2, 3, …, which no truncation takes
-//! back. Sequences are mapped to ordinals by ranges: the newest range (the *tail*) lies in the stream's own
-//! state; those below it are a list, newest first, whose lower part streams share with the forks made of them.
+//! A stream numbers all data records ever appended to it by *ordinals* 1, 2, 3, …, which a truncation doesn't reuse.
+//! Sequences are mapped to ordinals by ranges: the newest range (the *tail*) lies in the stream's own state; those
+//! below it are a list, newest first, whose lower part streams share with the forks made of them.
 //!
 //! Each range of the list also points to one far below it, so that the one with a sequence is found in
 //! O(log ranges). The distances are those of a skew-binary number: a range skips as far as the two below it together
@@ -10,24 +10,24 @@
 
 use std::sync::Arc;
 
-/// A range of sequences, from `first_sequence` up to where the range above begins. The sequences of a list fall
-/// strictly.
+/// A range of sequences, from `first_sequence` up to where the range above begins. The first sequences descend strictly
+/// along the list.
 #[derive(Debug)]
 pub(crate) struct Lineage {
     pub(crate) first_sequence: u32,
-    /// The stream that was given the records.
+    /// The stream that the records were appended to.
     pub(crate) source: u32,
     /// The ordinal in `source` of the record at `first_sequence`.
     pub(crate) first_ordinal: u32,
     /// How many ranges are below it.
     depth: u32,
     below: Option<Arc<Lineage>>,
-    /// A range further down. Whatever it is, the list below holds it too.
+    /// A range further down, which is also in the list below.
     jump: Option<Arc<Lineage>>,
 }
 
 impl Lineage {
-    /// Puts a range on top of a list. `None` when the list would not fall.
+    /// Pushes a range onto a list. `None` if its sequences would not descend.
     pub(crate) fn push(
         below: Option<Arc<Self>>,
         first_sequence: u32,
@@ -71,7 +71,7 @@ impl Lineage {
 impl Drop for Lineage {
     /// Frees a long list in a loop: one call frame for each range would overflow the stack.
     fn drop(&mut self) {
-        // What a range jumps to is held by the list below it, so letting go of that frees nothing yet.
+        // The list below also owns the target of the jump, so dropping the jump frees nothing yet.
         self.jump = None;
         let mut below = self.below.take();
         while let Some(mut range) = below.and_then(Arc::into_inner) {
@@ -140,7 +140,7 @@ impl Range {
     }
 }
 
-/// The sequences of a stream as they were at one moment. Later truncations and appends don't change it.
+/// An immutable snapshot of a stream's sequences: later truncations and appends don't change it.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) tail: Range,

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What an index block says, for a segment that still grows. 4 bytes a data record and a row a stream.
+/// The contents of an index block for a segment that still grows: 4 bytes per data record and a row per stream.
 #[derive(Default)]
 pub(crate) struct MemoryIndex {
     streams: NumberMap<Postings>,
@@ -28,7 +28,7 @@ pub(crate) struct MemoryIndex {
 /// The keys of the segment, in the order they were written.
 #[derive(Default)]
 struct Keys {
-    /// With each row, the place of the one before it with the same stream and hash, plus 1; 0 for none.
+    /// Each row with the place of the previous row of the same stream and hash, plus 1; 0 for none.
     rows: Vec<(KeyRow, u32)>,
     /// The place of the newest row of a stream and a hash, plus 1.
     newest: HashMap<(u32, u64), u32>,
@@ -58,7 +58,7 @@ struct Labels {
     by_label: HashMap<Label, Places>,
 }
 
-/// Most labels are of one record.
+/// The rows of one label. Most labels belong to one record only.
 enum Places {
     One(u32),
     Many(Vec<u32>),
@@ -79,7 +79,7 @@ impl Labels {
             );
             start = end;
         }
-        all.sort_by_key(|labelled| (labelled.offset, labelled.label));
+        runlog_log::order::sort_by_key(&mut all, |labelled| (labelled.offset, labelled.label));
         all.into_iter().for_each(|labelled| labels.add(labelled));
         labels
     }
@@ -117,7 +117,7 @@ struct Postings {
 }
 
 impl MemoryIndex {
-    /// The index that these parts, checked before, say.
+    /// The index made of these parts, which were checked.
     pub(crate) fn from_parts(parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
         // Every record that has a position is data or has a control row.
         let last_data = parts
@@ -162,7 +162,7 @@ impl MemoryIndex {
         }
     }
 
-    /// What is in it, to make the parts of an index block of it: quickly, so that it can be done under a lock.
+    /// A copy from which the parts of an index block are made. Cheap, so that it can be taken under a lock.
     pub(crate) fn copy(&self) -> Copied {
         let streams = self.streams.iter();
         Copied {
@@ -257,7 +257,7 @@ impl MemoryIndex {
         })
     }
 
-    /// The offsets of the batches that may have this key, the newest first. It doesn't depend on how many keys there are.
+    /// The offsets of the batches that may have this key, newest first. O(1) in the number of keys.
     pub(crate) fn keys(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
         self.keys.find(stream, hash)
     }
@@ -277,7 +277,7 @@ impl MemoryIndex {
     }
 }
 
-/// What is in a [`MemoryIndex`], in no order.
+/// The contents of a [`MemoryIndex`], unsorted.
 pub(crate) struct Copied {
     /// Number, first ordinal and offsets of each stream.
     streams: Vec<(u32, u32, Vec<u32>)>,
@@ -292,8 +292,8 @@ pub(crate) struct Copied {
 impl Copied {
     /// The parts of the index block; `id_of` names a stream by its number.
     pub(crate) fn parts(mut self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
-        self.streams.sort_unstable_by_key(|(stream, ..)| *stream);
-        self.keys.sort_unstable();
+        runlog_log::order::sort_by_key(&mut self.streams, |(stream, ..)| *stream);
+        runlog_log::order::sort(&mut self.keys);
         let mut postings =
             Vec::with_capacity(self.streams.iter().map(|(.., offsets)| offsets.len()).sum());
         let count =

@@ -1,6 +1,5 @@
-//! Where things are: the [`directory`] of streams over the whole store, and the index of one segment that
-//! isn't sealed yet ([`memory`]). Both are rebuilt from the log alone; a
-//! [`checkpoint`] saves that work.
+//! The indexes: the [`directory`] of streams over the whole store, and the index of a segment that isn't sealed yet
+//! ([`memory`]). Both can be rebuilt from the log alone; a [`checkpoint`] saves that work.
 
 pub(crate) mod checkpoint;
 pub(crate) mod directory;

@@ -2,15 +2,15 @@
 
 use bytes::BufMut;
 
-/// The fewest bytes that each number of a list takes: where there may be any number of them, 1, so that no more are claimed than there is
-/// room for.
+/// The least width of a list's numbers: 1 byte for a list of unbounded length, so that its count is bounded by the
+/// bytes that follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Narrowest {
     Nothing = 0,
     Byte = 1,
 }
 
-/// Numbers as they are stored: what each has more than the least of them.
+/// Numbers as they are stored: each one's difference to the smallest.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Numbers<'a> {
     least: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// So many numbers from the front of some bytes; `None` when there aren't as many.
+    /// Takes `count` numbers from the front of `bytes`; `None` if there are fewer.
     pub(crate) fn take(bytes: &mut &'a [u8], count: usize, narrowest: Narrowest) -> Option<Self> {
         let (least, rest) = bytes.split_first_chunk()?;
         let (width, rest) = rest.split_first()?;
@@ -36,7 +36,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// The number at a place that is there.
+    /// The number at a valid place.
     #[inline]
     pub(crate) fn at(&self, place: usize) -> u32 {
         let more = match self.width {

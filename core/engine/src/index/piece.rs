@@ -1,8 +1,9 @@
-//! A piece of a checkpoint: the streams with a thousand consecutive numbers. It is checked whole when a store is opened, and made into
-//! [`Stream`]s only when one of them is asked for.
+//! A piece of a checkpoint: the streams with a thousand consecutive numbers. It is checked whole when a store is
+//! opened, and decoded into [`Stream`]s only when one of them is needed.
 //!
-//! Its fields are in lists ([`super::numbers`]), and most of these take a byte or nothing for each stream: to read and check a
-//! million streams takes some milliseconds. What checks can be decoded: nothing is found wrong after the opening.
+//! Its fields are in lists ([`super::numbers`]), and most of these take a byte or nothing for each stream: to read and
+//! check a million streams takes some milliseconds. A piece that passes the check can be decoded, so no error appears
+//! after opening.
 
 use std::{
     ops::{Range, RangeInclusive},
@@ -34,7 +35,7 @@ pub(crate) struct Piece {
     table: Arc<RangeTable>,
 }
 
-/// What the streams of a piece have to agree with.
+/// The bounds that the streams of a piece are checked against.
 pub(crate) struct Bounds {
     /// The number of the piece's first stream.
     pub(crate) first: u32,
@@ -45,7 +46,7 @@ pub(crate) struct Bounds {
 }
 
 impl Piece {
-    /// A piece of these bytes; `None` when they say something impossible.
+    /// A piece of these bytes; `None` if they contain an impossible value.
     pub(crate) fn check(bytes: Bytes, table: &Arc<RangeTable>, bounds: &Bounds) -> Option<Self> {
         let rows = Rows::of(&bytes)?;
         if !bounds.streams.contains(&rows.ids.len()) {
@@ -85,7 +86,7 @@ impl Piece {
         decoded.map(|row| rows.stream(&row, &self.table)).collect()
     }
 
-    /// Writes it. The places of ranges are other ones in each checkpoint.
+    /// Writes it, with the places of ranges in the new checkpoint's table.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>, ranges: &mut Ranges) {
         if self.rows().below.are_zero() {
             bytes.extend_from_slice(&self.bytes);
@@ -252,7 +253,7 @@ impl<'a> Rows<'a> {
         rest.is_empty().then_some(rows)
     }
 
-    /// The row at a place; `None` when it counts more than there is.
+    /// The row at a place; `None` if its counts exceed the lists.
     #[inline]
     fn row(&self, place: usize, next: &mut Next) -> Option<Row> {
         let (run, snapshot) = (next.run, next.snapshot);
@@ -271,7 +272,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// `None` when the stream can't be so.
+    /// `None` if the fields contradict each other.
     #[inline]
     fn check(&self, row: &Row, number: u32, table: &RangeTable, last_segment: u32) -> Option<()> {
         let ordinals = self.ordinals.at(row.place);

@@ -1,4 +1,4 @@
-//! The ranges of a checkpoint: each list that streams share is there once.
+//! The ranges of a checkpoint: a list that streams share is stored once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +12,7 @@ pub(crate) const RANGE_BYTES: usize = 16;
 /// The ranges of a checkpoint that was read.
 pub(crate) type RangeTable = Vec<Arc<Lineage>>;
 
-/// The table that these bytes say. `None` when it is impossible.
+/// Decodes the table; `None` if it is impossible.
 pub(crate) fn decode(bytes: &[u8]) -> Option<RangeTable> {
     let (entries, rest) = bytes.as_chunks::<RANGE_BYTES>();
     let mut table: RangeTable = Vec::with_capacity(entries.len());

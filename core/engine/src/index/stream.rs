@@ -1,4 +1,4 @@
-//! [`Stream`]: one stream of the directory, and which records its sequences are.
+//! [`Stream`]: one stream of the directory, and the mapping of its sequences to records.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::{Error, ErrorKind, Result, SegmentId, StreamId, limits};
 #[derive(Clone)]
 pub(crate) struct Stream {
     pub(crate) id: StreamId,
-    /// How many data records it was ever given.
+    /// How many data records were ever appended to it.
     pub(crate) ordinals: u32,
     /// The sequences from here on are its own newest records, without a gap.
     pub(crate) tail_first_sequence: u32,
     /// The ordinal of the record at `tail_first_sequence`.
     pub(crate) tail_first_ordinal: u32,
-    /// What the sequences below the tail are.
+    /// The ranges of the sequences below the tail.
     pub(crate) lineage: Option<Arc<Lineage>>,
-    /// From which ordinal on its records lie in which segment.
+    /// The segments that hold its records, each with its first ordinal.
     pub(crate) runs: Vec<Run>,
     pub(crate) snapshots: Vec<SnapshotRef>,
     pub(crate) forked: Option<Forked>,
@@ -38,15 +38,15 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
 }
 
-/// A snapshot, and the record whose state it is: it stands as long as its sequence means that record.
+/// A snapshot, and the last record that it covers: it is valid as long as its sequence maps to that record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SnapshotRef {
     pub(crate) sequence: u32,
     pub(crate) source: u32,
     pub(crate) ordinal: u32,
     pub(crate) position: u64,
-    /// Where it was before any compaction. In what is applied from a pack, its place there: places are compared only to tell
-    /// what came first, and a pack keeps that order.
+    /// Its location before any compaction; for one applied from a pack, its location there. Locations are compared only
+    /// for their order, which a pack preserves.
     pub(crate) location: Location,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct SnapshotRef {
 pub(crate) struct Forked {
     pub(crate) parent: u32,
     pub(crate) at: u32,
-    /// The record that made the fork: of the parent, only what came before it is seen.
+    /// The location of the fork's record: only the parent's records before it are shared.
     pub(crate) location: Location,
 }
 
@@ -84,8 +84,8 @@ impl Stream {
         }
     }
 
-    /// A fork of a stream that is unknown, as a repair makes it where the fork's own record is lost: the sequences
-    /// up to `at` are there, and can't be read.
+    /// A fork of an unknown parent, which a repair makes if the fork's own record is lost: the sequences up to `at`
+    /// exist but can't be read.
     pub(super) fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
         Self {
             tail_first_sequence: at.saturating_add(1),
@@ -108,14 +108,15 @@ impl Stream {
         (self.tail_first_sequence - 1).saturating_add(self.tail_count())
     }
 
-    /// Saturating: between the steps and the rows of a sealed segment the count lags behind.
+    /// Saturating: while a sealed segment is applied, between its control rows and its stream rows, the count lags
+    /// behind.
     fn tail_count(&self) -> u32 {
         self.ordinals
             .saturating_add(1)
             .saturating_sub(self.tail_first_ordinal)
     }
 
-    /// What its sequences up to `last` are, as the list of ranges below a new tail.
+    /// The ranges of its sequences up to `last`, as the list below a new tail.
     pub(super) fn lineage_up_to(&self, own_number: u32, last: u32) -> Result<Option<Arc<Lineage>>> {
         if last < self.tail_first_sequence {
             return Ok(lineage::up_to(self.lineage.as_ref(), last));

@@ -15,17 +15,18 @@ pub(crate) const PIECE_STREAMS: usize = if cfg!(any(test, runlog_shuttle)) {
     1024
 };
 
-/// A list of streams. A copy takes a pointer for each piece; who changes a piece that is shared copies that one first.
+/// A copy-on-write list of streams: a copy takes one pointer per piece, and a shared piece is copied before it is
+/// changed.
 #[derive(Clone, Default)]
 pub(crate) struct Streams {
     pieces: Vec<Arc<Loaded>>,
     len: usize,
 }
 
-/// A piece: as a checkpoint has it, until one of its streams is asked for or changed.
+/// A piece: kept as the checkpoint encodes it until one of its streams is read or changed.
 #[derive(Clone, Default)]
 pub(crate) struct Loaded {
-    /// As it was saved, if it didn't change since.
+    /// Its encoding in the checkpoint, if it hasn't changed since.
     saved: Option<Piece>,
     streams: OnceLock<Vec<Stream>>,
 }

@@ -1,12 +1,12 @@
-//! [`Arena`]: memory that the bodies of records are copied to, several in one piece.
+//! [`Arena`]: allocates the bodies of records, several in one piece of memory.
 
 use bytes::{Bytes, BytesMut};
 
 /// The largest piece. A record that is kept keeps all of its piece.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// Pieces that grow: a reader that wants one record takes no more than that needs, and one that goes on soon has a piece
-/// for many.
+/// Pieces that grow: a reader of one record allocates no more than it needs, and a reader that continues soon shares
+/// one piece among many records.
 #[derive(Default)]
 pub(crate) struct Arena {
     free: BytesMut,
@@ -14,7 +14,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// So many bytes that `fill` appends, or `None` when it says it couldn't.
+    /// The bytes that `fill` appends, at most `bytes` of them; `None` if it fails.
     pub(crate) fn add(
         &mut self,
         bytes: usize,

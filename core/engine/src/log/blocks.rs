@@ -1,4 +1,4 @@
-//! The index blocks of sealed segments: read and checked when somebody asks for them, and kept for the next.
+//! The index blocks of sealed segments: read and checked on first use, then cached.
 
 use bytes::Bytes;
 
@@ -10,20 +10,20 @@ use crate::{
     sync::Arc,
 };
 
-/// Index blocks are kept in memory, so many bytes of them in the whole process; others are read and checked again at need.
-/// A block is copied because its lookups trust what was checked once.
+/// The size of the process-wide cache of index blocks; others are read and checked again on use. A block is copied from
+/// the file, because lookups rely on bytes that were checked once.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
-/// So many bytes of their labels are kept beside.
+/// The size of the cache of their labels.
 const LABEL_BYTES_MAX: usize = 64 << 20;
 
-/// So much of a block that may have labels is asked of the device before it is known where they begin.
+/// The readahead for a block that may have labels, before the offset of the labels is known.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
 static LABELS: Bounded<LabelIndex> = Bounded::new(LABEL_BYTES_MAX);
 
 impl Segment {
-    /// The index block of a sealed segment but for its labels.
+    /// The index block of a sealed segment, without its labels.
     pub(crate) fn block(&self) -> Result<Option<Arc<Block>>> {
         let Some(sealed) = &self.sealed else {
             return Ok(None);
@@ -42,13 +42,13 @@ impl Segment {
         Ok(Some(block))
     }
 
-    /// The index block will be asked for soon, but for its labels. Advice only.
+    /// Prefetches the index block, without its labels. Advice only.
     pub(crate) fn will_need_block(&self) {
         let Some(sealed) = &self.sealed else { return };
         let Indexed::InFile(slot, _) = &sealed.block else {
             return;
         };
-        if slot.is_there() {
+        if slot.is_loaded() {
             return;
         }
         let trailer = &sealed.trailer;
@@ -132,7 +132,7 @@ impl Segment {
     }
 }
 
-/// The labels of a segment, in use.
+/// The labels of a segment, pinned in the cache.
 pub(crate) enum Labels {
     Read(Arc<LabelIndex>),
     Made(Arc<Block>),

@@ -12,7 +12,7 @@ use super::dictionary::ZSTD_LEVEL;
 use super::dictionary::portable;
 use crate::format::pack::{Encoding, RATIO_MAX};
 
-/// Whether this build can encode so.
+/// Whether this build can encode this way.
 pub(crate) const fn can_encode(encoding: Encoding) -> bool {
     !matches!(encoding, Encoding::Zstd) || cfg!(not(target_family = "wasm"))
 }
@@ -48,7 +48,7 @@ impl Encoder {
         })
     }
 
-    /// The bytes encoded, with the encoding that was used: as they are where that takes no more room.
+    /// The encoded bytes, with the encoding that was used: plain if encoding doesn't make them smaller.
     pub(crate) fn encode(&mut self, raw: &[u8], with_dictionary: bool) -> (Encoding, Vec<u8>) {
         let fewest = raw.len() / RATIO_MAX as usize;
         let is_allowed = |stored: &Vec<u8>| stored.len() < raw.len() && stored.len() > fewest;
@@ -64,7 +64,7 @@ impl Encoder {
                 if is_allowed(&stored) {
                     return (encoding, stored);
                 }
-                // Only what is all alike is smaller than may be. LZ4 makes as little of it as may be.
+                // Only uniform bytes exceed the ratio that the format allows. LZ4 stays within it.
                 if stored.len() >= raw.len() {
                     return (Encoding::Raw, raw.to_vec());
                 }
@@ -82,8 +82,8 @@ impl Encoder {
     }
 }
 
-/// The raw bytes, exactly `raw_bytes` of them; `None` when the bytes don't decode to as many, or need a dictionary that isn't given. No more
-/// than these are allocated, whatever the bytes claim.
+/// The raw bytes, exactly `raw_bytes` of them; `None` if the bytes don't decode to that length, or need a dictionary
+/// that isn't given. No more than that is allocated, whatever the bytes claim.
 pub(crate) fn decode(
     encoding: Encoding,
     stored: &[u8],

@@ -9,10 +9,10 @@ use crate::format::pack::DICTIONARY_BYTES_MAX;
 #[cfg(not(target_family = "wasm"))]
 pub(super) const ZSTD_LEVEL: i32 = 3;
 
-/// What the bytes of a dictionary begin with. Zstandard takes others for text that is referred to; here they are damage.
+/// The magic of a dictionary. Zstandard treats other bytes as a raw content dictionary; here they are damage.
 const MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
-/// A dictionary, made ready once for all blocks that are decoded with it.
+/// A dictionary, prepared once for all blocks that are decoded with it.
 pub(crate) struct Dictionary {
     #[cfg(not(target_family = "wasm"))]
     prepared: zstd::dict::DecoderDictionary<'static>,
@@ -49,20 +49,20 @@ impl Dictionary {
 pub(crate) const RUNS: u64 = 16;
 /// The most bytes of one run.
 pub(crate) const RUN_BYTES: u64 = 256 << 10;
-/// One run in so many is not learned from, but what the dictionary is tried on.
+/// One run in this many is held back from training, to evaluate the dictionary.
 #[cfg(not(target_family = "wasm"))]
 const RUNS_PER_TRIAL: usize = 8;
-/// Twice as large takes 5 % less room with conversations, and takes longer to make than to compress all with it.
+/// Twice this size saves 5 % with conversations, but training then takes longer than compressing everything.
 #[cfg(not(target_family = "wasm"))]
 const MADE_BYTES_MAX: u64 = 256 << 10;
-/// A dictionary is at most this part of what it is made for.
+/// A dictionary is at most this fraction of the bytes it is made for.
 #[cfg(not(target_family = "wasm"))]
 const PART: u64 = 64;
-/// For less than this no dictionary is made: it is one block or two.
+/// No dictionary is made for less than this, which is one or two blocks.
 #[cfg(not(target_family = "wasm"))]
 const REPRESENTED_BYTES_MIN: u64 = 256 << 10;
 
-/// Bodies of records, for a dictionary to be made of: runs of some in a row.
+/// Sampled bodies of records to train a dictionary: runs of consecutive ones.
 #[derive(Default)]
 pub(crate) struct Samples {
     bytes: Vec<u8>,
@@ -70,17 +70,17 @@ pub(crate) struct Samples {
     lengths: Vec<usize>,
     /// Where the runs begin, among the bodies and in the bytes.
     runs: Vec<(usize, usize)>,
-    /// How many bytes these stand for.
+    /// The size in bytes of all the data that was sampled.
     represented: u64,
 }
 
 impl Samples {
-    /// Says how many bytes the samples stand for.
+    /// Sets the size in bytes of the data that the samples represent.
     pub(crate) fn represent(&mut self, bytes: u64) {
         self.represented = bytes;
     }
 
-    /// What is added next doesn't follow what was added before.
+    /// Starts a new run of consecutive bodies.
     pub(crate) fn begin_run(&mut self) {
         self.runs.push((self.lengths.len(), self.bytes.len()));
     }
@@ -92,7 +92,8 @@ impl Samples {
     }
 }
 
-/// A dictionary for what these are samples of, the same for the same samples; `None` where all together wouldn't be smaller with it and its copies.
+/// Trains a dictionary, deterministically; `None` if the data wouldn't become smaller with it, counting the
+/// dictionary's copies.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn train(samples: &Samples, copies: u64) -> Option<Vec<u8>> {
     if samples.represented < REPRESENTED_BYTES_MIN {
@@ -117,7 +118,7 @@ pub(crate) fn train(samples: &Samples, copies: u64) -> Option<Vec<u8>> {
     pays(&dictionary, &trials, samples.represented, copies)?.then_some(dictionary)
 }
 
-/// Whether blocks like these take so much less room with the dictionary as all its copies take.
+/// Whether the dictionary saves more than its copies take, extrapolated from these blocks.
 #[cfg(not(target_family = "wasm"))]
 fn pays(dictionary: &[u8], trials: &[&[u8]], represented: u64, copies: u64) -> Option<bool> {
     let mut without = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?;
@@ -129,31 +130,31 @@ fn pays(dictionary: &[u8], trials: &[&[u8]], represented: u64, copies: u64) -> O
         let plain = without.compress(trial).ok()?.len() as u64;
         saved += plain.saturating_sub(with.compress(trial).ok()?.len() as u64);
     }
-    // Trials that are shorter than blocks would be promise too much for all of the bytes; so they are taken for whole blocks.
+    // Trials shorter than a block would overestimate the savings, so each is counted as a whole block.
     let blocks = trials.len() as u64;
     let per_block = saved.checked_div(blocks)?;
     let of_all = (represented / RUN_BYTES).max(1);
     Some(bytes > 0 && per_block * of_all > cost)
 }
 
-/// Where Zstandard isn't encoded, nothing is made for it.
+/// A build that can't encode Zstandard trains no dictionary.
 #[cfg(target_family = "wasm")]
 pub(crate) fn train(_samples: &Samples, _copies: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// The decoder that is Rust alone.
+/// The decoder in pure Rust.
 #[cfg(any(test, target_family = "wasm"))]
 pub(super) mod portable {
     use std::sync::{Mutex, PoisonError};
 
     use ruzstd::decoding::{Dictionary, FrameDecoder};
 
-    /// What a frame may ask for before its first byte is decoded. Of the frames that encoders make of a block, the window is the block;
-    /// every decoder ought to have this much.
+    /// The largest window that a frame may request. A block's frame has a window of the block's size, which is smaller;
+    /// every decoder should support 8 MiB.
     const WINDOW_BYTES_MAX: u64 = 8 << 20;
 
-    /// A decoder with a dictionary, which it copies what it needs from for each block.
+    /// A decoder with a dictionary, whose tables it copies for each block.
     pub(crate) struct Decoder(Mutex<FrameDecoder>);
 
     impl Decoder {
@@ -165,7 +166,7 @@ pub(super) mod portable {
         }
 
         pub(crate) fn decode(&self, stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
-            // A block that panicked leaves nothing that the next one doesn't begin anew.
+            // Poisoning is harmless: each block resets the decoder's state.
             let mut decoder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all(&mut decoder, stored, raw_bytes)
         }

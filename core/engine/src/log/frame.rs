@@ -1,8 +1,7 @@
 //! [`Frame`]: one record as it lies in a segment, and how it is read and checked.
 //!
-//! Everything read is a copy that nothing can change any more, checked after it was made. Small records of sealed segments
-//! are copied from the file's map where there is one; whatever doesn't check there is read again from the file, and only
-//! what the file says counts.
+//! Everything read is an immutable copy, checked after it was made. Small records of sealed segments are copied from
+//! the file's memory map if there is one; a record that doesn't check there is read again from the file, which decides.
 
 use bytes::{Buf, Bytes};
 
@@ -13,7 +12,7 @@ use crate::{
     storage::Map,
 };
 
-/// So many bytes are read for one record at first; a longer one takes a second read.
+/// How many bytes the first read of a record takes; a longer record takes a second read.
 pub(crate) const READ_BYTES: u64 = 4096;
 /// From this size on a record's body is read into memory of its own: one call costs less than the copy then.
 const LARGE_BYTES: usize = 64 << 10;
@@ -42,8 +41,8 @@ impl Frame {
         ))
     }
 
-    /// The same for who needs nothing else of the record: the payload then is the rest of the body, which saves counting
-    /// its users up and down, most of what a small record costs that is read in order.
+    /// As [`parts`](Self::parts), consuming the record: the payload reuses the body's reference, which saves a
+    /// reference count up and down, most of the cost of a small record in a sequential read.
     #[inline]
     pub(crate) fn into_parts(self) -> Option<(Bytes, Bytes)> {
         let ranges = record::BodyRanges::decode(self.header.flags, &self.body)?;
@@ -56,21 +55,21 @@ impl Frame {
         Some((meta, payload))
     }
 
-    /// What of it this build doesn't know and would have to.
+    /// The critical feature of the record that this build doesn't know, if any.
     pub(crate) fn unknown(&self) -> Option<String> {
         self.header
             .unknown()
             .or_else(|| unknown_field(&self.header, &self.body))
     }
 
-    /// Whether its extension fields are such as a build writes, this one or another.
+    /// Whether some build, this or a newer one, can have written its extension fields.
     pub(crate) fn has_possible_extension(&self) -> bool {
         !self.header.flags.has(record::Flags::EXTENDED)
             || extension::check(&self.body) != Err(extension::Fault::Impossible)
                 && self.header.kind.is_data()
     }
 
-    /// What it can be found by.
+    /// Its labels.
     pub(crate) fn labels(&self) -> impl Iterator<Item = Label> + '_ {
         let is_extended = self.header.flags.has(record::Flags::EXTENDED);
         extension::labels(if is_extended { &self.body } else { &[] })
@@ -83,7 +82,7 @@ impl Frame {
 }
 
 impl Segment {
-    /// The record at an offset that the index names; `end` is where the records known to be there end.
+    /// The record at an offset from the index; `end` is the end of the known records.
     pub(crate) fn frame(&self, offset: u64, end: u64) -> Result<Frame> {
         self.check_start(offset, end)?;
         self.frame_in(
@@ -93,8 +92,8 @@ impl Segment {
         )
     }
 
-    /// As [`frame`](Self::frame), from the map of the segment into an arena. `None` when it isn't found whole there:
-    /// then [`frame`](Self::frame) tells why.
+    /// As [`frame`](Self::frame), from the map of the segment into an arena. `None` if it isn't whole there:
+    /// [`frame`](Self::frame) then returns the error.
     pub(crate) fn frame_in_map(
         &self,
         map: &dyn Map,
@@ -199,7 +198,7 @@ impl Segment {
         })
     }
 
-    /// Whether a body, which comes with its padding, is that of a header, and nothing is in either that this build doesn't know.
+    /// Checks that a body, given with its padding, belongs to a header, and that neither needs a newer build.
     #[inline]
     pub(crate) fn check(&self, offset: u64, header: &record::Header, body: &[u8]) -> Result<()> {
         let crc = checksum::crc(body);

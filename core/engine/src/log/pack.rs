@@ -1,4 +1,4 @@
-//! [`Image`]: the image of a segment, out of the blocks of a pack's file.
+//! [`Image`]: the image of a segment, decoded from the blocks of a pack's file.
 
 use std::{io, sync::Arc};
 
@@ -20,8 +20,8 @@ use crate::{
     storage::File,
 };
 
-/// Decoded blocks are kept in memory, so many bytes of them in the whole process: enough for all of a pack, which a scan in
-/// order of position goes through from many places at once.
+/// The size of the process-wide cache of decoded blocks: enough for a whole pack, since a scan in order of position
+/// reads many of its blocks in turn.
 const DECODED_BYTES_MAX: usize = if cfg!(target_family = "wasm") {
     32 << 20
 } else {
@@ -30,21 +30,21 @@ const DECODED_BYTES_MAX: usize = if cfg!(target_family = "wasm") {
 
 static DECODED: Bounded<Bytes> = Bounded::new(DECODED_BYTES_MAX);
 
-/// Dictionaries are kept in memory, ready to decode with, so many bytes of them in the whole process.
+/// The size of the process-wide cache of prepared dictionaries.
 const DICTIONARY_BYTES_KEPT: usize = if cfg!(target_family = "wasm") {
     4 << 20
 } else {
     32 << 20
 };
-/// What one takes beside its bytes.
+/// The memory that a prepared dictionary takes beside its bytes.
 const DICTIONARY_TABLES_BYTES: usize = 32 << 10;
 
 static DICTIONARIES: Bounded<Dictionary> = Bounded::new(DICTIONARY_BYTES_KEPT);
 
-/// How many copies of its dictionary a pack has. Without one all of its records would be lost.
+/// How many copies of its dictionary a pack stores, because losing it would lose all records.
 pub(crate) const DICTIONARY_COPIES: usize = 2;
 
-/// The image of a segment: a file that can only be read, decoded from the blocks of a pack where that is needed.
+/// The image of a segment: a read-only file, whose bytes are decoded on demand from the blocks of a pack.
 pub(crate) struct Image {
     file: Arc<dyn File>,
     name: String,
@@ -59,7 +59,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// How long the file is that the image is made from.
+    /// The length of the pack's file.
     pub(crate) fn file_bytes(&self) -> io::Result<u64> {
         self.file.len()
     }
@@ -114,7 +114,7 @@ impl Image {
         (self.rows[place].file_offset, end)
     }
 
-    /// Where a block has to end in the image.
+    /// The offset in the image at which a block has to end.
     fn image_end(&self, place: usize) -> u64 {
         self.rows
             .get(place + 1)
@@ -166,7 +166,7 @@ impl Image {
         Ok(header)
     }
 
-    /// What was encoded in a block.
+    /// The decoded bytes of a block.
     fn decoded_block(
         &self,
         start: u64,
@@ -210,7 +210,7 @@ impl Image {
         Some(read)
     }
 
-    /// A copy of the dictionary as it ought to lie in the file, from another one; with where it begins.
+    /// The bytes of a copy of the dictionary, rebuilt from the other copy, and the offset at which it begins.
     pub(crate) fn made_dictionary(&self, copy: usize) -> Result<(u64, Vec<u8>)> {
         let none = || self.damaged(0, "no copy of its dictionary is whole");
         let (to, _) = self.dictionary_extent(copy).ok_or_else(none)?;
@@ -260,7 +260,7 @@ impl Image {
         })
     }
 
-    /// Whether what fills the room behind a block of this extent is zeros, as it was written. Nothing else is there.
+    /// Whether the padding after a block of this extent is zeros, as it was written.
     pub(crate) fn has_plain_padding(&self, (start, end): (u64, u64)) -> Result<bool> {
         let header = self.block_header(start, end)?;
         let from = start + BLOCK_HEADER_BYTES as u64 + u64::from(header.stored_bytes);
@@ -289,7 +289,7 @@ impl Image {
             .checked_sub(1)
     }
 
-    /// The bytes of the image at an offset, without a copy when one block has them all.
+    /// The bytes of the image at an offset, without a copy if they lie in one block.
     pub(crate) fn slice(&self, offset: u64, length: usize) -> Option<Result<Bytes>> {
         let place = self.place_of(offset)?;
         let end = offset.checked_add(length as u64)?;
@@ -306,7 +306,7 @@ impl File for Image {
         if bytes.len() as u64 > self.bytes.saturating_sub(offset) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // The headers lie as they are.
+        // The headers are stored without encoding.
         if offset < DATA_START {
             let here = usize::try_from(DATA_START - offset)
                 .unwrap_or(usize::MAX)
@@ -360,7 +360,7 @@ impl File for Image {
     }
 }
 
-/// Damage travels through the interface of files as `InvalidData`.
+/// Damage passes through the interface of files as `InvalidData`.
 fn into_io(error: Error) -> io::Error {
     if error.kind() == ErrorKind::Damaged {
         return io::Error::new(io::ErrorKind::InvalidData, error);

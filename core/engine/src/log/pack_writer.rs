@@ -13,10 +13,12 @@ use crate::{
     storage::File,
 };
 
-/// Blocks are closed at the end of a record or of a stream, whichever comes first of these sizes. Without a dictionary, half as large, conversations
-/// take a fifth more room with Zstandard; twice as large, a twentieth less, and who reads one record decodes twice as much.
+/// Blocks are closed at the end of a record or of a stream, whichever comes first of these sizes. Without a dictionary,
+/// conversations take a fifth more space with Zstandard at half this size; at twice this size they take a twentieth
+/// less, but reading one record decodes twice as much.
 const BLOCK_BYTES: usize = 256 << 10;
-/// With a dictionary these take 2 % more room than blocks four times as large, of which who reads one record would decode four times as much.
+/// With a dictionary, blocks of this size take 2 % more space than blocks four times as large, but reading one record
+/// decodes a quarter as much.
 const BLOCK_BYTES_WITH_DICTIONARY: usize = 64 << 10;
 
 /// Writes the file of a pack from its image, in order and in bounded memory.
@@ -25,9 +27,9 @@ pub(crate) struct PackWriter {
     header: Header,
     seed: u32,
     encoder: Encoder,
-    /// Written before the first block, and once more behind the last one.
+    /// Written before the first block, and a second time after the last one.
     dictionary: Option<Vec<u8>>,
-    /// Whether what comes is encoded with it.
+    /// Whether the following blocks are encoded with it.
     uses_dictionary: bool,
     /// How many bytes a block has at most.
     block_bytes: usize,
@@ -68,17 +70,18 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// Where the next bytes come to lie in the image.
+    /// The offset in the image of the next bytes.
     pub(crate) fn image_end(&self) -> u64 {
         self.raw_start + self.raw.len() as u64
     }
 
-    /// Appends what is read together: a record, or a part of an index block. Its length is a multiple of the alignment.
+    /// Appends a unit that is read at once: a record, or a part of an index block. Its length is a multiple of the
+    /// alignment.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if !self.raw.is_empty() && self.raw.len() + bytes.len() > self.block_bytes {
             self.end_block()?;
         }
-        // What is longer than a block is cut.
+        // A unit longer than a block is split.
         while bytes.len() > self.block_bytes {
             let (piece, rest) = bytes.split_at(self.block_bytes);
             self.raw.extend_from_slice(piece);
@@ -89,16 +92,16 @@ impl PackWriter {
         Ok(())
     }
 
-    /// What follows is another stream's, or of another kind.
+    /// Ends a stream, or the records: a good place to end a block.
     pub(crate) fn end_part(&mut self) -> io::Result<()> {
-        // From this size on a block ends where a stream does, so that who reads the next one needn't decode this one too.
+        // From this size on a block ends with the stream, so that reading the next stream needn't decode this block.
         if self.raw.len() >= self.block_bytes / 4 * 3 {
             self.end_block()?;
         }
         Ok(())
     }
 
-    /// What follows is read without the dictionary: the index, which every opening needs.
+    /// Encodes the rest without the dictionary: the index, which every opening reads.
     pub(crate) fn end_dictionary(&mut self) -> io::Result<()> {
         if self.uses_dictionary {
             self.end_block()?;
@@ -162,7 +165,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Ends the file, durably.
+    /// Writes the end of the file and flushes it.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.end_block()?;
         self.put_dictionary()?;

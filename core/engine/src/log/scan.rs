@@ -13,16 +13,17 @@ use crate::{
 
 /// Bytes are read ahead in pieces of this size, unless less is asked for.
 pub(crate) const READ_AHEAD_BYTES: u64 = 256 << 10;
-/// From a map they are copied in pieces that grow from the first to the second size: who wants one record copies little.
+/// From a map they are copied in pieces that grow from the first to the second size, so that reading one record copies
+/// little.
 const COPY_BYTES_MIN: u64 = 4 << 10;
 const COPY_BYTES_MAX: u64 = 64 << 10;
-/// The device is asked this far ahead for what a map will be read for, in steps: what the operating system reads ahead by itself
-/// at a fault of a page keeps a fast device waiting.
+/// How far ahead a mapped file is prefetched: the operating system's own readahead at page faults is too short to keep
+/// a fast device busy.
 const ASK_AHEAD_BYTES: u64 = 8 << 20;
 const ASK_STEP_BYTES: u64 = 2 << 20;
 
-/// So much is read of false records at one damaged place before the rest of the segment is given up: a hostile file could have
-/// them everywhere.
+/// How many bytes of false records are read at one damaged place before the scan skips the rest of the segment: a
+/// hostile file could contain them everywhere.
 const PASS_BYTES_MAX: u64 = 64 << 20;
 
 /// Walks over the records between two offsets.
@@ -31,7 +32,7 @@ pub(crate) struct Scan<'a> {
     offset: u64,
     end: u64,
     read_ahead: u64,
-    /// Where bytes are copied from, until something of it doesn't check: then the file is asked.
+    /// The source of the bytes, until a record in it doesn't check: then the file is read instead.
     map: Option<Arc<dyn Map>>,
     window: Window,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Scan<'a> {
 pub(crate) struct Window {
     bytes: Bytes,
     start: u64,
-    /// Up to where the device was asked for what follows.
+    /// The offset up to which the device was asked to prefetch.
     asked: u64,
 }
 
@@ -72,7 +73,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The same, of the file alone: what is checked is what the device gives.
+    /// As [`new`](Self::new), but never from the map: for verification, which must check the device's bytes.
     pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
         Self {
             segment,
@@ -84,13 +85,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The same, reading so many bytes ahead: for one who may want no more than the first records.
+    /// Sets the readahead, for a caller that may need the first records only.
     pub(crate) fn reading_ahead(mut self, bytes: u64) -> Self {
         self.read_ahead = bytes.min(READ_AHEAD_BYTES);
         self
     }
 
-    /// Goes on with what a scan of the same segment had read ahead: what was published doesn't change.
+    /// Continues with the window of an earlier scan of the same segment. Published bytes don't change, so it stays
+    /// valid.
     pub(crate) fn with_window(mut self, window: Window) -> Self {
         self.window = window;
         self
@@ -199,8 +201,8 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Asks memory for the bytes that lie one window behind a record: the next window is then copied at the speed of the
-    /// processor's caches, since memory works while the records of this one are checked.
+    /// Prefetches the bytes one window ahead into the processor's caches: memory is then read while the records of this
+    /// window are checked, and the next window is copied from the cache.
     #[inline]
     fn prefetch(&self, frame: &Frame) {
         if let Some(map) = self.map.as_deref() {
@@ -209,14 +211,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over the next record without reading its body; an error where bytes are no record.
+    /// Skips the next record without reading its body; an error if the bytes are no record.
     pub(crate) fn step_over(&mut self) -> Result<()> {
         let header = self.small_header()?;
         self.offset += header.frame_bytes();
         Ok(())
     }
 
-    /// The header of the next record, without stepping over it.
+    /// The header of the next record, without skipping the record.
     pub(crate) fn peek(&mut self) -> Result<Option<record::Header>> {
         if self.offset >= self.end {
             Ok(None)
@@ -225,8 +227,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// After an error: goes to the next whole record behind the damaged place, and gives its header; to the end, and
-    /// `None`, when there is none. Its index in the segment is `index_min` at least.
+    /// After an error: advances to the next whole record after the damaged place, and returns its header; or to the
+    /// end, and returns `None`. Its index in the segment is `index_min` at least.
     pub(crate) fn pass_damage(&mut self, index_min: u32) -> Result<Option<record::Header>> {
         let from = self.offset;
         // Mostly it is the body that is damaged, and the header still says where it ends.
@@ -263,7 +265,7 @@ impl<'a> Scan<'a> {
         Ok(found.map(|whole| whole.header))
     }
 
-    /// The header of the next record, for one who doesn't want the body: from the map without copying what is around it.
+    /// The header of the next record, for a caller that doesn't need the body: from the map, without copying a window.
     fn small_header(&mut self) -> Result<record::Header> {
         let found = self
             .map
@@ -300,7 +302,7 @@ impl<'a> Scan<'a> {
             Some(bytes) => bytes,
             None => {
                 let ahead = length.max(self.read_ahead.min(left));
-                // What can't be read further on doesn't hide what is here.
+                // An unreadable byte in the readahead must not hide the record itself.
                 let bytes = self.segment.bytes_at(offset, ahead);
                 if ahead > length {
                     bytes.or_else(|_| self.segment.bytes_at(offset, length))?
@@ -316,10 +318,10 @@ impl<'a> Scan<'a> {
             .ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
     }
 
-    /// Has the device fetch what a reader that goes on comes to soon.
+    /// Prefetches from the device what a sequential reader needs next.
     fn ask_ahead(&mut self, offset: u64) {
-        let goes_on = self.read_ahead == READ_AHEAD_BYTES;
-        let Some(map) = self.map.as_deref().filter(|_| goes_on) else {
+        let is_sequential = self.read_ahead == READ_AHEAD_BYTES;
+        let Some(map) = self.map.as_deref().filter(|_| is_sequential) else {
             return;
         };
         let wanted = (offset + ASK_AHEAD_BYTES).min(self.end);
@@ -330,8 +332,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A window from the map, in the memory of the one before where nobody holds that any more. Of what is larger than a window,
-    /// reading it costs less than copying.
+    /// A window copied from the map, into the memory of the previous window if no record still references it. A record
+    /// larger than a window is read from the file instead, which costs less than copying.
     fn copied(&mut self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
         let map = self.map.as_deref().filter(|_| length < COPY_BYTES_MAX)?;
         let wanted = (self.window.bytes.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
@@ -344,14 +346,14 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether an error tells damage, which is the same however often it is read.
+/// Whether an error means damage, which another read doesn't change.
 pub(crate) fn is_damage(error: &Error) -> bool {
     error.kind() == ErrorKind::Damaged
 }
 
 /// The end of the bytes between two offsets that aren't zero; `from` when all are.
 ///
-/// From the back, because free room is much longer than what a write that was cut off leaves at its front.
+/// From the back, because free space is much longer than a torn write at its front.
 pub(crate) fn last_nonzero(segment: &Segment, from: u64, to: u64) -> Result<u64> {
     let mut end = to;
     while end > from {
@@ -366,7 +368,7 @@ pub(crate) fn last_nonzero(segment: &Segment, from: u64, to: u64) -> Result<u64>
 }
 
 fn last_nonzero_byte(bytes: &[u8]) -> Option<usize> {
-    // Blocks first: free room is tens of megabytes long.
+    // Blocks first: free space is tens of megabytes long.
     let mut end = bytes.len();
     for block in bytes.rchunks(64) {
         if block.iter().fold(0, |all, byte| all | byte) != 0 {
@@ -384,8 +386,8 @@ pub(crate) struct Found {
     pub(crate) header: record::Header,
 }
 
-/// How much a search may read of bodies that turn out to be none: a hostile file could hold headers everywhere, each with a
-/// body to the end of the file.
+/// How many bytes a search may read of bodies that turn out to be none: a hostile file could contain headers
+/// everywhere, each with a body up to the end of the file.
 pub(crate) struct SearchBudget(u64);
 
 impl SearchBudget {
@@ -395,9 +397,8 @@ impl SearchBudget {
     }
 }
 
-/// Looks for whole records from `offset` on, at every place one could begin before `starts_before`, with their bytes before `end`: a
-/// record may end in zeros, behind the last byte that isn't one. Gives each to `visit`, which
-/// says whether to go on.
+/// Searches for whole records from `offset` on, at every aligned offset before `starts_before`, that end before `end`:
+/// a record may end in zeros, after the last nonzero byte. Calls `visit` with each, which decides whether to continue.
 ///
 /// # Errors
 /// [`Damaged`](crate::ErrorKind::Damaged) when the budget is used up.
@@ -450,7 +451,7 @@ pub(crate) fn search(
         };
         match whole {
             Some(header) => {
-                // What was read of a record that is whole is no waste.
+                // The bytes of a whole record don't count against the budget.
                 budget.0 = budget.0.saturating_add(header.frame_bytes());
                 if !visit(Found { offset, header }) {
                     return Ok(());

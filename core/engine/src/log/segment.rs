@@ -1,6 +1,6 @@
 //! [`Segment`]: one file of the log, open for reading.
 //!
-//! Index blocks and all else that isn't a record are read from the file; how records are is told in [`super::frame`].
+//! Index blocks and everything else that isn't a record are read from the file; for records see [`super::frame`].
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const LENGTH_CHANGES_MAX: u32 = 8;
 /// One segment. Its records below an offset that the caller knows are immutable.
 pub(crate) struct Segment {
     pub(crate) header: segment::Header,
-    /// What every CRC of it continues: kept, because each record needs it.
+    /// The initial value of every CRC in it: stored, because each record needs it.
     pub(crate) seed: u32,
     pub(crate) name: String,
     /// Its bytes; of a pack, those of its image.
@@ -41,7 +41,7 @@ pub(super) struct Sealed {
 
 /// Where the index block is.
 pub(super) enum Indexed {
-    /// Its labels are read by those who ask for them.
+    /// In the file. Its labels are read only when they are needed.
     InFile(Arc<Slot<Block>>, Arc<Slot<LabelIndex>>),
     /// Made from the records, and not in the file.
     Made(Arc<Block>),
@@ -51,7 +51,7 @@ impl Segment {
     /// Opens a segment's file and reads its header, and its trailer when it has one.
     ///
     /// A writer in another process may be sealing it: that writes an index block and then cuts the file behind it. So
-    /// what was read is believed only if the file has the same length afterwards.
+    /// what was read is valid only if the file has the same length afterwards.
     pub(crate) fn open(
         storage: &dyn Storage,
         id: SegmentId,
@@ -61,7 +61,7 @@ impl Segment {
         Self::open_file(storage, SegmentFile::of_log(id), access, store)
     }
 
-    /// The same, of a pack too.
+    /// As [`open`](Self::open), for a pack too.
     pub(crate) fn open_file(
         storage: &dyn Storage,
         found: SegmentFile,
@@ -71,7 +71,7 @@ impl Segment {
         Self::open_as(storage, found, &found.name(), access, store)
     }
 
-    /// The same of a file that doesn't have its name yet.
+    /// As [`open_file`](Self::open_file), for a file that doesn't have its final name yet.
     pub(crate) fn open_as(
         storage: &dyn Storage,
         found: SegmentFile,
@@ -227,7 +227,7 @@ impl Segment {
         }
     }
 
-    /// The same segment as if it ended in this index block and trailer: for one that a crash left without.
+    /// The same segment with this index block and trailer: for one that a crash left without them.
     pub(crate) fn with_index(&self, data_end: u64, index: Vec<u8>) -> Result<Self> {
         let lost = || {
             self.damaged(
@@ -277,12 +277,12 @@ impl Segment {
         self.header.segment
     }
 
-    /// The last of the segments that a pack stands for; of a segment of the log itself.
+    /// The last of the segments that a pack replaces; for a segment of the log its own id.
     pub(crate) fn last_id(&self) -> SegmentId {
         self.header.last_segment()
     }
 
-    /// What of a pack is decoded where it is read; `None` for a segment of the log.
+    /// The image of a pack, which decodes on read; `None` for a segment of the log.
     pub(crate) fn image(&self) -> Option<&Image> {
         self.image.as_deref()
     }
@@ -301,8 +301,8 @@ impl Segment {
         }
     }
 
-    /// What the header of the segment behind says of its end: the salt, where the records end, and the CRC of the index
-    /// block, as far as it is known.
+    /// The fields that the next segment's header repeats: the salt, and if known the end of the records and the CRC of
+    /// the index block.
     pub(crate) fn ending(&self) -> (u32, Option<u64>, Option<u32>) {
         match (self.header.compacted, self.trailer()) {
             (Some(compacted), _) => (
@@ -341,8 +341,8 @@ impl Segment {
             .is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(..)))
     }
 
-    /// The map of a segment, where the storage can: of a sealed one, and for who reads beside the writer also of the active
-    /// one, as long as that was when it was mapped.
+    /// The memory map of a segment, if the storage supports it: of a sealed one, and in a reader process also of the
+    /// active one, with the length it had when it was mapped.
     pub(crate) fn map(&self) -> Option<Arc<dyn Map>> {
         match self.sealed.as_ref().map(|sealed| &sealed.block) {
             Some(Indexed::InFile(..)) | None => self.file.map(),
@@ -375,7 +375,7 @@ impl Segment {
         Ok(bytes.into())
     }
 
-    /// Whether an error of reading it says that its file is gone, as it is when a pack has taken its place.
+    /// Whether a read error means that its file was removed, as it is once a pack has replaced it.
     pub(crate) fn is_gone(error: &Error) -> bool {
         std::error::Error::source(error)
             .and_then(|source| source.downcast_ref::<std::io::Error>())

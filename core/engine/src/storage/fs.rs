@@ -161,8 +161,8 @@ impl Storage for FsStorage {
     }
 }
 
-/// Whether a folder, which needn't be there yet, is another one or lies inside it. Links are followed as far as the path
-/// leads somewhere; the rest of it would be made there.
+/// Whether a folder, which needn't exist yet, is another one or lies inside it. Links are resolved in the part of the
+/// path that exists.
 #[allow(
     clippy::disallowed_methods,
     reason = "this is the one place that reaches the file system"

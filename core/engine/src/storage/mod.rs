@@ -1,4 +1,4 @@
-//! Where the engine keeps its files: the operations it needs of such a place, and the two places there are.
+//! The storage of the engine's files: the operations that it needs, and the two implementations.
 
 #[cfg(not(target_family = "wasm"))]
 mod fs;

@@ -1,7 +1,7 @@
-//! [`Storage`] and [`File`]: the handful of operations the engine needs of the place where it keeps its files.
+//! [`Storage`] and [`File`]: the few operations that the engine needs of its storage.
 //!
-//! A storage is one flat folder of named files. What it must keep: bytes written are read back at once by
-//! every handle; [`File::sync`] makes a file's bytes and length durable, and [`Storage::sync_dir`] the names.
+//! A storage is one flat folder of named files. Its contract: bytes written are read back at once by every handle;
+//! [`File::sync`] makes a file's bytes and length durable, and [`Storage::sync_dir`] the names.
 
 use std::{io, sync::Arc};
 
@@ -9,9 +9,9 @@ use bytes::BytesMut;
 
 use crate::Error;
 
-/// Says what was being done when the storage failed.
+/// Adds to a storage error what was being done.
 pub(crate) trait IoContext<T> {
-    /// The error of the engine that says `doing`, and the cause.
+    /// The engine's error with `doing` as message, and the cause.
     fn with_context(self, doing: impl FnOnce() -> String) -> Result<T, Error>;
 }
 
@@ -53,10 +53,11 @@ pub trait Storage: Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes names durable: files made, renamed and removed before.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Makes the folder, its parents included, if it isn't there.
+    /// Creates the folder, and its parents, if it doesn't exist.
     fn create_dir(&self) -> io::Result<()>;
-    /// Locks the folder for one writer, until what is given back is dropped, through the file `name`, which then names the holder; `Err(Ok(text))`
-    /// gives the text of the holder when another has it. An empty `holder` leaves the file's content alone.
+    /// Locks the folder for one writer until the returned guard is dropped, through the file `name`, to which `holder`
+    /// is written; `Err(Ok(text))` returns the text of the current holder if it is locked. An empty `holder` leaves the
+    /// file's content unchanged.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
     /// What to call this place in messages: a path, or "memory".
     fn describe(&self) -> String;
@@ -100,8 +101,8 @@ pub trait File: Send + Sync + 'static {
         let _ = (from, allocation);
         self.set_len(to)
     }
-    /// What was written before an offset may go to the device now, so that a later flush has less to do. Makes nothing
-    /// durable, and waits for nothing. Advice only.
+    /// Starts the writeback of bytes before an offset, so that a later flush has less to do. Makes nothing durable, and
+    /// doesn't wait. Advice only.
     fn start_writeback(&self, end: u64) {
         let _ = end;
     }
@@ -109,7 +110,7 @@ pub trait File: Send + Sync + 'static {
     fn will_read(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
-    /// The whole file in memory, where the storage can. Asked for again and again: the storage keeps it.
+    /// The whole file mapped into memory, if the storage supports it. Called often, so the storage keeps the map.
     fn map(&self) -> Option<Arc<dyn Map>> {
         None
     }
@@ -117,10 +118,10 @@ pub trait File: Send + Sync + 'static {
 
 /// A file mapped into memory. Bytes are only ever copied out of it, since the file may change or become unreadable.
 pub trait Map: Send + Sync {
-    /// Fills `bytes` with those of the file from `offset`. `false` when they can't be had from memory, because they lie
-    /// beyond its end or could not be read: [`File::read_at`] then says why. What is in `bytes` means nothing then.
+    /// Fills `bytes` with those of the file from `offset`. `false` if they can't be copied, because they lie beyond its
+    /// end or could not be read: `bytes` are then undefined, and [`File::read_at`] returns the error.
     fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool;
-    /// The same, appended to the end of `to`, which is left as it was when they can't be had.
+    /// As [`copy`](Self::copy), appended to `to`, which is left unchanged on `false`.
     fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
         let start = to.len();
         to.resize(start + bytes, 0);

@@ -1,8 +1,8 @@
 //! Finding records by a label, over the store or in a stream.
 //!
-//! Segment by segment, in order of position: where a segment's filter passes, its label sections name the candidates. Each is
-//! read, and is given only if it has the label itself and is still what its sequence means; so neither a false filter nor
-//! two labels that collide in it make a wrong answer.
+//! Segment by segment, in order of position: if a segment's filter passes, its label sections name the candidates. Each
+//! is read, and returned only if it has the label itself and its sequence still maps to it; so neither a false positive
+//! of the filter nor a collision leads to a wrong result.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -23,29 +23,29 @@ use crate::{
     sync::Arc,
 };
 
-/// So many segments are taken note of under one lock.
+/// How many segments are collected under one lock.
 const SEGMENTS_TOGETHER: usize = 64;
-/// So many records of the active segment are taken note of under one lock.
+/// How many records of the active segment are collected under one lock.
 const CANDIDATES_MAX: usize = 1024;
-/// After so many damaged records in a row it ends.
+/// The search ends after this many damaged records in a row.
 const DAMAGED_MAX: u32 = 1000;
-/// Of a stream that was forked more often in a row, every segment is looked at.
+/// For a stream with a longer chain of forks, every segment is searched.
 const SOURCES_MAX: usize = 16;
 
 /// The records that have a label, one by one, in bounded memory: [`Store::find`](crate::Store::find).
 ///
-/// It finds what was published when it began. A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and
-/// the next one follows, as behind a
-/// segment whose labels are damaged; after any other error, and after 1,000 of them in a row, it ends.
+/// It finds the records that were published when it began. A damaged record is an error of kind
+/// [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows, as behind a segment whose labels are
+/// damaged; after any other error, and after 1,000 of them in a row, it ends.
 pub struct Finder {
     shared: Arc<Shared>,
     label: Label,
-    /// The number of the stream to look in, if in one.
+    /// The number of the stream to search, if only one.
     stream: Option<u32>,
-    /// The streams that gave it records: itself, and those it was forked from. Sorted.
+    /// The streams whose records it contains: itself, and those it was forked from. Sorted.
     sources: Vec<u32>,
     direction: Direction,
-    /// The positions that are left to look at, both inclusive.
+    /// The positions left to search, both inclusive.
     first: u64,
     last: u64,
     remaining: u64,
@@ -56,7 +56,7 @@ pub struct Finder {
     ended: bool,
 }
 
-/// The segment that is being looked at.
+/// The segment being searched.
 struct Current {
     segment: Arc<Segment>,
     /// Where its published records end.
@@ -113,7 +113,7 @@ impl Finder {
         })
     }
 
-    /// Takes note of the next segments that may have something.
+    /// Collects the next segments that may contain a match.
     fn fill(&mut self) {
         let durable = self.shared.durable();
         let all = &durable.segments;
@@ -129,7 +129,7 @@ impl Finder {
             |position: u64| all.partition_point(|segment| segment.header.base_position <= position);
         let (from, to) = (begun(self.first).saturating_sub(1), begun(self.last));
         let taken = all.get(from..to).unwrap_or(&[]);
-        // What is passed over is never looked at again.
+        // A skipped segment is never visited again.
         let (taken, rest) = match self.direction {
             Direction::Forward => taken.split_at(taken.len().min(SEGMENTS_TOGETHER)),
             Direction::Backward => {
@@ -152,7 +152,7 @@ impl Finder {
         }
     }
 
-    /// Begins to look at the next segment; `false` when there is none.
+    /// Starts searching the next segment; `false` if there is none.
     fn begin(&mut self) -> Result<bool> {
         while self.segments.is_empty() {
             if self.first > self.last {
@@ -165,10 +165,10 @@ impl Finder {
         };
         match self.look_at(segment.clone()) {
             Ok(current) => self.current = current,
-            // Another has taken its place, and is looked at then.
+            // A pack has replaced it, and is searched instead.
             Err(error) if Segment::is_gone(&error) => return Err(error),
             Err(error) => {
-                // The next one is looked at all the same.
+                // The search continues with the next one.
                 let end = segment
                     .trailer()
                     .map_or(u64::MAX, |trailer| trailer.next_position);
@@ -179,7 +179,7 @@ impl Finder {
         Ok(true)
     }
 
-    /// The candidates in a segment; `None` when there are none, and then it isn't looked at again.
+    /// The candidates in a segment; `None` if there are none, and then it isn't visited again.
     fn look_at(&mut self, segment: Arc<Segment>) -> Result<Option<Current>> {
         let durable = self.shared.durable();
         // It may have been sealed since.
@@ -210,7 +210,7 @@ impl Finder {
         }))
     }
 
-    /// Leaves a segment behind.
+    /// Marks a segment as searched.
     fn pass(&mut self, segment: &Segment, end_position: u64) {
         match self.direction {
             Direction::Forward => self.first = self.first.max(end_position),
@@ -221,7 +221,7 @@ impl Finder {
         }
     }
 
-    /// Between which offsets of a segment the positions are that are left to look at: records stand in their order.
+    /// The offsets in a segment of the positions left to search: its records are in order of position.
     fn offsets(&self, segment: &Segment, end_position: u64) -> Result<Range<u64>> {
         let (mut from, mut to) = (0, u64::MAX);
         if segment.is_pack() {
@@ -242,7 +242,7 @@ impl Finder {
         Ok(from..to)
     }
 
-    /// Which of a label's postings in a pack are left to look at. Those rise by position, but not by offset.
+    /// The part of a label's postings in a pack that is left to search. Those ascend by position, but not by offset.
     fn left_in_pack(
         &self,
         segment: &Segment,
@@ -273,7 +273,7 @@ impl Finder {
             _ => begun(self.first)..begun(self.last.saturating_add(1)),
         };
         match failed {
-            // Each is looked at, and damage is told where it is.
+            // All postings are visited, so that the damage is reported in its place.
             Some(error) if is_damage(&error) => Ok(0..postings.len()),
             Some(error) => Err(error),
             None => Ok(left),
@@ -345,7 +345,7 @@ impl Finder {
         Candidates::Active(found, has_more)
     }
 
-    /// The next candidate of the segment that is being looked at.
+    /// The next candidate of the segment being searched.
     fn next_candidate(&mut self) -> Option<Candidate> {
         let backward = self.direction == Direction::Backward;
         match &mut self.current.as_mut()?.candidates {
@@ -404,7 +404,7 @@ impl Finder {
             if position < self.first || position > self.last {
                 continue;
             }
-            // Where the next look at this segment begins, should it be left before its end.
+            // Where the search of this segment resumes, if it stops before its end.
             match self.direction {
                 Direction::Forward => self.first = self.first.max(position + 1),
                 Direction::Backward => self.last = self.last.min(position.saturating_sub(1)),
@@ -418,7 +418,7 @@ impl Finder {
         Ok(None)
     }
 
-    /// Whether a record has the label, and is in the stream that is looked in.
+    /// Whether a record has the label, and belongs to the searched stream.
     fn is_found(
         &self,
         durable: &Durable,

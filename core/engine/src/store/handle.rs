@@ -30,9 +30,9 @@ use crate::{
 
 /// A log of streams of records, in a folder or in memory. Clones are handles of the same open store.
 ///
-/// One process writes; any number may read at the same time. All methods block at most for the storage; the
-/// ones that append return once the records are as durable as was asked. The store is closed when the last
-/// handle is dropped, or by [`Store::close`], which reports whether that worked.
+/// One process writes; any number may read at the same time. All methods block at most for the storage; the ones that
+/// append return once the records are as durable as was requested. The store is closed when the last handle is dropped,
+/// or by [`Store::close`], which reports whether that worked.
 ///
 /// ```
 /// use runlog_engine::{Expected, NewRecord, OpenOptions, ReadOptions, Store, StreamId};
@@ -54,7 +54,7 @@ use crate::{
 pub struct Store {
     open: Arc<OpenStore>,
     recovery: Recovery,
-    /// Whether it has looked already at what a writer in another process wrote, and doesn't look again.
+    /// Whether it has refreshed already, and its reads don't refresh again.
     has_looked: bool,
 }
 
@@ -69,13 +69,13 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the store in a folder, or makes one there.
     ///
-    /// A store left by a crash is recovered: what was acknowledged is there, a batch that was cut off is not.
+    /// A store left by a crash is recovered: acknowledged batches exist, a torn batch doesn't.
     ///
     /// # Errors
     /// - [`Locked`](crate::ErrorKind::Locked): another process or handle has it open for writing.
     /// - [`NotAStore`](crate::ErrorKind::NotAStore): the folder holds something else.
     /// - [`NotFound`](crate::ErrorKind::NotFound): there is none, and the options say not to make one.
-    /// - [`Damaged`](crate::ErrorKind::Damaged): what was durable is damaged; nothing was changed.
+    /// - [`Damaged`](crate::ErrorKind::Damaged): durable bytes are damaged; nothing was changed.
     /// - [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion),
     ///   [`ReadOnly`](crate::ErrorKind::ReadOnly), [`StorageFull`](crate::ErrorKind::StorageFull),
     ///   [`Io`](crate::ErrorKind::Io).
@@ -84,7 +84,7 @@ impl Store {
         Self::open_on(Arc::new(crate::storage::FsStorage::new(path)), options)
     }
 
-    /// Makes an empty store in memory, gone when the last handle is.
+    /// Makes an empty store in memory, dropped with its last handle.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for options out of range.
@@ -109,7 +109,7 @@ impl Store {
         &self.open.0
     }
 
-    /// Sees what a writer in another process has written.
+    /// Refreshes: applies what a writer in another process has published.
     fn look(&self) -> Result<()> {
         match self.has_looked {
             true => Ok(()),
@@ -117,9 +117,10 @@ impl Store {
         }
     }
 
-    /// A handle for several reads that together answer one question. It has looked, now, at what a writer in another process
-    /// has written, so that everything acknowledged before this call is seen; its reads don't look again, each of which would
-    /// read a file. What other handles come to see it may see too: it is no snapshot. What waits for more still looks.
+    /// A handle for several reads that together answer one query. It refreshes now, so that it sees everything that a
+    /// writer in another process acknowledged before this call; its reads don't refresh again, which would read a file
+    /// each time. It is not a snapshot: it may also see what other handles refresh to. Calls that wait for new records
+    /// still refresh.
     ///
     /// # Errors
     /// As [`Store::stream`].
@@ -157,7 +158,7 @@ impl Store {
         self.shared().options.host.new_id()
     }
 
-    /// Has the host wake a task when this time has passed.
+    /// Lets the host wake a task after this time.
     #[cfg(target_family = "wasm")]
     pub(crate) fn wake_after(&self, duration: Duration, waker: std::task::Waker) {
         self.shared().options.host.wake_after(duration, waker);
@@ -185,20 +186,20 @@ impl Store {
         }]))
     }
 
-    /// Commits a batch atomically; returns once it is as durable as was asked.
+    /// Commits a batch atomically; returns once it is as durable as was requested.
     ///
     /// # Errors
     /// Nothing was written:
     /// - [`Conflict`](crate::ErrorKind::Conflict), [`AlreadyExists`](crate::ErrorKind::AlreadyExists),
     ///   [`NotFound`](crate::ErrorKind::NotFound): a stream is not as the batch expects.
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput), [`TooLarge`](crate::ErrorKind::TooLarge).
-    /// - [`StorageFull`](crate::ErrorKind::StorageFull): no room is left; free some space and go on.
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull): the device is full; free some space and continue.
     /// - [`Closed`](crate::ErrorKind::Closed): the store was closed, or it was opened by the process that this one was forked
     ///   from.
     /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
-    /// When several streams are not as the batch expects, the error names that of the first such op; but a deleted
-    /// stream in which the key counts comes before all others ([`Batch::key`]).
+    /// If several streams are not as the batch expects, the error names that of the first such op; except that a
+    /// deleted stream to which the key is scoped comes before all others ([`Batch::key`]).
     ///
     /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
     /// flush failed. The store then refuses appends until it is reopened; an idempotency key makes it safe to
@@ -207,11 +208,10 @@ impl Store {
         self.shared().commit(batch)
     }
 
-    /// Queues a batch and returns at once. The [`Commit`] can be waited for by a thread or awaited; it
-    /// is acknowledged once it is as durable as was asked. Dropping it changes nothing: the batch is written
-    /// all the same.
+    /// Queues a batch and returns at once. The [`Commit`] can be waited for by a thread or awaited; it is acknowledged
+    /// once it is as durable as was requested. Dropping it doesn't cancel the batch.
     ///
-    /// It blocks while 8 MiB are queued, and while a new segment is begun.
+    /// It blocks while 8 MiB are queued, and during a rotation.
     ///
     /// # Errors
     /// As [`Store::commit`], but for [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), which the
@@ -242,16 +242,16 @@ impl Store {
         verify(&*self.shared().storage)
     }
 
-    /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
-    /// sees. What an earlier backup in the same folder has is kept, so that the next one copies what is new. Durable when it
-    /// returns. The folder is a store: open it there, or copy it back.
+    /// Copies the store to another folder while it is in use: everything acknowledged before the call, or for a reader
+    /// everything it sees. Files of an earlier backup in the same folder are kept, so that only new data is copied.
+    /// Durable when it returns. The folder is a store: open it there, or copy it back.
     ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a folder that has other files, or another store, or lies inside the
-    /// store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
-    /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
-    /// far is a store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged) where what was copied is damaged in the store:
-    /// the message names the segment and the offset, and everything was copied as it is.
+    /// # Errors [`InvalidInput`](crate::ErrorKind::InvalidInput) for a folder that contains other files, or another
+    /// store, or lies inside the store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to
+    /// since, [`Locked`](crate::ErrorKind::Locked) while another backup writes there; and errors of reading and
+    /// writing. After an error the copy is a valid store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged)
+    /// where what was copied is damaged in the store: the message names the segment and the offset, and everything was
+    /// copied as it is.
     pub fn backup(&self, target: &dyn Storage) -> Result<Backup> {
         self.backup_with(target, BackupOptions::default())
     }
@@ -268,24 +268,24 @@ impl Store {
             self.sync()?;
         }
         let shared = self.shared();
-        // No segment is taken away meanwhile by this process; what another one takes away is looked for anew.
+        // Prevents this process from removing segments meanwhile; one that another process removes is looked up again.
         let _packing = crate::sync::lock(&shared.packing);
         shared.past_packs(|| backup::backup(shared, target, "a backup", options))
     }
 
-    /// Writes what is in use of sealed segments into packs, compressed and gathered by stream, and gives the disk space of the
-    /// rest back. No position, no sequence and no byte that is kept changes; a stream reads as before. Reads and appends go on
-    /// meanwhile, in other processes too. It is durable when it returns, and after a crash it is done in part or not at all.
+    /// Rewrites the live records of sealed segments into packs, compressed and grouped by stream, and frees the disk
+    /// space of the rest. Positions, sequences and payloads of live records don't change; a stream reads as before.
+    /// Reads and appends continue meanwhile, in other processes too. It is durable when it returns; after a crash it
+    /// has been done in part or not at all.
     ///
-    /// What is given up for good: data records that no stream has any more, because they were truncated or their stream was
-    /// deleted, snapshots of these, and the payloads of redacted records. A fork keeps what it shares.
+    /// Dropped permanently are: data records that no stream contains any more, because they were truncated or their
+    /// stream was deleted, their snapshots, and the payloads of redacted records. A fork keeps what it shares.
     ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: nothing is given up for it. A segment that
-    /// is damaged itself is left as it is, and counted;
-    /// [`StorageFull`](crate::ErrorKind::StorageFull): it takes room for one pack before it gives any back;
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io). The
-    /// store is as it was but for the packs that were finished, and goes on.
+    /// # Errors [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: its
+    /// segments are then kept. A damaged segment is left as it is, and counted;
+    /// [`StorageFull`](crate::ErrorKind::StorageFull): it needs space for one pack before it frees any;
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io).
+    /// The store stays usable, and contains the packs that were finished.
     ///
     /// ```
     /// use runlog_engine::{CompactOptions, Expected, NewRecord, OpenOptions, Sequence, Store, StreamId};
@@ -304,7 +304,8 @@ impl Store {
         self.compact_with(options, &mut |_| std::ops::ControlFlow::Continue(()))
     }
 
-    /// [`compact`](Self::compact); `progress` is told how far it is, about once a megabyte, and says whether it goes on.
+    /// [`compact`](Self::compact) with progress: `progress` is called about once a megabyte, and decides whether the
+    /// compaction continues.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -316,7 +317,7 @@ impl Store {
         self.shared().compact(options, progress)
     }
 
-    /// Forgets a stream's records after a sequence. O(1).
+    /// Removes a stream's records after a sequence. O(1).
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -371,8 +372,8 @@ impl Store {
         }]))
     }
 
-    /// Takes the payload of a record out of every read, forks included. Its bytes stay on disk until the
-    /// segment is compacted.
+    /// Removes the payload of a record from every read, forks included. Its bytes stay on disk until the segment is
+    /// compacted.
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -382,9 +383,8 @@ impl Store {
 
     /// Reads a stream, forward or backward, in bounded memory.
     ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there. Each record may be an error of
-    /// its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
+    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
+    /// of its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
     /// [`Io`](crate::ErrorKind::Io), after which the reading ends.
     pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
         self.look()?;
@@ -394,17 +394,16 @@ impl Store {
     /// Finds the records that have a label, in order of position, in bounded memory: those of the store, or of one stream. A record that
     /// was redacted or truncated is not found, nor one whose stream was deleted.
     ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there. Each record may be an error of its own:
-    /// [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or [`Io`](crate::ErrorKind::Io), after which
-    /// the finding ends.
+    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
+    /// of its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
+    /// [`Io`](crate::ErrorKind::Io), after which the finding ends.
     pub fn find(&self, label: Label, options: FindOptions) -> Result<Finder> {
         self.look()?;
         Finder::new(self.shared().clone(), label, options)
     }
 
-    /// Reads the whole log in order of position, from a position on. A damaged range is one error, and what is behind it
-    /// follows: see [`LogReader`].
+    /// Reads the whole log in order of position, from a position on. A damaged range is one error, and the records
+    /// after it follow: see [`LogReader`].
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
@@ -414,7 +413,7 @@ impl Store {
         Ok(LogReader::new(self.shared().clone(), first))
     }
 
-    /// The first position from `first` on whose record can be read, however much is damaged before it; `None` when none follows.
+    /// The first position at or after `first` whose record can be read, skipping damaged ones; `None` if none follows.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io), and as [`scan`](Self::scan).
@@ -422,7 +421,7 @@ impl Store {
         for record in self.scan(first)? {
             match record {
                 Ok(record) => return Ok(Some(record.position)),
-                // One error stands for a whole range, which isn't read again.
+                // One error covers a whole damaged range, so the loop doesn't read it again.
                 Err(error) if is_damage(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -430,7 +429,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Every record from a position on: those that are there, then those that come.
+    /// Every record from a position on: the existing ones, then new ones as they are published.
     pub fn subscribe(&self, first: Position) -> Subscription {
         Subscription::new(self.shared().clone(), first)
     }
@@ -452,7 +451,7 @@ impl Store {
         })
     }
 
-    /// A stream in short; `None` when it isn't there, or was deleted.
+    /// A stream's id and last sequence; `None` if it doesn't exist or was deleted.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
@@ -485,8 +484,7 @@ impl Store {
 
     /// The newest snapshot of a stream at or before a sequence that isn't redacted.
     ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there;
+    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist;
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn latest_snapshot(
         &self,
@@ -497,7 +495,7 @@ impl Store {
         snapshots::latest_snapshot(self.shared(), &stream, at_or_before)
     }
 
-    /// The last position that readers see.
+    /// The last published position.
     ///
     /// # Errors
     /// As [`Store::stream`].
@@ -506,12 +504,12 @@ impl Store {
         Ok(Position(self.shared().durable().next_position - 1))
     }
 
-    /// How many records are redacted: a cache of what was read is to be dropped when this has grown.
+    /// The number of redacted records: a cache of records must be dropped when it has grown.
     pub fn redactions(&self) -> u64 {
         self.shared().durable().directory.redacted().len()
     }
 
-    /// Blocks until there is something after `seen`, for `timeout` at most; the last position either way.
+    /// Blocks until a record after `seen` is published, for at most `timeout`; returns the last position either way.
     ///
     /// # Errors
     /// As [`Store::stream`].
@@ -521,8 +519,8 @@ impl Store {
         self.last_position()
     }
 
-    /// Ready with the last position once it is past `seen`; else the task is woken when it may be. In a process
-    /// that only reads beside a writer, nothing wakes it.
+    /// Ready with the last position once it is past `seen`; otherwise the task is woken when it may be. In a read-only
+    /// process nothing wakes it.
     ///
     /// # Errors
     /// As [`Store::stream`]; [`Closed`](crate::ErrorKind::Closed) once the store was closed.
@@ -531,7 +529,7 @@ impl Store {
             return Poll::Ready(Err(error));
         }
         loop {
-            // Looked at first: nothing is published after the store was closed.
+            // Loaded before the position: nothing is published after a close, so the position then is the last.
             let is_closed = self.shared().is_closed();
             if let Some(position) = self.shared().watch.poll_past(seen.0, context.waker()) {
                 return Poll::Ready(Ok(Position(position)));
@@ -542,14 +540,14 @@ impl Store {
                     "the store is closed",
                 )));
             }
-            // Looked at again after the waker is in place, which a close wakes.
+            // Checked again after the waker is registered, since a close before that didn't wake it.
             if !self.shared().is_closed() {
                 return Poll::Pending;
             }
         }
     }
 
-    /// How large the store is and what is in it.
+    /// The size of the store and of its contents.
     ///
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io).
@@ -558,13 +556,14 @@ impl Store {
         stat::stat(self.shared())
     }
 
-    /// Writes and flushes what is queued, saves a checkpoint so that the next open is fast, gives back unused space, and lets
-    /// another process write. Other handles of the store are closed by it too: a batch that is staged from now on is refused,
-    /// and every [`Commit`] has its result when this returns. Threads that close at the same time all return when it is closed,
-    /// but for those that it wakes itself. Closing twice does nothing.
+    /// Writes and flushes what is queued, saves a checkpoint so that the next open is fast, frees unused space, and
+    /// lets another process write. It closes all handles of the store: later batches are refused, and every [`Commit`]
+    /// has its result when this returns. Threads that close concurrently all return once the store is closed, except
+    /// tasks woken by the close itself, which return at once. Closing twice has no effect.
     ///
     /// # Errors
-    /// The store is closed all the same, and what was acknowledged is safe; reported once, to the thread that closed it first:
+    /// The store is closed nevertheless, and everything acknowledged is safe; reported once, to the thread
+    /// that closed it first:
     /// - [`Poisoned`](crate::ErrorKind::Poisoned): a write or a flush failed before.
     /// - [`Io`](crate::ErrorKind::Io), [`StorageFull`](crate::ErrorKind::StorageFull).
     ///

@@ -1,9 +1,9 @@
-//! The engine itself, from below:
+//! The engine itself, from the bottom layer up:
 //!
 //! - [`options`]; [`files`], the small files beside the segments; [`segments`], how segment files follow each other
 //! - [`published`] and [`place`]: the state of the log that readers see
-//! - [`staging`]: what the writer has staged and not yet published
-//! - [`commit`]: one open store, and what its threads do with it
+//! - [`staging`]: the writer's batches that are staged and not yet published
+//! - [`commit`]: one open store, and the operations of its threads
 //! - [`read`] with what is [`upcoming`], [`find`], [`scan`] with its [`page`]s, [`record_ref`], [`snapshots`] and [`readers`]: reading it
 //! - [`open`]: recovery, and putting an open store together
 //! - [`tools`]: verify, repair, salvage and backup

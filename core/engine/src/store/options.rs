@@ -4,30 +4,32 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{Durability, Host, limits};
 
-/// How a store is opened. The defaults suit an agent: durable appends, segments of up to 32 MiB, made if not there.
+/// How a store is opened. The defaults suit an agent: durable appends, segments of up to 32 MiB, created if it doesn't
+/// exist.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// How durable an append is when acknowledged, unless its batch says otherwise.
     pub durability: Durability,
     /// The largest size of a segment file, from 64 KiB to 1 GiB. A small store has smaller ones.
     pub segment_bytes_max: u64,
-    /// What a missing store means.
+    /// What to do if the store doesn't exist.
     pub missing: Missing,
     /// Whether this handle writes.
     pub mode: Mode,
-    /// How the space of segments is made.
+    /// How the space of segments is allocated.
     pub preallocation: Preallocation,
-    /// How long an opening for writing waits for another writer to let go of the store, before it is refused with
-    /// [`Locked`](crate::ErrorKind::Locked). Zero, and so not at all, unless set: a restarted service waits for the one before it to end.
+    /// How long an open for writing waits for another writer to release the store, before it is refused with
+    /// [`Locked`](crate::ErrorKind::Locked). Zero by default, which doesn't wait. Set it for a service that is
+    /// restarted while its previous process may still be ending.
     pub lock_timeout: Duration,
-    /// Whether segments of which nothing is in use any more are given up by themselves, in the background, as the log grows.
-    /// Nothing else is rewritten unless [`Store::compact`](crate::Store::compact) is called.
+    /// Whether segments without live records are removed in the background as the log grows. Nothing else is rewritten
+    /// unless [`Store::compact`](crate::Store::compact) is called.
     pub auto_compact: bool,
     /// Time, randomness and threads.
     pub host: Arc<dyn Host>,
 }
 
-/// What to do where no store is.
+/// What to do if the store doesn't exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
     /// Make one.
@@ -39,13 +41,13 @@ pub enum Missing {
 /// Whether a handle writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// The one writer: refused while another has the store.
+    /// The writer: refused while another one has the store open.
     Write,
-    /// A reader, beside a writer or without one. It changes no file.
+    /// A reader, with or without a concurrent writer. It changes no file.
     ReadOnly,
 }
 
-/// How the space of segments is made.
+/// How the space of segments is allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preallocation {
     /// By durability: zero-filled for [`Durability::Sync`], reserved for the others.
@@ -69,7 +71,7 @@ impl OpenOptions {
         }
     }
 
-    /// The same options for a reader, which never makes a store.
+    /// The same options for a reader, which never creates a store.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.mode = Mode::ReadOnly;

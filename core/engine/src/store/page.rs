@@ -12,14 +12,14 @@ use crate::{
     log::{scan::Spot, segment::Segment},
 };
 
-/// Records of one segment, each shown or given away once, in order. Its memory is used again for the next.
+/// Records of one segment, each lent or returned once, in order. Its memory is reused for the next page.
 pub(super) struct Page {
     segment: Option<Arc<Segment>>,
     bytes: Bytes,
     spots: Vec<Spot>,
     /// The stream of each; `None` for one that was never created.
     streams: Vec<Option<StreamId>>,
-    /// The next to be given.
+    /// The next record.
     at: usize,
     redacted: Arc<Redacted>,
 }
@@ -40,13 +40,13 @@ impl Page {
         self.spots.len()
     }
 
-    /// Whether all were given.
+    /// Whether no record is left.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.at >= self.spots.len()
     }
 
-    /// Lets go of the memory, so that what is read next may use it.
+    /// Releases the memory, so that the next read can reuse it.
     pub(super) fn clear(&mut self) {
         self.spots.clear();
         self.streams.clear();
@@ -58,7 +58,7 @@ impl Page {
         self.spots.push(spot);
     }
 
-    /// All are there: `bytes` is what they lie in. Their streams are looked up together.
+    /// Completes the page: `bytes` holds its records. Their streams are looked up together.
     pub(super) fn settle(&mut self, durable: &Durable, segment: &Arc<Segment>, bytes: Bytes) {
         self.bytes = bytes;
         if !self
@@ -79,7 +79,7 @@ impl Page {
         self.streams.extend(streams);
     }
 
-    /// The next record, to keep.
+    /// The next record, owned.
     pub(super) fn take(&mut self) -> Option<Result<Record>> {
         let at = self.at;
         self.at += 1;
@@ -103,7 +103,7 @@ impl Page {
         }))
     }
 
-    /// Shows those that are left.
+    /// Lends the remaining records to `see`.
     #[inline]
     pub(super) fn show(
         &mut self,

@@ -1,5 +1,5 @@
-//! [`Place`]: where the record with a position is. It is found under the directory's lock, and read without it, so that
-//! nobody who appends waits for the device.
+//! [`Place`]: the location of the record with a position. It is found under the directory's lock, and read without it,
+//! so that no append waits for the device.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where a position is; `None` when it isn't published, or was lost and left out by a repair.
+    /// The place of a position; `None` if it isn't published, or was lost and skipped by a repair.
     pub(crate) fn of(durable: &Durable, position: u64) -> Option<Self> {
         let segment = durable.segment_of_position(position)?;
         let index = index_in(segment, position);
@@ -55,7 +55,7 @@ impl Place {
         })
     }
 
-    /// A scan that stands at the record; where damage hides it, at the next whole one.
+    /// A scan positioned at the record; if that is damaged, at the next whole one.
     pub(crate) fn scan(&self, read_ahead: u64) -> Result<Scan<'_>> {
         let wanted = index_in(&self.segment, self.position);
         let start = SampleRow {
@@ -67,11 +67,11 @@ impl Place {
             (None, Ok(block)) => block
                 .and_then(|block| block.sample(wanted))
                 .unwrap_or(start),
-            // The records don't need the index block to be read, only to be found soon.
+            // The index block only speeds up the search, so its damage doesn't hide the records.
             (None, Err(error)) if is_damage(&error) => start,
             (None, Err(error)) => return Err(error),
         };
-        // The way there is by headers, which are small.
+        // Only headers are read on the way, which are small.
         let mut scan = Scan::new(&self.segment, sample.offset, self.end).reading_ahead(READ_BYTES);
         let mut index = sample.index;
         loop {
@@ -100,7 +100,7 @@ impl Place {
         Ok(Scan::new(&self.segment, scan.offset(), self.end).reading_ahead(read_ahead))
     }
 
-    /// The record; `None` when a compaction left it out.
+    /// The record; `None` if a compaction dropped it.
     pub(crate) fn frame(&self) -> Result<Option<Frame>> {
         if self.segment.is_pack() {
             return self.frame_in_pack();
@@ -149,16 +149,16 @@ impl Place {
         }
     }
 
-    /// That the record can't be read.
+    /// The error for a record that can't be read.
     fn unreadable(&self, error: &Error) -> Error {
         unreadable(self.position, error)
     }
 }
 
-/// That the record with a position can't be read, and why.
+/// The error for a record that can't be read, with its position and the cause.
 pub(crate) fn unreadable(position: u64, error: &Error) -> Error {
     let message = format!("position {position} can't be read: {error}");
-    // Who meets a file that is gone looks for the pack that took its place.
+    // Passed through unchanged: the caller looks for the pack that replaced the file.
     if Segment::is_gone(error) {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Error::with_source(error.kind(), message, source);
@@ -171,7 +171,7 @@ pub(crate) fn position_of(segment: &Segment, frame: &Frame) -> u64 {
     position_in(segment, &frame.header)
 }
 
-/// The same of its header.
+/// The position of a record's header in its segment.
 pub(crate) fn position_in(segment: &Segment, header: &record::Header) -> u64 {
     segment
         .header

@@ -25,26 +25,26 @@ use crate::{
     storage::Map,
 };
 
-/// So many records are looked up at a time.
+/// How many records are looked up at a time.
 const WINDOW_RECORDS: usize = 1024;
-/// More are looked up once so few are left, so that the device fetches those while these are read.
+/// The next ones are looked up once this few are left, so that the device fetches them while these are read.
 const WINDOW_RECORDS_LEFT: usize = 256;
-/// A record is asked of memory while those before it are copied and checked: scattered as the records of a stream are, each
-/// would be waited for else.
+/// How many records ahead are prefetched from memory: the records of a stream are scattered, so each would be a cache
+/// miss otherwise.
 const PREFETCH_RECORDS: usize = 2;
-/// After so many damaged records in a row a reading ends.
+/// A read ends after this many damaged records in a row.
 const DAMAGED_MAX: u32 = 1000;
-/// At most so many bytes are read at once. A record that is kept keeps all of them.
+/// The most bytes that are read at once. A record that the caller keeps keeps all of them alive.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
 /// The records of a stream, one by one, in bounded memory.
 ///
 /// It reads the stream as it was when the read began: a later truncation or append doesn't change it.
 ///
-/// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows; after
-/// 1,000 of them in a row the reading ends, for a hostile index may claim any number of records. Where
-/// the index block of a segment is damaged, one error stands for all its records of the stream. After any other error the
-/// reading ends.
+/// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows;
+/// after 1,000 of them in a row the read ends, because a hostile index may claim any number of records. If the index
+/// block of a segment is damaged, one error stands for all records of the stream in it. After any other error the read
+/// ends.
 pub struct Reader {
     shared: Arc<Shared>,
     upcoming: Upcoming,
@@ -53,7 +53,7 @@ pub struct Reader {
     remaining: u64,
     window: VecDeque<Result<Located>>,
     postings: Postings,
-    /// A segment whose records can't be found, which was told.
+    /// A segment with a damaged index block, which was reported already.
     lost: Option<SegmentId>,
     together: Option<Together>,
     redacted: Arc<Redacted>,
@@ -177,7 +177,7 @@ impl Reader {
         self.read_ahead(known);
     }
 
-    /// The record at a spot, or at the one that it has come to lie at.
+    /// The record at a spot, or at its new one if a compaction moved it.
     fn locate_or_again(&mut self, spot: Spot, sequence: u32) -> Result<Option<Located>> {
         let (source, ordinal) = (spot.source, spot.ordinal);
         match self.locate(spot, sequence) {
@@ -195,8 +195,8 @@ impl Reader {
         })
     }
 
-    /// A pack has no payload of what was redacted before it was made. Who finds a record in one has to know that, also in
-    /// another process, where the directory is read again.
+    /// Refreshes the set of redacted positions. A pack doesn't contain payloads redacted before it was made, so a
+    /// reader in another process, which finds a record in a pack, has to know its redaction too.
     fn know_redacted(&mut self, durable: &Durable) {
         let now = durable.directory.redacted();
         if !Arc::ptr_eq(&self.redacted, now) {
@@ -204,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// The record at a spot; `None` when it is in a segment whose damage was told.
+    /// The record at a spot; `None` if it is in a segment whose damage was reported already.
     fn locate(&mut self, spot: Spot, sequence: u32) -> Result<Option<Located>> {
         if self.lost == Some(spot.segment.id()) {
             return Ok(None);
@@ -233,12 +233,12 @@ impl Reader {
         }))
     }
 
-    /// Has the operating system fetch the window's records from one on together: cold and scattered, they would cost a
-    /// wait each.
+    /// Prefetches the window's records from one on together: if they aren't cached, each would otherwise wait for the
+    /// device.
     fn read_ahead(&self, from: usize) {
         let window: Vec<&Located> = self.window.iter().skip(from).flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
-            // One alone is read next, and waited for once either way.
+            // A single record is read next anyway, so prefetching saves nothing.
             if run.len() > 1
                 && let Some(map) = run[0].segment.map()
             {
@@ -247,7 +247,7 @@ impl Reader {
         }
     }
 
-    /// The record at a place, or where it has come to lie, when a pack took the place of its segment meanwhile.
+    /// The record at a place, or at its new place if a pack replaced its segment meanwhile.
     fn frame_or_again(&mut self, mut located: Located) -> Result<(Located, Frame)> {
         match self.frame(&located) {
             Err(error) if Segment::is_gone(&error) => {}
@@ -283,7 +283,7 @@ impl Reader {
                 self.mapped = Some(mapped);
                 return Ok(frame);
             }
-            // The active segment has grown since, or something doesn't check.
+            // The map is shorter than the active segment by now, or the record doesn't check: read the file instead.
         }
         self.mapped = Some(mapped);
         let mut bytes = self
@@ -313,9 +313,9 @@ impl Reader {
             })
     }
 
-    /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more
-    /// than would be read with each alone. Where that can't be read, each is read alone: damage ahead is told by the
-    /// record that has it.
+    /// Reads a record and those of the window that follow close to it, with one call. The gaps between them are no
+    /// longer than what separate reads would read in addition. If the combined read fails, each record is read alone,
+    /// so that an error is reported for the record that has it.
     fn read_together(&self, first: &Located) -> Option<Together> {
         let (mut start, mut end) = (first.offset, first.offset + READ_BYTES);
         for next in self.window.iter().flatten() {
@@ -369,15 +369,15 @@ impl Reader {
         Ok(None)
     }
 
-    /// Notes what came, and whether anything follows it.
+    /// Updates the state after a record or an error, and decides whether the read continues.
     fn note(&mut self, failed: Option<&Error>) {
         self.damaged = failed.map_or(0, |_| self.damaged + 1);
         self.ended = failed.is_some_and(|error| !is_damage(error)) || self.damaged == DAMAGED_MAX;
     }
 
-    /// Shows each record that is left to `see`, in order, until it says to stop: what it is shown is gone when it returns, so
-    /// that nothing is kept, and nothing is allocated for a record. The next call, or the iterator, goes on behind the last
-    /// that was shown. Errors come as they do from the iterator.
+    /// Calls `see` with each remaining record, in order, until it breaks. The record is borrowed for the call only, so
+    /// nothing is allocated per record. The next call, or the iterator, continues after the last record passed to
+    /// `see`. Errors are passed as from the iterator.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -439,8 +439,8 @@ fn show<'f>(located: &Located, redacted: &Redacted, frame: &'f Frame) -> Result<
     })
 }
 
-/// Has the device fetch the index blocks of several segments together, where they aren't known: one after the other, each
-/// would cost a wait.
+/// Prefetches the index blocks of several segments that aren't cached: loaded one after the other, each would wait for
+/// the device.
 fn ask_for_blocks<'s>(spots: impl Iterator<Item = &'s Spot>) {
     let mut last: Option<&Arc<Segment>> = None;
     for spot in spots {
@@ -471,7 +471,7 @@ impl Iterator for Reader {
     }
 }
 
-/// A stream that is there, and its number.
+/// An existing stream, and its number.
 pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u32, &'d Stream)> {
     let number = durable.directory.number(stream);
     let found = number.and_then(|number| Some((number, durable.directory.stream(number)?)));
@@ -480,7 +480,7 @@ pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u
         .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
 }
 
-/// The record of a frame, as readers see it; its stream is told from the directory.
+/// The record of a frame, as readers see it; its stream id comes from the directory.
 #[inline]
 pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: Frame) -> Result<Record> {
     let number = frame.header.stream;

@@ -1,11 +1,11 @@
-//! [`RecordRef`]: a record that is shown, and not kept.
+//! [`RecordRef`]: a borrowed record.
 
 use bytes::Bytes;
 
 use crate::{Kind, Position, Record, Sequence, StreamId};
 
-/// A record as it lies in what was read, checked like every other. What it borrows is gone when the call that was given it
-/// returns; [`to_record`](Self::to_record) copies it.
+/// A record borrowed from the read buffer, checked like every other. It is valid for the call it is passed to;
+/// [`to_record`](Self::to_record) copies it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordRef<'a> {
     /// The stream it was appended to, also when it is read through a fork of that.
@@ -16,7 +16,7 @@ pub struct RecordRef<'a> {
     pub position: Position,
     /// When it was appended, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Whether it was redacted: then metadata and payload are empty.
     pub redacted: bool,
@@ -27,7 +27,7 @@ pub struct RecordRef<'a> {
 }
 
 impl RecordRef<'_> {
-    /// The record to keep, in memory of its own.
+    /// An owned copy of the record.
     pub fn to_record(&self) -> Record {
         Record {
             stream: self.stream,

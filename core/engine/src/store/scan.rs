@@ -1,4 +1,4 @@
-//! The whole log in order of position: [`LogReader`], and [`Subscription`], which goes on as the log grows.
+//! The whole log in order of position: [`LogReader`], and [`Subscription`], which continues as the log grows.
 
 use std::{ops::ControlFlow, task::Context, task::Poll, time::Duration};
 
@@ -20,35 +20,35 @@ use crate::{
     sync::Arc,
 };
 
-/// At most so many records are read at once. One at first, then twice as many each time: who wants the first record
-/// only doesn't wait for others.
+/// The most records that are read at once. The first page has one record and each following one twice as many, so that
+/// a caller that needs only the first record doesn't wait for others.
 const PAGE_RECORDS_MAX: u64 = 1024;
-/// No more of a pack are copied together when these have so many bytes.
+/// A page of a pack ends once its records have this many bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// A reader in another process looks for news so often while it waits.
+/// The interval at which a waiting reader in another process polls.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The records of the whole log in order of position, engine records included, up to what was published when
-/// it got there.
+/// The records of the whole log in order of position, engine records included, up to the last one published when it
+/// gets there.
 ///
 /// This is the log as history: a record that was truncated, or whose stream was deleted, is still in it.
 ///
-/// Where records are damaged, one error of kind [`Damaged`](crate::ErrorKind::Damaged) stands in the place of all those
-/// that can't be read, and names the first of them and the next that can; then the next follows. After any other error the
-/// reading ends: a new scan from the same position tries again.
+/// A damaged range yields one error of kind [`Damaged`](crate::ErrorKind::Damaged), which names its first position and
+/// the next readable one; then that record follows. After any other error the scan ends: a new one from the same
+/// position tries again.
 ///
-/// As an iterator it gives each record to keep; [`for_each_ref`](Self::for_each_ref) shows each in passing, which is faster.
+/// The iterator yields owned records; [`for_each_ref`](Self::for_each_ref) lends each record, which is faster.
 pub struct LogReader {
     shared: Arc<Shared>,
-    /// The position behind what is in `page`.
+    /// The position after the last record in `page`.
     next: u64,
-    /// Where the record with that position begins, once that is known: the seed of its segment, the offset, and what was read
-    /// ahead there.
+    /// The place of the record at `next`, if known: the seed of its segment, the offset, and the readahead window
+    /// there.
     at: Option<(u32, u64, Window)>,
     /// How many records to read next.
     step: u64,
     page: Page,
-    /// What went wrong behind the page.
+    /// The error to report after the page.
     failed: Option<Error>,
     ended: bool,
 }
@@ -67,9 +67,9 @@ impl LogReader {
         }
     }
 
-    /// Shows each record that is left to `see`, in order, until it says to stop: what it is shown is gone when it returns, so
-    /// that nothing is allocated, counted or locked for a record. The next call, or the iterator, goes on behind the last that was
-    /// shown. Errors come as they do from the iterator.
+    /// Calls `see` with each remaining record, in order, until it breaks. The record is borrowed for the call only, so
+    /// nothing is allocated, counted or locked per record. The next call, or the iterator, continues after the last
+    /// record passed to `see`. Errors are passed as from the iterator.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -109,8 +109,8 @@ impl LogReader {
         }
     }
 
-    /// The next record, or the next error; `None` when there is nothing more yet. An error is told once, and the next call
-    /// goes on: behind what is damaged, and where it was for any other error.
+    /// The next record or error; `None` if no further record is published yet. An error is returned once, and the next
+    /// call continues: after the damaged range, or at the same place for any other error.
     fn advance(&mut self) -> Option<Result<Record>> {
         match self.ready()? {
             Ok(()) => self.page.take(),
@@ -118,7 +118,7 @@ impl LogReader {
         }
     }
 
-    /// Has a record in the page; or tells an error; or `None` when there is nothing more yet.
+    /// Loads a page with at least one record; returns an error, or `None` if no further record is published yet.
     #[inline]
     fn ready(&mut self) -> Option<Result<()>> {
         while self.page.is_empty() {
@@ -128,7 +128,7 @@ impl LogReader {
             let before = self.next;
             match self.shared.clone().past_packs(|| self.fill()) {
                 Err(error) => return Some(Err(error)),
-                // Records that are left out make an empty page in the middle of the log.
+                // An empty page in the middle of the log: all its records were dropped.
                 Ok(()) if self.next == before && self.page.is_empty() && self.failed.is_none() => {
                     return None;
                 }
@@ -138,8 +138,8 @@ impl LogReader {
         Some(Ok(()))
     }
 
-    /// A page of a pack: its next records in order of position, which lie in many places of it. What a compaction left out is
-    /// no gap: nothing refers to it.
+    /// A page of a pack: its next records in order of position, which lie in many places of it. Records that a
+    /// compaction dropped are not reported as a gap, because nothing refers to them.
     fn fill_from_pack(&mut self, place: &Place) -> Result<()> {
         let segment = &place.segment;
         let base = segment.header.base_position;
@@ -191,7 +191,7 @@ impl LogReader {
                     break;
                 }
                 Err(error) if self.page.is_empty() => return Err(unreadable(position, &error)),
-                // What was read is given first; then it is met again.
+                // The records read so far are returned first; the next page meets the error again.
                 Err(_) => break,
             }
         }
@@ -250,7 +250,7 @@ impl LogReader {
             is_first = false;
         }
         self.step = (self.step * 2).min(PAGE_RECORDS_MAX);
-        // Before anything else is read: that has a window of its own.
+        // Taken before the next read, which replaces the window.
         let bytes = scan.window_bytes();
         if let Some((_, error, _)) = failed.take_if(|(_, error, _)| Segment::is_gone(error))
             && self.page.is_empty()
@@ -259,7 +259,7 @@ impl LogReader {
         }
         self.failed = match failed {
             Some((before, error, found)) if is_damage(&error) => {
-                // What was found is read again, as the next one, if it is behind what is missing here.
+                // The found record is read again as the next one, if it comes after the damaged range.
                 scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
                 let passed = self.pass(&place, &mut scan, &error, found);
                 Some(passed.unwrap_or_else(|error| error))
@@ -272,7 +272,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Skips what is damaged, up to the record `found` where that stands next, and returns the error for all of it.
+    /// Skips a damaged range, up to the record `found` if that comes next, and returns the error for the range.
     fn pass(
         &mut self,
         place: &Place,
@@ -312,10 +312,10 @@ impl Iterator for LogReader {
     }
 }
 
-/// Every record from a position on: those that are there, then those that come, without a gap or a repeat.
+/// Every record from a position on: the existing ones, then new ones as they are published, without a gap or a repeat.
 ///
-/// An error is told once, and the next call goes on: behind the records that are damaged
-/// ([`Damaged`](crate::ErrorKind::Damaged) names them), and where it was after any other error.
+/// An error is returned once, and the next call continues: after the damaged records
+/// ([`Damaged`](crate::ErrorKind::Damaged) names them), or at the same place after any other error.
 pub struct Subscription {
     shared: Arc<Shared>,
     log: LogReader,
@@ -331,14 +331,13 @@ impl Subscription {
 
     /// The next record, or `None` when none came within `timeout`.
     ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) where the log is, and [`Io`](crate::ErrorKind::Io): the next call goes on.
-    /// [`Closed`](crate::ErrorKind::Closed) once the store was closed and everything was read.
+    /// # Errors [`Damaged`](crate::ErrorKind::Damaged) where the log is damaged, and [`Io`](crate::ErrorKind::Io): the
+    /// next call continues. [`Closed`](crate::ErrorKind::Closed) once the store was closed and everything was read.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
         let mut left = timeout;
         loop {
             self.shared.refresh()?;
-            // Looked at first: nothing is published after the store was closed.
+            // Loaded before the position: nothing is published after a close, so the position then is the last.
             let is_closed = self.shared.is_closed();
             if let Some(record) = self.log.advance() {
                 return record.map(Some);
@@ -360,8 +359,8 @@ impl Subscription {
         }
     }
 
-    /// The next record if there is one; else the task is woken when there may be. In a process that only
-    /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there.
+    /// The next record if there is one; otherwise the task is woken when there may be one. In a read-only process
+    /// nothing wakes it: use [`Subscription::next_timeout`] there.
     ///
     /// # Errors
     /// As [`Subscription::next_timeout`].
@@ -381,7 +380,7 @@ impl Subscription {
                 .shared
                 .watch
                 .poll_past(self.log.next - 1, context.waker());
-            // Looked at again after the waker is in place, which a close wakes.
+            // Checked again after the waker is registered, since a close before that didn't wake it.
             if news.is_none() && !self.shared.is_closed() {
                 return Poll::Pending;
             }
@@ -410,7 +409,7 @@ impl Subscription {
             if self.shared.watch.wait_past(seen, pause) {
                 left = left.saturating_sub(pause);
             } else if self.shared.watch.position() <= seen {
-                // Everyone was woken: the store was closed.
+                // All waiters were woken: the store was closed.
                 return Ok(());
             }
         }

@@ -33,7 +33,7 @@ fn find(shared: &Shared, stream: &StreamId, at_or_before: Sequence) -> Result<Op
             durable.end_of(&segment),
             durable.directory.redacted().clone(),
         );
-        // In a pack it lies elsewhere than where it was written.
+        // In a pack its offset differs from where it was written.
         let place = segment
             .is_pack()
             .then(|| Place::of(&durable, found.position))

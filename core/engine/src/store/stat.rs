@@ -1,4 +1,4 @@
-//! [`Stat`]: how large a store is and what is in it.
+//! [`Stat`]: the size of a store and of its contents.
 
 use super::commit::shared::Shared;
 use crate::{Position, Result, Stat};

@@ -1,4 +1,4 @@
-//! [`Upcoming`]: the records of a stream that a reading has still to look up.
+//! [`Upcoming`]: the records of a stream that a read has yet to look up.
 
 use crate::{
     Direction,

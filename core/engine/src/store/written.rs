@@ -1,5 +1,5 @@
-//! [`Written`]: a batch with an idempotency key, as the log has it. In a segment of the log it is read from the batch's own
-//! records; a pack has a receipt of it in one piece, since its records lie apart there.
+//! [`Written`]: a logged batch with an idempotency key. In a segment of the log it is read from the batch's own
+//! records; a pack stores a receipt of it, because its records are scattered there.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl Written {
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
         let mut left: Vec<_> = self.left.iter().map(left).collect();
-        left.sort_unstable_by_key(|row| row.stream);
+        runlog_log::order::sort_by_key(&mut left, |row| row.stream);
         receipt::encode(&steps, &left)
     }
 

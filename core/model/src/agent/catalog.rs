@@ -12,13 +12,13 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListAgents {
-    /// Those of this project; `None` is those of no project.
+    /// Only definitions of this project; `None` lists those of no project.
     pub project: Option<String>,
     /// Only those of this visibility; `None` is all.
     pub visibility: Option<AgentVisibility>,
-    /// At most so many.
+    /// The maximum number of definitions.
     pub limit: usize,
-    /// Where to go on: the [`next`](crate::Page::next) of the page before.
+    /// Where to continue: the [`next`](crate::Page::next) of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl ListAgents {
     }
 }
 
-/// The definitions there are, folded from the events of their stream.
+/// The existing definitions, folded from the events of their stream.
 ///
 /// ```
 /// use runlog_model::{AgentCatalog, AgentCatalogEvent, AgentDefinition, ListAgents};
@@ -59,7 +59,7 @@ pub struct AgentCatalog {
 }
 
 impl AgentCatalog {
-    /// A catalog of no agents.
+    /// An empty catalog.
     pub fn new() -> Self {
         Self::default()
     }
@@ -108,7 +108,8 @@ impl AgentCatalog {
         self.project(project).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// At most `limit` of a project's agents, those behind the name `after`, and the name that the next page is behind.
+    /// At most `limit` of a project's agents, by name, those after the name `after`; and the name after which the next
+    /// page begins.
     pub fn list(
         &self,
         options: &ListAgents,

@@ -1,4 +1,4 @@
-//! [`AgentDefinition`]: what an agent is; [`AgentSummary`]: what other agents are told of it.
+//! [`AgentDefinition`]: the definition of an agent; [`AgentSummary`]: the part of it that other agents see.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,14 +19,14 @@ use crate::{
 /// The flow type of an agent that works alone, one step after the other.
 const FLOW_TYPE: &str = "single";
 
-/// Who is meant to use an agent. Other agents are told of all of them.
+/// The intended users of an agent. Other agents see agents of every visibility.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentVisibility {
-    /// Anybody, also from outside of the project.
+    /// Any user, also outside of the project.
     External,
     /// People and agents of the project.
     #[default]
@@ -43,8 +43,8 @@ named! {
     }
 }
 
-/// What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this
-/// build doesn't know are kept in [`extra`](Self::extra).
+/// The definition of an agent: its name in its project, its prompt, its tools, and its limits. Fields that this build
+/// doesn't know are kept in [`extra`](Self::extra).
 ///
 /// ```
 /// use runlog_model::{AgentDefinition, AgentVisibility};
@@ -58,7 +58,7 @@ named! {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentDefinition {
-    /// The project it belongs to; `None` is what belongs to no project.
+    /// The project it belongs to; `None` for no project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Its name, unique in its project.
@@ -66,29 +66,29 @@ pub struct AgentDefinition {
     /// What it is good for, for the agents that choose among several.
     #[serde(default)]
     pub description: String,
-    /// What it is told first. Never listed.
+    /// Its system prompt. Not part of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The names of the tools it may use.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// How it works, by a name of the caller's: `single` unless given.
+    /// The type of its flow, by a name of the caller's: `single` unless given.
     #[serde(default = "flow_type")]
     pub flow_type: String,
-    /// Who is meant to use it.
+    /// Its intended users.
     #[serde(default)]
     pub visibility: AgentVisibility,
-    /// How long one run of it may take, where the request doesn't say; `None` is as long as it likes.
+    /// The timeout of one of its runs, unless the request sets one; `None` is no timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_timeout_ms: Option<u64>,
-    /// The steps one run of it may take; `None` is as many as it likes.
+    /// The most steps of one of its runs; `None` is no limit.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "max_steps::deserialize"
     )]
     pub max_steps: Option<u32>,
-    /// Whatever its executor needs to know beside, as JSON: a model, a command.
+    /// Further configuration for its executor, as JSON: a model, a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
     /// When it was defined: milliseconds since 1970-01-01 UTC.
@@ -106,7 +106,7 @@ fn flow_type() -> String {
     FLOW_TYPE.to_owned()
 }
 
-/// What other agents are told of an agent: not its prompt, which would fill their contexts.
+/// The part of a definition that other agents see: without its prompt, which would fill their contexts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentSummary {
@@ -116,9 +116,9 @@ pub struct AgentSummary {
     pub description: String,
     /// The names of its tools.
     pub tools: Vec<String>,
-    /// How it works.
+    /// The type of its flow.
     pub flow_type: String,
-    /// Who is meant to use it.
+    /// Its intended users.
     pub visibility: AgentVisibility,
 }
 
@@ -139,7 +139,7 @@ impl AgentDefinition {
         "updated_at_ms",
     ];
 
-    /// An agent of no project, with no tools and no bounds.
+    /// An agent of no project, without tools and limits.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             project: None,
@@ -158,7 +158,7 @@ impl AgentDefinition {
         }
     }
 
-    /// What other agents are told of it.
+    /// The part that other agents see.
     pub fn to_summary(&self) -> AgentSummary {
         AgentSummary {
             name: self.name.clone(),
@@ -182,8 +182,8 @@ impl AgentDefinition {
         Ok(updated)
     }
 
-    /// Checks that a caller's definition has no field that nobody reads, such as a misspelt bound. Those that the
-    /// definition before it has are a newer build's, and stay.
+    /// Refuses unknown fields in a caller's definition, such as a misspelt limit. Unknown fields that the previous
+    /// definition has come from a newer build, and are kept.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another field.

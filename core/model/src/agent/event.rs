@@ -1,4 +1,4 @@
-//! [`AgentCatalogEvent`]: what happens to definitions of agents.
+//! [`AgentCatalogEvent`]: the events of agent definitions.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The one rule for how many steps a run may take, wherever that is said.
+//! The one validation of step limits, wherever they are given.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use serde::{
 
 use crate::{Error, Result};
 
-/// What a bound of steps has to be.
+/// The valid values of a step limit.
 const EXPECTED: &str = "a whole number from 1 to 4294967295";
 
-/// Checks a bound that a caller gave as a number: of 0 steps, a run would end before it began.
+/// Checks a step limit that a caller gave as a number: with 0 steps, a run would end before it began.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for 0.
@@ -23,7 +23,7 @@ pub fn check(max_steps: Option<u32>) -> Result<()> {
     }
 }
 
-/// Reads a bound that may be left out, for serde's `deserialize_with`.
+/// Reads an optional step limit, for serde's `deserialize_with`.
 ///
 /// # Errors
 /// Those of the deserializer for anything but a whole number from 1 on.

@@ -1,4 +1,4 @@
-//! Agents: [`AgentDefinition`], what an agent is, and [`AgentCatalog`], the fold that lists and finds them.
+//! Agents: [`AgentDefinition`], and [`AgentCatalog`], the fold that lists and finds them.
 
 mod catalog;
 mod definition;
@@ -9,4 +9,4 @@ mod spawn;
 pub use catalog::{AgentCatalog, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
 pub use event::{AgentCatalogEvent, DeletedAgent};
-pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent};
+pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord};

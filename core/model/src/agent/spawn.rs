@@ -1,4 +1,4 @@
-//! What a run's own stream tells of the sub-agents it spawned, and of the space it shared with them.
+//! What a run's own stream tells of the sub-agents it spawned, of the space it shared with them, and of the commands it took.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use crate::{
     encoding::{Event, events},
 };
 
-/// That a run spawned sub-agents: written in the same batch as what it made. A call that is large, or resumes
-/// runs, is told in several records of the same call.
+/// A record that a run spawned sub-agents: written in the same batch as their runs. A call that is large, or resumes
+/// runs, is split into several records.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpawnRecord {
-    /// The tool call that it is.
+    /// The id of the tool call that spawned them.
     pub call_id: String,
     /// How many sub-agents the whole call asked for.
     pub count: u32,
-    /// Those that this record tells of.
+    /// The requests in this record.
     pub agents: Vec<SpawnedAgent>,
     /// When: milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,
 }
 
-/// What became of one request of a spawn.
+/// The result of one request of a spawn.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpawnedAgent {
     /// Its index among the requests of the call, from 0.
@@ -45,7 +45,7 @@ impl Event for SpawnRecord {
     const NAME: &'static str = "the record of a spawn";
 }
 
-/// The space that a run saw, as it was when the run wrote it down.
+/// A snapshot of the space of a run, at the time it was recorded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpaceRecord {
     /// Keys and values, as [`Space::snapshot`](crate::Space::snapshot) gives them.
@@ -58,6 +58,21 @@ events!(SPACE_SAVED => SpaceRecord);
 
 impl Event for SpaceRecord {
     const NAME: &'static str = "the record of a space";
+}
+
+/// That a run took commands that waited for it, the oldest first: whoever goes on with it doesn't get them again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TakenRecord {
+    /// How many, beside those that were told of before.
+    pub count: u32,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+}
+
+events!(COMMANDS_TAKEN => TakenRecord);
+
+impl Event for TakenRecord {
+    const NAME: &'static str = "the record of commands that were taken";
 }
 
 #[cfg(test)]
@@ -95,6 +110,17 @@ mod tests {
                 .unwrap_err()
                 .kind(),
             ErrorKind::UnsupportedVersion
+        );
+
+        let record = TakenRecord {
+            count: 2,
+            at_ms: 1_000,
+        };
+        let encoded = record.encode().unwrap();
+        assert_eq!(&encoded.payload[..], br#"{"count":2,"at_ms":1000}"#);
+        assert_eq!(
+            TakenRecord::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(),
+            record
         );
 
         let mut space = Space::new();

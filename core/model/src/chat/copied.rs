@@ -5,18 +5,18 @@ use uuid::{Builder, Uuid};
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-/// How many bytes of an id say which copy it is in.
+/// How many bytes of an id identify the copy.
 const COPY_BYTES: usize = 6;
 
-/// What an id becomes in a copy: always the same, another in each copy, and none that there was before. It begins with what
-/// says which copy that is, so that it is looked for in that one only.
+/// The id in a copy for an id of the original: deterministic, different in each copy, and unique in the store. It
+/// begins with bytes that identify the copy, so that a lookup searches only that one.
 pub fn id_in_copy(copy: Uuid, id: &str) -> String {
     let mut bytes = hash(copy.as_bytes().iter().chain(id.as_bytes())).to_be_bytes();
     bytes[..COPY_BYTES].copy_from_slice(&mark_of(copy));
     Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-/// Whether an id may be one that something has in a copy: of ids from elsewhere that is said of one in 2^48.
+/// Whether an id may belong to a copy: false positives are one in 2^48 of other ids.
 pub fn is_in_copy(copy: Uuid, id: &str) -> bool {
     Uuid::parse_str(id).is_ok_and(|id| id.as_bytes()[..COPY_BYTES] == mark_of(copy))
 }

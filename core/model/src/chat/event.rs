@@ -1,4 +1,4 @@
-//! [`ChatEvent`]: what happens in a chat.
+//! [`ChatEvent`]: the events of a chat.
 
 use super::{ChatMessage, ChatRequest, Step};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 events! {
-    /// One event of a chat's stream. A message and a step are saved without the store's own number of them.
+    /// One event of a chat's stream. Messages and steps are stored without the number that the store assigns.
     pub enum ChatEvent {
         /// A message was saved.
         MESSAGE_SAVED => MessageSaved(message: Box<ChatMessage>),
@@ -39,8 +39,8 @@ events! {
             /// The new values.
             updates: Updates,
         },
-        /// What comes before is another chat's: this one is a copy of it. Messages, steps, requests and nodes of the call
-        /// stack have ids of their own from here on, since an id names one thing in the whole store.
+        /// Marks a copy: the events before it are the original chat's. Its messages, steps, requests and nodes of the
+        /// call stack get new ids from here on, since an id is unique in the whole store.
         CHAT_COPIED => Copied {
             /// The copy's session.
             session_id: SessionId,

@@ -1,4 +1,4 @@
-//! [`MessageFilter`]: which messages of a chat are asked for.
+//! [`MessageFilter`]: the filter of a list of messages.
 
 use super::{ChatMessage, ChatRole};
 
@@ -28,9 +28,9 @@ pub struct MessageFilter {
     /// Only those of this type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
-    /// At most so many; 0 is all.
+    /// The maximum number of messages; 0 is all.
     pub limit: usize,
-    /// How many to pass over first.
+    /// How many to skip first.
     pub offset: usize,
 }
 

@@ -10,24 +10,24 @@ mod steps;
 
 /// The messages and steps of a chat.
 ///
-/// What it owns: an id names one message, or one step; a message's sequence is the one it was given, or the
-/// next in the chat; a step's likewise in its request. An id that is saved once more takes the place of the first.
+/// Invariants: an id names one message, or one step; a message's sequence is the one it was given, or the next in the
+/// chat; a step's likewise in its request. Saving an id again replaces the first.
 ///
-/// Each event costs what it changes, and each lookup what it gives: a chat of 10,000 steps is not looked through.
+/// An event costs O(what it changes), and a lookup O(what it returns): a chat of 10,000 steps is not scanned.
 #[derive(Clone, Debug, Default)]
 pub struct ChatFold {
     last_sequence: u64,
     bytes: usize,
-    /// In the order in which they were saved first; one that is deleted leaves its place empty.
+    /// In the order in which they were first saved; a deleted one leaves its place empty.
     messages: Vec<Option<SavedMessage>>,
     message_places: HashMap<String, usize>,
     deleted_messages: HashSet<String>,
     message_order: BTreeSet<MessageOrder>,
-    /// The same by what lists of messages are limited to.
+    /// Indexed by the fields that lists of messages can be filtered by.
     by_field: HashMap<Field, BTreeSet<MessageOrder>>,
     last_message_sequence: u64,
     steps: Vec<Step>,
-    /// Where each step was saved first: its place in the order, whatever becomes of it.
+    /// The position at which each step was first saved: its place in the order, also after changes.
     step_positions: Vec<u64>,
     step_places: HashMap<String, usize>,
     /// The steps that can be resumed.
@@ -58,7 +58,7 @@ pub type MessagePlace = (u64, u64);
 /// Sequence, position and place: the order of a chat.
 type MessageOrder = (u64, u64, usize);
 
-/// What a list of messages can be limited to.
+/// A field that a list of messages can be filtered by.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Field {
     Request(String),
@@ -67,7 +67,7 @@ enum Field {
     Type(String),
 }
 
-/// What belongs to a request.
+/// The messages and steps of a request.
 #[derive(Clone, Debug, Default)]
 struct Request {
     /// With their sequences.
@@ -86,13 +86,13 @@ pub struct KeptMessage {
 }
 
 impl ChatFold {
-    /// A chat of nothing.
+    /// An empty chat.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A part of a chat, from after the message that has this sequence on: what comes before isn't there, and its events change
-    /// nothing.
+    /// A part of a chat, from after the message that has this sequence on: earlier messages aren't in it, and events of
+    /// those change nothing.
     pub fn after_message(sequence: u64) -> Self {
         Self {
             last_message_sequence: sequence,
@@ -100,27 +100,27 @@ impl ChatFold {
         }
     }
 
-    /// Passes over messages up to the one that has this sequence: the next one comes behind it.
+    /// Skips messages up to the one that has this sequence: the next one comes after it.
     pub fn pass_messages_to(&mut self, sequence: u64) {
         self.last_message_sequence = sequence;
     }
 
-    /// The sequence of the last event that was applied or passed over.
+    /// The sequence of the last event that was applied or skipped.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
 
-    /// How many bytes of payload it was folded from: about what it holds.
+    /// The bytes of payload it was folded from, as an estimate of its memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Passes over a record that is no chat event.
+    /// Skips a record that is no chat event.
     pub fn skip(&mut self, sequence: u64) {
         self.last_sequence = sequence;
     }
 
-    /// Passes over an event that was redacted. A message's place in the chat stays its own: no other gets its sequence.
+    /// Skips an event that was redacted. A message keeps its place in the chat: no other gets its sequence.
     pub fn skip_redacted(&mut self, sequence: u64, kind: u8) {
         if kind == MESSAGE_SAVED {
             self.last_message_sequence = sequence_after(self.last_message_sequence);
@@ -296,7 +296,7 @@ impl ChatFold {
         entry(&mut self.stacks, &step.stack_id).insert(place);
     }
 
-    /// What was folded so far is another chat's: from here on it is this one's, with ids of its own.
+    /// Turns the events folded so far, which are the original's, into this copy's, with ids of its own.
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
         self.message_places.clear();
@@ -360,8 +360,8 @@ fn fields(message: &ChatMessage) -> impl Iterator<Item = Field> {
     [request, block, thread, of_type].into_iter().flatten()
 }
 
-/// The sequence that comes next. After the largest one there is none: those that come share it, in the order in which they
-/// were saved.
+/// The next sequence. After the largest one, all further messages share that one, in the order in which they were
+/// saved.
 fn sequence_after(last: u64) -> u64 {
     last.saturating_add(1).min(CHAT_SEQUENCE_MAX)
 }

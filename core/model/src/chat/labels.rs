@@ -1,11 +1,11 @@
-//! What the records of chats are found by: the ids in them, and what lists of all chats are limited to.
+//! The labels of chat records: the ids in them, and the fields that lists over all chats are filtered by.
 
 use runlog_log::Label;
 
 use super::{ChatEvent, Step, StepStatus, StepType};
 use crate::{SessionId, Updates};
 
-/// What an id of a chat names.
+/// The kind of object that an id in a chat names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChatIdOf {
     /// A message.
@@ -19,7 +19,7 @@ pub enum ChatIdOf {
 }
 
 impl ChatIdOf {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -73,7 +73,7 @@ pub fn changed_messages_label(chat: SessionId) -> Label {
 }
 
 impl ChatEvent {
-    /// What its record is found by, in the stream of a chat.
+    /// The labels of its record, in the stream of a chat.
     pub fn labels(&self, chat: SessionId) -> Vec<Label> {
         match self {
             Self::MessageSaved(message) => {
@@ -114,7 +114,7 @@ impl ChatEvent {
     /// The most messages that one event deletes: each is a label of its record.
     pub const DELETED_TOGETHER_MAX: usize = runlog_log::limits::LABELS_MAX - 1;
 
-    /// Whether it tells of what an id names.
+    /// Whether it concerns the object that an id names.
     pub fn is_of(&self, of: ChatIdOf, id: &str) -> bool {
         let updated = |updates: &Updates, field| text(updates, field).as_deref() == Some(id);
         match (of, self) {
@@ -137,7 +137,7 @@ impl ChatEvent {
     }
 }
 
-/// What a record of a chat is found by, for whoever copies it from elsewhere; nothing where it isn't one.
+/// The labels of a chat's record, for code that copies it from another store; empty if it isn't a chat's record.
 pub fn chat_labels(chat: SessionId, kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
     if !ChatEvent::KINDS.contains(&kind) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! [`ChatMessage`]: what a user sees.
+//! [`ChatMessage`]: a message of a chat, as its user sees it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! [`ChatRequest`]: what became of one request of a chat, and [`OpenRequest`]: one that isn't over.
+//! [`ChatRequest`]: one request of a chat with its status, and [`OpenRequest`]: one that hasn't ended.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ use crate::{
     named::named,
 };
 
-/// How far a request has come.
+/// The status of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RequestStatus {
-    /// It was begun, and hasn't ended: somebody is at work on it, or the process died.
+    /// It was begun, and hasn't ended: a process is working on it, or died.
     Running,
     /// It was answered.
     Completed,
-    /// It was stopped, and can be gone on with.
+    /// It was stopped, and can be resumed.
     Interrupted,
-    /// It failed, and can be gone on with.
+    /// It failed, and can be resumed.
     Failed,
-    /// It wasn't completed, and isn't to be gone on with.
+    /// It wasn't completed, and is not to be resumed.
     Dismissed,
 }
 
@@ -37,13 +37,13 @@ named! {
 }
 
 impl RequestStatus {
-    /// Whether nothing is to be done about it any more.
+    /// Whether it is final: completed or dismissed.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Dismissed)
     }
 }
 
-/// A request of a chat: one message of its user, and what came of it.
+/// A request of a chat: one message of its user, and its outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatRequest {
@@ -53,7 +53,7 @@ pub struct ChatRequest {
     pub chat_id: String,
     /// The assistant it is for: the root of its call stack.
     pub assistant_id: String,
-    /// How far it has come.
+    /// Its status.
     pub status: RequestStatus,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct ChatRequest {
     pub updated_at: Timestamp,
 }
 
-/// What a caller says of a request beside what it does.
+/// Details that a caller records about a request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -95,7 +95,7 @@ pub struct RequestDetails {
 }
 
 impl ChatRequest {
-    /// Takes in what a caller says of it.
+    /// Applies a caller's details.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the usage isn't an object,
@@ -119,7 +119,7 @@ impl ChatRequest {
     }
 }
 
-/// A request that isn't over: it runs, nobody answered it, it was interrupted, or it failed.
+/// A request that hasn't ended: it runs, was never answered, was interrupted, or failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpenRequest {
@@ -130,7 +130,7 @@ pub struct OpenRequest {
     pub request_id: String,
     /// The assistant it is for.
     pub assistant_id: String,
-    /// How far it has come.
+    /// Its status.
     pub status: RequestStatus,
     /// When it was begun.
     pub created_at: Timestamp,

@@ -1,4 +1,4 @@
-//! [`Space`]: what the assistants of a request share.
+//! [`Space`]: the key-value space that the assistants of a request share.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// A space of nothing.
+    /// An empty space.
     pub fn new() -> Self {
         Self::default()
     }
@@ -35,12 +35,12 @@ impl Space {
         self.entries.get(key)
     }
 
-    /// Gives a key a value, and says which one it had.
+    /// Sets the value of a key, and returns the previous one.
     pub fn set(&mut self, key: impl Into<String>, value: RawJson) -> Option<RawJson> {
         self.entries.insert(key.into(), value)
     }
 
-    /// Takes the value of a key out.
+    /// Removes a key, and returns its value.
     pub fn get_and_delete(&mut self, key: &str) -> Option<RawJson> {
         self.entries.remove(key)
     }

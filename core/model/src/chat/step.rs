@@ -1,4 +1,4 @@
-//! [`Step`]: what an assistant did, for resuming and retrying.
+//! [`Step`]: one step of an assistant's work, for resuming and retrying.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::{
     named::named,
 };
 
-/// What a step is.
+/// The type of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -41,7 +41,7 @@ named! {
     }
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +49,7 @@ pub enum StepStatus {
     /// Not started.
     #[default]
     Pending,
-    /// In progress, or cut off by a crash.
+    /// In progress, or interrupted by a crash.
     Running,
     /// Finished.
     Completed,

@@ -4,19 +4,19 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, codec};
+use crate::{Error, Result, codec, json::read_bytes};
 
 /// Items per chunk; in this crate's own tests so few that small folds have many chunks.
 pub(crate) const CHUNK: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// What a checkpoint says: where the parts are. As JSON, the payload of a snapshot of the fold's stream.
+/// The places of a checkpoint's parts. As JSON, the payload of a snapshot of the fold's stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// How many items there are.
     pub(super) items: u64,
     /// Each chunk, in the order of its items.
     pub(super) chunks: Vec<Span>,
-    /// The changes that count, the oldest first.
+    /// The valid changes, the oldest first.
     pub(super) changes: Vec<Changes>,
 }
 
@@ -43,12 +43,12 @@ impl Span {
         self.first..=self.last
     }
 
-    /// Takes its parts, which come next, if they are as they were written.
+    /// Takes its parts, which come next, if their CRC is right.
     pub(super) fn take<'a>(
         self,
         parts: &mut impl Iterator<Item = &'a [u8]>,
     ) -> Result<Vec<&'a [u8]>> {
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = runlog_log::crc::Hasher::new();
         let mut taken = Vec::new();
         for sequence in self.sequences() {
             let part = parts
@@ -90,7 +90,7 @@ impl Checkpoint {
     /// fold can then be made from its first event.
     pub fn decode(meta: &[u8], payload: &[u8], parts: u64) -> Result<Self> {
         codec::decode_checkpoint_meta(meta, payload)?;
-        let checkpoint: Self = serde_json::from_slice(payload)
+        let checkpoint: Self = read_bytes(payload)
             .map_err(|source| Error::damaged(format!("a checkpoint can't be read: {source}")))?;
         let in_order = checkpoint
             .changes

@@ -1,10 +1,10 @@
-//! [`Progress`]: what of a fold is written down, and what changed since.
+//! [`Progress`]: the saved state of a fold, and the changes since.
 
 use std::collections::BTreeSet;
 
 use super::layout::{CHUNK, Changes, Checkpoint, Span};
 
-/// After how many events since a checkpoint it is no longer known which items changed: all are written then.
+/// Beyond this many events since a checkpoint, changed items are no longer tracked: all are written then.
 const CHANGED_MAX: usize = 1 << 16;
 
 /// What of a fold is written down, and what changed since.
@@ -12,7 +12,7 @@ const CHANGED_MAX: usize = 1 << 16;
 pub struct Progress {
     /// The sequence of the last event that was applied.
     last_sequence: u64,
-    /// Up to which sequence the fold is written down.
+    /// The sequence up to which the fold is saved.
     sequence: u64,
     written: Checkpoint,
     /// The place that each event changed, in order, from the one after the sequence `since` on.
@@ -20,7 +20,7 @@ pub struct Progress {
     since: u64,
 }
 
-/// What to write down.
+/// The chunks and items that the next checkpoint writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Plan {
     /// Chunks to write whole.
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
 }
 
 impl Progress {
-    /// Takes note that the event at a sequence, the next one, made or changed an item.
+    /// Records that the event at the next sequence created or changed an item.
     pub(super) fn changed(&mut self, place: u32, sequence: u64) {
         if self.changed.len() == CHANGED_MAX {
             self.changed = Vec::new();
@@ -45,13 +45,13 @@ impl Progress {
         self.last_sequence
     }
 
-    /// Takes note that the fold is as it was written down.
+    /// Sets the state after a restoration from a checkpoint.
     pub(super) fn restored(&mut self, sequence: u64, checkpoint: Checkpoint) {
         self.last_sequence = sequence;
         self.written(sequence, checkpoint);
     }
 
-    /// Up to which sequence the fold is written down.
+    /// The sequence up to which the fold is saved.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -68,7 +68,7 @@ impl Progress {
         checkpoint
     }
 
-    /// What to write down of so many items.
+    /// The plan of a checkpoint of this many items.
     pub(super) fn plan(&self, items: usize) -> Plan {
         let Some(changed) = self.changed_since_checkpoint() else {
             return Plan {
@@ -105,7 +105,7 @@ impl Progress {
         plan
     }
 
-    /// Has the chunks that were written longest ago written again, twice as many items as are changes now.
+    /// Adds the oldest chunks to the plan, with twice as many items as there are changes now.
     fn renew_oldest(&self, plan: &mut Plan) {
         let mut chunks: Vec<(u64, usize)> = self
             .written
@@ -114,7 +114,7 @@ impl Progress {
             .enumerate()
             .map(|(chunk, span)| (span.first, chunk))
             .collect();
-        chunks.sort_unstable();
+        runlog_log::order::sort(&mut chunks);
         let wanted = plan.changes.len() * 2 / CHUNK + 1;
         let oldest = chunks
             .into_iter()
@@ -132,7 +132,7 @@ impl Progress {
         self.changed.get(usize::try_from(known).ok()?..)
     }
 
-    /// Takes note that a checkpoint of the first `sequence` events is written.
+    /// Records that a checkpoint of the first `sequence` events was written.
     pub(super) fn written(&mut self, sequence: u64, checkpoint: Checkpoint) {
         if sequence <= self.sequence {
             return;

@@ -308,7 +308,7 @@ fn survives<Fold: Listed>(disk: &Disk) {
             .iter_mut()
             .map(|changes| &mut changes.span),
     ) {
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = runlog_log::crc::Hasher::new();
         span.sequences()
             .for_each(|sequence| crc.update(disk.part(sequence)));
         span.crc = crc.finalize();

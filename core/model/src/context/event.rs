@@ -34,12 +34,12 @@ pub struct ContextEvent {
     pub step_number: Option<u32>,
     /// When it happened: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: u64,
-    /// Whether its content was taken out of the store.
+    /// Whether its content was redacted.
     pub redacted: bool,
     /// Whether the content lacks the message's role, which [`message_json`](Self::message_json) then adds.
     #[serde(skip)]
     pub role_implied: bool,
-    /// Whether a resume added it to tell the agent to go on: nobody said it.
+    /// Whether a resume added it to make the agent continue, so that it is no user's message.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_continuation: bool,
 }
@@ -207,7 +207,7 @@ pub struct NewContextEvent {
     pub kind: ContextEventKind,
     /// Its content.
     pub content: RawJson,
-    /// What is kept beside the content.
+    /// The metadata stored beside the content.
     pub meta: EventMeta,
 }
 
@@ -221,15 +221,19 @@ impl NewContextEvent {
         codec::encode_event_meta(&self.meta)
     }
 
-    /// Its metadata part, and what its record can be found by.
+    /// Its metadata part, and the labels of its record.
     ///
     /// # Errors
     /// As [`encode_meta`](Self::encode_meta).
     pub fn encode(&self) -> Result<EncodedMeta> {
-        let call = (self.kind == ContextEventKind::ToolCall).then_some(&self.content);
+        let EventMeta { run_id, tools, .. } = &self.meta;
         Ok(EncodedMeta {
             meta: self.encode_meta()?,
-            labels: call.map_or_else(Vec::new, |call| labels_of_call(self.meta.run_id, call)),
+            labels: match self.kind {
+                ContextEventKind::ToolCall => labels_of_call(*run_id, &self.content),
+                ContextEventKind::ToolResult => labels_of_result(*run_id, tools),
+                _ => Vec::new(),
+            },
         })
     }
 
@@ -246,12 +250,13 @@ impl NewContextEvent {
     }
 }
 
-/// What stands beside the content of an event that is to be appended.
+/// The encoded metadata of an event to append, and its labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EncodedMeta {
     /// The metadata part.
     pub meta: Vec<u8>,
-    /// What the record can be found by: a tool call by its run and the name of its tool.
+    /// What the record can be found by: a tool call by its run and the name of its tool, the result of one that failed
+    /// by its run.
     pub labels: Vec<Label>,
 }
 
@@ -263,18 +268,27 @@ pub fn tool_call_label(run: RunId, tool_name: &str) -> Label {
     )
 }
 
+/// The label of the results of a run whose tools failed.
+pub fn tool_error_label(run: RunId) -> Label {
+    Label::of("tool error", run.0.as_bytes())
+}
+
 /// What a record of a context is found by, for whoever appends it as it stands in another log.
 pub fn context_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
-    if kind != ContextEventKind::ToolCall.byte() {
+    let [call, result] =
+        [ContextEventKind::ToolCall, ContextEventKind::ToolResult].map(ContextEventKind::byte);
+    if kind != call && kind != result {
         return Vec::new();
     }
-    let meta = codec::decode_event_meta(meta);
-    let call = RawJson::from_stored(payload.to_vec().into());
-    match (meta, call) {
-        (Ok(meta), Ok(call)) => labels_of_call(meta.run_id, &call),
-        // It is no event of a context.
-        _ => Vec::new(),
+    // One that can't be read is no event of a context.
+    let Ok(meta) = codec::decode_event_meta(meta) else {
+        return Vec::new();
+    };
+    if kind == result {
+        return labels_of_result(meta.run_id, &meta.tools);
     }
+    RawJson::from_stored(payload.to_vec().into())
+        .map_or_else(|_| Vec::new(), |call| labels_of_call(meta.run_id, &call))
 }
 
 fn labels_of_call(run: Option<RunId>, call: &RawJson) -> Vec<Label> {
@@ -284,5 +298,11 @@ fn labels_of_call(run: Option<RunId>, call: &RawJson) -> Vec<Label> {
     }
     let name = call.to_value().ok().map(|Named { name }| name);
     let label = run.zip(name).map(|(run, name)| tool_call_label(run, &name));
+    label.into_iter().collect()
+}
+
+fn labels_of_result(run: Option<RunId>, marks: &[ToolMark]) -> Vec<Label> {
+    let is_error = marks.iter().any(|mark| mark.is_error);
+    let label = run.filter(|_| is_error).map(tool_error_label);
     label.into_iter().collect()
 }

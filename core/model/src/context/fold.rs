@@ -14,9 +14,9 @@ use crate::{
     limits::{MESSAGE_TOOLS_MAX, META_BYTES_MAX, TOOL_CALL_ID_BYTES_MAX},
 };
 
-/// What one tool result takes in its message's metadata beside its id, at most.
+/// The most bytes that one tool result takes in its message's metadata beside its id.
 const MARK_BYTES: usize = 24;
-/// What all tool results of a message may take there.
+/// The most bytes that all tool results of a message may take there.
 const MARKS_BYTES: usize = META_BYTES_MAX - TOOL_CALL_ID_BYTES_MAX;
 
 /// One message of a context, exactly as it was sent to the model.
@@ -47,8 +47,7 @@ pub struct DanglingToolCall {
     pub name: String,
     /// The arguments as the provider wrote them.
     pub arguments: RawJson,
-    /// The sequence of the event that tells of the call: the tool_call, or the assistant message where a
-    /// truncation took the tool_call.
+    /// The sequence of the call's event: the tool_call, or the assistant message if a truncation removed the tool_call.
     pub sequence_number: u64,
     /// How the provider writes tool calls, and so how it wants the result.
     pub style: ToolStyle,
@@ -57,7 +56,8 @@ pub struct DanglingToolCall {
 /// Folds events, given in order from the first, into messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageFold {
-    /// Ids of calls that have no result yet: what a redacted result, which lost its own, most likely answered.
+    /// Ids of calls without a result so far: a redacted result, which lost its id, most likely answered the first of
+    /// them.
     open: VecDeque<String>,
 }
 
@@ -173,7 +173,7 @@ impl DanglingFold {
     fn assistant(&mut self, event: &ContextEvent) {
         self.unmatched.clear();
         self.message = event.sequence_number;
-        // A message that can't be read asks for nothing; whoever appended it gave its calls as events.
+        // A message that can't be read has no calls in it; its writer appended the calls as events.
         for call in message::tool_calls_of(&event.content).unwrap_or_default() {
             self.unmatched.push(call.id.clone());
             self.open.push(DanglingToolCall {

@@ -1,4 +1,4 @@
-//! Contexts: what an agent is sent, as a sequence of [`ContextEvent`]s, and the folds that give it back.
+//! Contexts: the input of an agent's model, as a sequence of [`ContextEvent`]s, and the folds that rebuild it.
 
 mod event;
 mod fold;
@@ -12,6 +12,7 @@ mod summary;
 pub use crate::codec::ToolMark;
 pub use event::{
     ContextEvent, EncodedMeta, EventOptions, NewContextEvent, context_labels, tool_call_label,
+    tool_error_label,
 };
 pub use fold::{
     DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,

@@ -1,4 +1,4 @@
-//! Making events: those of a message that a model is sent, or one as a caller gives it.
+//! Making events: from a message for a model, or from a single event of a caller.
 
 use super::{
     ContextEventKind, EventOptions, NewContextEvent, Role,
@@ -40,7 +40,7 @@ impl NewContextEvent {
         Self::split(json, Content::Checked, options)
     }
 
-    /// The same of a message that is part of somebody's transcript: its content is kept whatever it is.
+    /// As [`of_message`](Self::of_message), for a message of an imported transcript, whose content is not checked.
     ///
     /// # Errors
     /// As [`of_message`](Self::of_message), but for the content.

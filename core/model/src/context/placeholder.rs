@@ -1,4 +1,4 @@
-//! Messages that the store makes itself: one that gets its role, and one that stands where another was redacted.
+//! Messages that the store makes itself: one completed by its role, and the placeholder of a redacted one.
 
 use crate::{Error, RawJson, Result, Role, json::slices::beginning};
 
@@ -20,7 +20,7 @@ pub(crate) fn with_role(content: &RawJson, role: Role) -> Result<RawJson> {
     RawJson::parse(message).map_err(|error| Error::damaged(error.to_string()))
 }
 
-/// What is in a context where a message was redacted.
+/// The placeholder of a redacted message in a context.
 pub(crate) fn redacted(role: Role, tool_call_id: Option<&str>) -> RawJson {
     let mut text = format!("{{\"role\":\"{role}\",");
     if let Some(id) = tool_call_id {

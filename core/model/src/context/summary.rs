@@ -1,4 +1,4 @@
-//! [`EventSummary`]: what a list shows of an event without its content.
+//! [`EventSummary`]: the fields of an event that a list shows instead of its content.
 
 use std::sync::LazyLock;
 
@@ -10,19 +10,19 @@ use crate::{
     json::slices::{fields, for_each_element},
 };
 
-/// A call's name stands at its beginning: more isn't looked at, however large its arguments are.
+/// How many bytes of a call are searched for its name, which comes first, so that large arguments aren't scanned.
 const NAME_WITHIN_BYTES: usize = 512;
 
-/// What a list shows of an event without its content, and what the answer of a model cost.
+/// The fields of an event that a list shows instead of its content, and the cost of a model's answer.
 ///
-/// Of metadata that can't be read nothing is told: it is for lists, which show the event all the same.
+/// Unreadable metadata leaves its fields empty instead of being an error, because a list shows the event nevertheless.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EventSummary {
     /// When it happened, where that isn't when it was appended.
     pub happened_ms: Option<u64>,
     /// The step of its run.
     pub step: Option<u32>,
-    /// Whether a resume added it to tell the agent to go on.
+    /// Whether a resume added it to make the agent continue.
     pub is_continuation: bool,
     /// The tool call it is, or the ones it answers.
     pub tools: Vec<ToolMark>,
@@ -72,7 +72,7 @@ impl EventSummary {
         summary
     }
 
-    /// Most answers are not parsed: they say something in a plain text, and nothing of what they cost.
+    /// Avoids parsing most answers, which begin with plain text and have no usage.
     fn look_into_answer(&mut self, payload: &[u8]) {
         static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
         let has_usage = USAGE.find(payload).is_some();

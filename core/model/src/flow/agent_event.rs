@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::RawJson;
 
-/// What an agent at work in a node tells. `timestamp` is milliseconds since 1970-01-01 UTC, `run_id` which
-/// execution of the node it is.
+/// An event emitted by an agent in a node. `timestamp` is milliseconds since 1970-01-01 UTC, `run_id` which execution
+/// of the node it is.
 ///
 /// ```
 /// use runlog_model::AgentEvent;
@@ -113,7 +113,7 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// Something went wrong; the flow's own policy says whether that ends it.
+    /// An error; the flow's policy decides whether it ends the flow.
     #[serde(rename = "agent:error")]
     Error {
         /// The node.
@@ -126,7 +126,7 @@ pub enum AgentEvent {
         error_type: String,
         /// What it says to people.
         message: String,
-        /// What the agent's library told of it.
+        /// Details from the agent's library.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<serde_json::Value>,
     },
@@ -186,7 +186,7 @@ pub struct ModelUsage {
 }
 
 impl AgentEvent {
-    /// The `type` of every agent event, in S3's order.
+    /// The `type` of every agent event, in the order of the variants.
     pub const TYPES: [&'static str; 8] = [
         "agent:start",
         "agent:thinking:delta",

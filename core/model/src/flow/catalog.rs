@@ -1,4 +1,4 @@
-//! [`FlowCatalog`]: every flow of a store in short, to list one page of them at the cost of that page.
+//! [`FlowCatalog`]: a summary of every flow of a store, to list one page of them at the cost of that page.
 //!
 //! A flow is listed once it has a snapshot, that of its beginning included, and again whenever the status of its
 //! snapshot changes. Flows that aren't over, those of a status, and those of the runs that a run spawned are a set each.
@@ -17,11 +17,11 @@ use crate::{
     table::{Chunked, IdIndex},
 };
 
-/// No such place.
+/// Marks the absence of a place.
 const NONE: u32 = u32::MAX;
 
-/// What a flow's [status](crate::RunSnapshot::status) says once the flow is over. A flow of any other status, whatever the
-/// words, counts as one that goes on, so that nothing that is to be resumed is left out.
+/// The values of a flow's [status](crate::RunSnapshot::status) that are final. A flow of any other status counts as
+/// unfinished, so that no flow to be resumed is missed.
 pub const FLOW_FINAL_STATUSES: [&str; 6] = [
     "completed",
     "complete",
@@ -31,7 +31,7 @@ pub const FLOW_FINAL_STATUSES: [&str; 6] = [
     "aborted",
 ];
 
-/// One entry of the flows catalog, written together with the snapshot that it tells of.
+/// One entry of the flows catalog, written together with the snapshot it describes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowCatalogEvent {
     /// The flow's run.
@@ -44,7 +44,7 @@ pub struct FlowCatalogEvent {
     /// The run that spawned its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// The run whose flow it goes on with.
+    /// The run whose flow it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
     /// When: milliseconds since 1970-01-01 UTC.
@@ -57,7 +57,7 @@ impl Event for FlowCatalogEvent {
     const NAME: &'static str = "an event of the catalog of flows";
 }
 
-/// A flow in short.
+/// A summary of a flow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowSummary {
@@ -65,18 +65,18 @@ pub struct FlowSummary {
     pub run_id: RunId,
     /// Its own status, as its latest snapshot says.
     pub status: String,
-    /// The status of its run; `None` for a flow that is that of no run.
+    /// The status of its run; `None` for a flow without a run.
     pub run_status: Option<RunStatus>,
     /// The run that spawned its run.
     pub parent_run_id: Option<RunId>,
-    /// The run whose flow it goes on with.
+    /// The run whose flow it resumes.
     pub resumed_from: Option<RunId>,
-    /// The run whose flow goes on with it.
+    /// The run whose flow resumes it.
     pub resumed_by: Option<RunId>,
-    /// Whether it has come to its end: by its status, by that of its run, or because another goes on with it.
+    /// Whether it has ended: by its status, by that of its run, or because another flow resumes it.
     pub is_over: bool,
-    /// Whether somebody is at work on it. `None` where that can't be known: in a store that is open for reading only,
-    /// which isn't told what the process does that writes it.
+    /// Whether a process is working on it. `None` if that isn't known: in a store opened read-only, which doesn't know
+    /// the state of the writing process.
     pub is_live: Option<bool>,
     /// When it was begun: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: u64,
@@ -93,11 +93,11 @@ pub struct ListFlows {
     pub status: Option<String>,
     /// Only flows of runs that this run spawned.
     pub parent_run_id: Option<RunId>,
-    /// Only flows to be resumed: those that aren't over, and on which nobody is known to be at work.
+    /// Only flows to be resumed: those that haven't ended, and on which no process is known to be working.
     pub resumable: bool,
-    /// At most so many.
+    /// The maximum number of flows.
     pub limit: usize,
-    /// Where to go on: what the page before said comes next.
+    /// Where to continue: the cursor from the previous page.
     pub cursor: Option<String>,
 }
 
@@ -113,10 +113,11 @@ impl Default for ListFlows {
     }
 }
 
-/// Every flow in short, folded from the catalog's events. A flow's place is its rank in the order of creation, and stays
-/// for ever.
+/// The summaries of all flows, folded from the catalog's events. A flow's place is its rank in the order of creation,
+/// and stays for ever.
 ///
-/// The statuses of runs and who is at work aren't kept here: the caller of [`list`](Self::list) adds them.
+/// The statuses of runs and whether a process is working on a flow aren't kept here: the caller of [`list`](Self::list)
+/// adds them.
 ///
 /// ```
 /// use runlog_model::{Checkpointed, FlowCatalog, FlowCatalogEvent, ListFlows};
@@ -140,7 +141,7 @@ pub struct FlowCatalog {
     statuses: Vec<(Box<str>, BTreeSet<u32>)>,
     numbers: HashMap<Box<str>, u32>,
     by_parent: HashMap<Uuid, Vec<u32>>,
-    /// The flows that aren't over, as far as their own statuses say and nobody goes on with them.
+    /// The flows whose own status isn't final, and which no other flow resumes.
     open: BTreeSet<u32>,
     progress: Progress,
 }
@@ -159,7 +160,7 @@ struct Entry {
 }
 
 impl FlowCatalog {
-    /// A catalog of no flows.
+    /// An empty catalog.
     pub fn new() -> Self {
         Self::default()
     }
@@ -218,7 +219,7 @@ impl FlowCatalog {
         self.enlist(place, status);
     }
 
-    /// Puts a flow into the sets that its status makes it be in.
+    /// Adds a flow to the sets of its status.
     fn enlist(&mut self, place: u32, status: u32) {
         let Some((name, flows)) = self.statuses.get_mut(status as usize) else {
             return;
@@ -261,9 +262,9 @@ impl FlowCatalog {
     }
 
     /// One page of flows, newest first, of those that came before a place. `tell` adds to each what the catalog doesn't
-    /// know: what its run is, and whether somebody is at work on it.
+    /// know: the status of its run, and whether a process is working on it.
     ///
-    /// The cost is that of the page, and of the flows that one of the filters lets pass and another doesn't.
+    /// It costs the flows of the page, and those that pass one of the filters and not another.
     pub fn list(
         &self,
         filter: &ListFlows,

@@ -1,4 +1,4 @@
-//! [`RuntimeCommand`]: what is asked of a run while it works.
+//! [`RuntimeCommand`]: a command to a running run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

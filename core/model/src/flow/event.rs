@@ -13,13 +13,13 @@ use crate::{
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
 };
 
-/// The family of a flow event: its kind byte, so that a reader can pass over what it doesn't want.
+/// The family of a flow event: its kind byte, so that a reader can skip other families.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum FlowEventKind {
     /// `agent:*`, one of the eight, except deltas.
     Agent = kinds::FLOW_AGENT,
-    /// `agent:thinking:delta` and `agent:text:delta`: what retention may drop.
+    /// `agent:thinking:delta` and `agent:text:delta`, which retention may drop.
     Delta = kinds::FLOW_DELTA,
     /// `flow:*`.
     Flow = kinds::FLOW,
@@ -66,7 +66,7 @@ impl FlowEventKind {
     }
 }
 
-/// One event of a flow: its JSON byte for byte, and what can be told of it at a glance.
+/// One event of a flow: its JSON byte for byte, and the fields that all events share.
 ///
 /// ```
 /// use runlog_model::RuntimeEvent;

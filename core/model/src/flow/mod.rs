@@ -1,7 +1,7 @@
-//! Flows: what the nodes and agents of a run tell while they work, and the snapshots that a run is resumed from.
+//! Flows: the events that the nodes and agents of a run emit, and the snapshots from which a run is resumed.
 //!
-//! Snapshots are what counts for resuming; events are for those who look on. Both are JSON in S3's camelCase,
-//! and an event's JSON is kept byte for byte.
+//! A flow is resumed from its snapshot alone; events are for observers. Both are JSON with camelCase names, and an
+//! event's JSON is kept byte for byte.
 
 mod agent_event;
 mod catalog;

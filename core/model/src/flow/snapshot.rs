@@ -1,4 +1,4 @@
-//! [`RunSnapshot`]: what a flow is resumed from.
+//! [`RunSnapshot`]: the state from which a flow is resumed.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,14 @@ use serde_json::{Map, Value};
 
 use super::RuntimeCommand;
 use crate::{
-    Error, RawJson, Result, encoding::Event, json::extra, kinds::RUN_SNAPSHOT,
+    Error, RawJson, Result,
+    encoding::Event,
+    json::{extra, read_bytes},
+    kinds::RUN_SNAPSHOT,
     limits::FLOW_EVENT_BYTES_MAX,
 };
 
-/// How far a node is.
+/// The status of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -19,7 +22,7 @@ pub enum NodeStatus {
     /// Not started.
     #[default]
     Pending,
-    /// At work, or cut off by a crash.
+    /// Running, or interrupted by a crash.
     Running,
     /// Finished.
     Done,
@@ -59,21 +62,21 @@ pub struct RunSnapshot {
     /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// How far the run is.
+    /// The status of the run.
     pub status: String,
     /// The final output of each node that finished.
     pub outputs: BTreeMap<String, Value>,
     /// The flow's own state.
     pub state: Map<String, Value>,
-    /// How far each node is.
+    /// The status of each node.
     pub node_status: BTreeMap<String, NodeStatus>,
     /// Which edges were taken.
     pub edge_status: BTreeMap<String, EdgeStatus>,
-    /// How often each loop went round.
+    /// The iterations of each loop.
     pub loop_counters: BTreeMap<String, u64>,
-    /// The commands that wait.
+    /// The pending commands.
     pub inbox: Vec<RuntimeCommand>,
-    /// The agent's own session for each node. Snapshots from before there were any have none.
+    /// The agent's own session for each node. Snapshots of older builds have none.
     #[serde(default)]
     pub agent_sessions: BTreeMap<String, String>,
     /// Fields that aren't known here.
@@ -147,7 +150,7 @@ impl RunSnapshot {
             ));
         };
         let payload = Self::open(meta, payload)?;
-        serde_json::from_slice(&payload)
+        read_bytes(&payload)
             .map_err(|source| Error::damaged(format!("a run snapshot can't be read: {source}")))
     }
 

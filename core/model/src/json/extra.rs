@@ -1,12 +1,13 @@
-//! Checks of JSON values that are kept as values: what is written must be readable again.
+//! Checks of JSON values that are stored as values: they must be readable again.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::{Error, Result, limits::JSON_DEPTH_MAX};
 
-/// Checks fields that this build doesn't know: none has the name of one that it knows, and none is nested deeper
-/// than can be read back from inside of whatever it is stored in.
+/// Checks fields that this build doesn't know: none has the name of one that it knows, nor that name in other letters
+/// (`chatID` would be kept, and the chat would have another id), and none is nested deeper than can be read back from inside
+/// of whatever it is stored in.
 pub(crate) fn check(what: &str, extra: &Map<String, Value>, known: &[&str]) -> Result<()> {
     for (name, value) in extra {
         if known.contains(&name.as_str()) {
@@ -14,13 +15,27 @@ pub(crate) fn check(what: &str, extra: &Map<String, Value>, known: &[&str]) -> R
                 "{name:?} is a field of {what}; give it there, and not among the others"
             )));
         }
+        if let Some(known) = known.iter().find(|known| is_alike(name, known)) {
+            return Err(Error::invalid(format!(
+                "{name:?} is not a field of {what}, `{known}` is; call it that, or by a name that isn't so alike"
+            )));
+        }
         check_depth(what, value)?;
     }
     Ok(())
 }
 
-/// Writes fields that this build doesn't know beside those that it does, for serde's `flatten`. The name of each says that
-/// it is the caller's, so that nobody writes it in another way.
+/// Whether two names differ in nothing but capitals and what stands between words.
+fn is_alike(name: &str, other: &str) -> bool {
+    let letters = |name: &str| -> String {
+        let kept = name.chars().filter(|letter| letter.is_alphanumeric());
+        kept.flat_map(char::to_lowercase).collect()
+    };
+    letters(name) == letters(other)
+}
+
+/// Writes fields that this build doesn't know beside those that it does, for serde's `flatten`. Each name is marked as
+/// the caller's (`ExtraName`), so that serializers that rename fields leave it unchanged.
 pub(crate) fn serialize<S: Serializer>(
     extra: &Map<String, Value>,
     serializer: S,
@@ -81,5 +96,26 @@ mod tests {
     fn a_field_that_is_known_is_refused_among_the_others() {
         let extra = Map::from_iter([("role".to_owned(), Value::Null)]);
         assert!(check("x", &extra, &["role"]).is_err() && check("x", &extra, &["type"]).is_ok());
+    }
+
+    #[test]
+    fn a_field_that_is_known_in_other_letters_is_refused() {
+        for name in ["chatID", "ChatId", "chatid", "chat-id", "CHAT_ID"] {
+            let extra = Map::from_iter([(name.to_owned(), Value::Null)]);
+            let refused = check("a chat", &extra, &["title", "chat_id"]).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                format!(
+                    "{name:?} is not a field of a chat, `chat_id` is; call it that, or by a name that isn't so alike"
+                )
+            );
+        }
+        for name in ["chat_ids", "my_chat_id", "idchat", "Ч"] {
+            let extra = Map::from_iter([(name.to_owned(), Value::Null)]);
+            assert!(
+                check("a chat", &extra, &["title", "chat_id"]).is_ok(),
+                "{name}"
+            );
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! JSON: text that is kept byte for byte, slices of it, and what is wrong with it in words for whoever wrote it.
+//! JSON: text kept byte for byte, slices of it, and error messages for its author.
 
 pub(crate) mod extra;
 pub(crate) mod raw;
@@ -7,7 +7,8 @@ pub mod slices;
 mod updates;
 
 pub use raw::{JsonText, RawJson};
-pub use reading::{read_json, read_value};
+pub(crate) use reading::read_bytes;
+pub use reading::{read_json, read_json_at, read_value};
 pub use updates::Updates;
 
 pub(crate) use updates::overlay;

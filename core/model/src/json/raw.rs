@@ -1,7 +1,7 @@
 //! [`RawJson`]: JSON text kept byte for byte.
 //!
-//! The invariant it owns: the bytes are UTF-8, and they are the ones that were given, white space, key
-//! order, number spelling and escapes included.
+//! Invariant: the bytes are UTF-8, and exactly those that were given, white space, key order, number spelling and
+//! escapes included.
 
 use std::fmt;
 
@@ -28,12 +28,12 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RawJson(#[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))] Bytes);
 
-/// Stands in schemas for JSON that has to be an object.
+/// The schema of JSON that has to be an object.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 pub(crate) struct JsonObject {}
 
-/// Stands in schemas for JSON that has to be an object, or `null`, which takes it away.
+/// The schema of JSON that has to be an object, or `null`, which removes it.
 #[cfg(feature = "schema")]
 pub(crate) struct JsonObjectOrNull;
 
@@ -53,7 +53,7 @@ impl schemars::JsonSchema for JsonObjectOrNull {
     }
 }
 
-/// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
+/// The types that JSON text is accepted as: text or bytes, owned without a copy, or borrowed with any lifetime.
 pub trait JsonText {
     /// The bytes of the text.
     fn into_bytes(self) -> Bytes;
@@ -158,8 +158,10 @@ impl RawJson {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the text doesn't have that shape: which field, and its value.
     pub fn to_value<T: DeserializeOwned>(&self) -> Result<T> {
-        read_json(self.as_str()).map_err(|told| {
-            Error::invalid(format!("the JSON doesn't have the expected shape: {told}"))
+        read_json(self.as_str()).map_err(|message| {
+            Error::invalid(format!(
+                "the JSON doesn't have the expected shape: {message}"
+            ))
         })
     }
 

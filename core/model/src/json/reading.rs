@@ -1,7 +1,7 @@
-//! [`read_json`]: JSON that a caller gave, as a type; what is wrong is told of the field and the value that the caller wrote,
-//! not of a line and a column of a text that nobody sees.
+//! [`read_json`]: parses a caller's JSON as a type; errors name the field and the value that the caller wrote, not a
+//! line and a column of a text that the caller never sees.
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// A value is quoted up to this length.
@@ -10,20 +10,43 @@ const QUOTED_MAX: usize = 60;
 /// Reads JSON as a type.
 ///
 /// # Errors
-/// What is wrong, for the one who gave it: which field, what it is, and what is expected.
+/// A message for the caller: which field, its value, and what is expected.
 ///
 /// ```
 /// #[derive(serde::Deserialize, Debug)]
 /// struct Asked { run: uuid::Uuid, limit: u32 }
 ///
-/// let told = runlog_model::read_json::<Asked>(r#"{"run":"junk","limit":3}"#).unwrap_err();
-/// assert_eq!(told, r#"`run`: "junk" is not an id (a UUID)"#);
+/// let message = runlog_model::read_json::<Asked>(r#"{"run":"junk","limit":3}"#).unwrap_err();
+/// assert_eq!(message, r#"`run`: "junk" is not an id (a UUID)"#);
 /// ```
-pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| explained(text, &error))
+pub fn read_json<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+    read_json_at("", text)
 }
 
-/// The same of a value that was read already.
+/// The same of a value that is the field `place` of what was given, or a field of its fields; errors are told of it there.
+///
+/// # Errors
+/// As [`read_json`].
+///
+/// ```
+/// let told = runlog_model::read_json_at::<Vec<u32>>("limits", "[1,-2]").unwrap_err();
+/// assert_eq!(told, "`limits[1]`: -2 is not a whole number, 0 or more");
+/// ```
+pub fn read_json_at<'t, T: Deserialize<'t>>(place: &str, text: &'t str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| explained(place, text, &error))
+}
+
+/// The same of bytes that were written as JSON. All JSON is read as text: for bytes, every type's decoder would be compiled
+/// once more.
+pub(crate) fn read_bytes<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> serde_json::Result<T> {
+    serde_json::from_str(text_of(bytes)?)
+}
+
+fn text_of(bytes: &[u8]) -> serde_json::Result<&str> {
+    std::str::from_utf8(bytes).map_err(serde::de::Error::custom)
+}
+
+/// As [`read_json`], from a parsed value.
 ///
 /// # Errors
 /// As [`read_json`].
@@ -32,13 +55,24 @@ pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 }
 
 /// What an error says, told of the field that it is about. Not generic: it would be compiled for every type that is read.
-fn explained(text: &str, error: &serde_json::Error) -> String {
+fn explained(place: &str, text: &str, error: &serde_json::Error) -> String {
     let said = without_place(error);
     let path = path_at(&text[..offset_of(text, error, &said)]);
     match serde_json::from_str::<Value>(text) {
-        Ok(whole) => told(&path, value_at(&whole, &path), &said),
+        Ok(whole) => explain(&joined(place, &path), value_at(&whole, &path), &said),
         Err(error) => format!("it is not JSON: {error}"),
     }
+}
+
+/// A path of what is at another one.
+fn joined(place: &str, path: &str) -> String {
+    let is_name = !path.is_empty() && !path.starts_with('[');
+    let dot = if is_name && !place.is_empty() {
+        "."
+    } else {
+        ""
+    };
+    format!("{place}{dot}{path}")
 }
 
 /// What an error says, without the line and the column at its end.
@@ -57,7 +91,7 @@ fn offset_of(text: &str, error: &serde_json::Error, said: &str) -> usize {
         .take(lines_before)
         .map(str::len)
         .sum();
-    // Of a value that can't be what is expected at all, the first byte was looked at.
+    // For a value of an impossible type, only the first byte was read.
     let looked_ahead = usize::from(said.starts_with("expected value"));
     let offset = (before + error.column()).saturating_sub(looked_ahead);
     let is_boundary = |offset: &usize| text.is_char_boundary(*offset);
@@ -69,7 +103,7 @@ fn offset_of(text: &str, error: &serde_json::Error, said: &str) -> usize {
 
 /// The path, such as `requests[1].timeout`, of the value that JSON ends in or behind.
 fn path_at(read: &str) -> String {
-    /// An object or an array that isn't over yet.
+    /// An object or an array that is still open.
     enum Open<'t> {
         Object { key: Option<&'t str> },
         Array { index: usize },
@@ -124,7 +158,7 @@ fn value_at<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
     Some(value)
 }
 
-fn told(path: &str, given: Option<&Value>, said: &str) -> String {
+fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
     let at = |what: String| {
         if path.is_empty() {
             what
@@ -156,6 +190,7 @@ fn told(path: &str, given: Option<&Value>, said: &str) -> String {
     let Some(given) = given else {
         return at(said.to_owned());
     };
+    let number = given.as_u64();
     let given = quoted(given);
     if said.contains("UUID parsing failed") || said.contains("expected a formatted UUID") {
         return at(format!("{given} is not an id (a UUID)"));
@@ -170,12 +205,30 @@ fn told(path: &str, given: Option<&Value>, said: &str) -> String {
         .rsplit_once(", expected ")
         .filter(|_| said.starts_with("invalid "));
     if let Some((_, expected)) = expected {
+        if let Some(most) = largest(expected)
+            && number.is_some_and(|number| number > most)
+        {
+            return at(format!("{given} is too large: at most {most}"));
+        }
         return at(format!("{given} is not {}", in_words(expected)));
     }
     if said.starts_with("expected value") {
         return at(format!("{given} is not of the kind that is expected here"));
     }
     at(format!("{given}: {said}"))
+}
+
+/// The largest value of a whole number's type. A `usize` has 32 bits in WebAssembly.
+fn largest(expected: &str) -> Option<u64> {
+    Some(match expected {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "usize" => usize::MAX as u64,
+        "i32" => i32::MAX.unsigned_abs().into(),
+        "i64" => i64::MAX.unsigned_abs(),
+        _ => return None,
+    })
 }
 
 /// A type's name in Rust or serde, in words for callers.
@@ -227,6 +280,7 @@ mod tests {
     struct Request {
         name: String,
         wait: Option<f64>,
+        tries: Option<u32>,
     }
 
     #[derive(Deserialize, Debug)]
@@ -266,11 +320,15 @@ mod tests {
             ),
             (
                 r#"{"requests":[{"name":"a","wat":1}]}"#,
-                "`requests[0]`: `wat` is not a field that is known here; known are `name` or `wait`",
+                "`requests[0]`: `wat` is not a field that is known here; known are `name`, `wait`, `tries`",
             ),
             (
                 r#"{"requests":[{"name":"a","wait":"30s"}]}"#,
                 r#"`requests[0].wait`: "30s" is not a number"#,
+            ),
+            (
+                r#"{"requests":[{"name":"a","tries":4294967296}]}"#,
+                "`requests[0].tries`: 4294967296 is too large: at most 4294967295",
             ),
             (r#"{"requests":{}}"#, "`requests`: {} is not an array"),
             (

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{RawJson, read_json};
 use crate::{Error, Result};
 
-/// New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` takes a value
-/// away. A field that isn't known is kept as it is given.
+/// New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` removes a value. An
+/// unknown field is kept as given.
 ///
 /// ```
 /// use runlog_model::{RawJson, Updates};
@@ -34,8 +34,10 @@ impl Updates {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object.
     pub fn parse(json: &str) -> Result<Self> {
-        read_json(json).map_err(|told| {
-            Error::invalid(format!("updates should be a JSON object of fields: {told}"))
+        read_json(json).map_err(|message| {
+            Error::invalid(format!(
+                "updates should be a JSON object of fields: {message}"
+            ))
         })
     }
 
@@ -46,7 +48,7 @@ impl Updates {
         self
     }
 
-    /// The new value of a field; `null` is one that takes the old one away.
+    /// The new value of a field; `null` removes the old one.
     pub fn get(&self, field: &str) -> Option<&RawJson> {
         self.0.get(field)
     }
@@ -79,5 +81,5 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     }
     let text = RawJson::from_value(&fields)?;
     read_json(text.as_str())
-        .map_err(|told| Error::invalid(format!("the updates don't make a {what}: {told}")))
+        .map_err(|message| Error::invalid(format!("the updates don't make a {what}: {message}")))
 }

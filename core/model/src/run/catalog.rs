@@ -1,8 +1,8 @@
-//! [`RunCatalog`]: every run of a store in short, to list one page of them at the cost of that page.
+//! [`RunCatalog`]: a summary of every run of a store, to list one page of them at the cost of that page.
 //!
-//! A run takes under 200 bytes, names and sessions included: what repeats is kept once and meant by a number,
-//! and each run names the next older one of the same agent, session, project and parent. The runs of a status,
-//! which changes, are a set each. What a list doesn't tell is read from the run's own stream.
+//! A run takes under 200 bytes, names and sessions included: repeated strings are stored once and referenced by number,
+//! and each run links to the next older one of the same agent, session, project and parent. The runs of each status,
+//! which changes, are a set. Details that a list doesn't show are read from the run's own stream.
 
 pub(crate) mod checkpoint;
 
@@ -39,9 +39,9 @@ pub struct ListRuns {
     pub session_id: Option<SessionId>,
     /// Only runs of this project.
     pub project: Option<String>,
-    /// At most so many.
+    /// The maximum number of runs.
     pub limit: usize,
-    /// Where to go on: what the page before said comes next.
+    /// Where to continue: the cursor from the previous page.
     pub cursor: Option<String>,
 }
 
@@ -68,10 +68,10 @@ pub struct PlacedRun {
     pub run: RunSummary,
 }
 
-/// Every run in short, folded from the catalog's events.
+/// The summaries of all runs, folded from the catalog's events.
 ///
-/// Invariant: a run's place is its rank in the order of creation, and stays for ever; its parent and the run
-/// it goes on from came before it.
+/// Invariant: a run's place is its rank in the order of creation, and stays for ever; its parent and the run it resumes
+/// came before it.
 ///
 /// ```
 /// use runlog_model::{Checkpointed, ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
@@ -103,7 +103,7 @@ struct Entry {
     id: Uuid,
     instance: Uuid,
     created_at_ms: u64,
-    /// When it paused or was over; 0 while it runs.
+    /// When it paused or ended; 0 while it runs.
     ended_at_ms: u64,
     session: u32,
     agent: u32,
@@ -116,7 +116,7 @@ struct Entry {
     older_of_project: u32,
     older_of_parent: u32,
     children: List,
-    /// Where in its stream stands what was said of it last; 0 where nothing was.
+    /// The sequence in its stream of its last recorded details; 0 if there are none.
     described: u32,
     status: RunStatus,
 }
@@ -138,7 +138,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Takes a newer run, and says which one was the newest before.
+    /// Adds a newer run, and returns the previous newest one.
     fn push(&mut self, place: u32) -> u32 {
         self.count += 1;
         std::mem::replace(&mut self.newest, place)
@@ -189,7 +189,7 @@ impl Names {
 }
 
 impl RunCatalog {
-    /// A catalog of no runs.
+    /// An empty catalog.
     pub fn new() -> Self {
         Self::default()
     }
@@ -320,8 +320,8 @@ impl RunCatalog {
         Ok(place)
     }
 
-    /// Where in its own stream stands what was said of a run last; `None` where nothing was. It is a hint: a stream that was
-    /// shortened since has it elsewhere.
+    /// The sequence in its own stream of a run's last recorded details; `None` if there are none. It is a hint: in a
+    /// stream that was truncated since they are elsewhere.
     pub fn described(&self, id: RunId) -> Option<u32> {
         let entry = self.entries.get(self.place(id)?)?;
         (entry.described > 0).then_some(entry.described)
@@ -366,8 +366,8 @@ impl RunCatalog {
 
     /// One page of runs, newest first, of those that came before a place.
     ///
-    /// The cost is that of the page, and of the runs that one of the filters lets pass and another doesn't: the
-    /// one that lets the fewest pass is followed.
+    /// It costs the runs of the page, and those that pass one of the filters and not another: the most selective filter
+    /// is followed.
     pub fn list(&self, filter: &ListRuns, before: Option<u32>) -> Page<RunSummary, u32> {
         let mut page = Page::only(Vec::new());
         let mut last = None;

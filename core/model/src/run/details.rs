@@ -1,4 +1,4 @@
-//! [`RunDetails`]: what a caller says of a run beside what it does.
+//! [`RunDetails`]: the details that a caller records about a run.
 
 use serde::{Deserialize, Deserializer};
 
@@ -9,7 +9,7 @@ use crate::{
     limits::RUN_DETAIL_BYTES_MAX,
 };
 
-/// What a caller says of a run beside what it does; the same words as of a chat's request.
+/// The details that a caller records about a run, with the same names as of a chat's request.
 ///
 /// ```
 /// use runlog_model::{RawJson, RunDetails};
@@ -23,19 +23,19 @@ use crate::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunDetails {
-    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was, `null` takes it away.
+    /// What it took, such as tokens and their cost: a JSON object; `None` leaves it as it was, `null` removes it.
     #[serde(deserialize_with = "said")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "crate::json::raw::JsonObjectOrNull")
     )]
     pub usage: Option<RawJson>,
-    /// Anything else, as JSON; `None` leaves it as it was, `null` takes it away.
+    /// Anything else, as JSON; `None` leaves it as it was, `null` removes it.
     #[serde(deserialize_with = "said")]
     pub metadata: Option<RawJson>,
 }
 
-/// What is said, `null` too: it takes away what was said before.
+/// Reads a given value, also `null`, which removes the earlier one.
 fn said<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<RawJson>, D::Error> {
@@ -51,7 +51,7 @@ fn now(new: Option<RawJson>, before: Option<RawJson>) -> Option<RawJson> {
 }
 
 impl RunDetails {
-    /// What is said of a run now.
+    /// The current details of a run.
     pub fn of(run: &Run) -> Self {
         Self {
             usage: run.usage.clone(),
@@ -59,7 +59,7 @@ impl RunDetails {
         }
     }
 
-    /// These, and those that are said anew in their place.
+    /// These details, overwritten by the new ones.
     pub fn and(self, new: Self) -> Self {
         Self {
             usage: now(new.usage, self.usage),
@@ -67,12 +67,12 @@ impl RunDetails {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether no details are given.
     pub fn is_empty(&self) -> bool {
         self.usage.is_none() && self.metadata.is_none()
     }
 
-    /// Checks what a caller says.
+    /// Checks a caller's details.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the usage isn't an object,

@@ -1,4 +1,4 @@
-//! [`RunEvent`]: what happens to a run, as the records of its own stream.
+//! [`RunEvent`]: the events of a run, as the records of its own stream.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::{
 events! {
     /// One entry of a run's own stream.
     pub enum RunEvent {
-        /// The run was made; the first event. Its step count is where it goes on from.
+        /// The run was made; the first event. Its step count is that of the run it resumes.
         RUN_CREATED => Created(run: Box<Run>),
         /// A step began.
         RUN_STEP_STARTED => StepStarted {
@@ -24,14 +24,14 @@ events! {
         },
         /// The run paused, or ended.
         RUN_STATUS_CHANGED => StatusChanged(change: StatusChange),
-        /// Another run goes on from this one, which was paused.
+        /// Another run resumes this one, which was paused.
         RUN_RESUMED => Resumed {
             /// That run.
             run_id: RunId,
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
-        /// Something was said of it; what was said before and not anew is in it too.
+        /// Details of it were recorded; the record contains earlier details too, unless they were overwritten.
         RUN_DESCRIBED => Described(description: RunDescription),
     }
 }
@@ -49,16 +49,16 @@ impl Event for RunEvent {
     }
 }
 
-/// What a run became.
+/// A change of a run's status.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// What it is now.
+    /// The new status.
     pub status: RunStatus,
     /// When: milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,
     /// The steps begun until then.
     pub step_count: u32,
-    /// What came of it.
+    /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why it failed.
@@ -85,7 +85,7 @@ impl StatusChange {
     }
 }
 
-/// All that is said of a run by now, beside what it does.
+/// All recorded details of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RunDescription {
     /// What it took, such as tokens and their cost: a JSON object.
@@ -99,7 +99,7 @@ pub struct RunDescription {
 }
 
 impl RunDescription {
-    /// These details, said at that time.
+    /// These details, recorded at that time.
     pub fn new(details: RunDetails, at_ms: u64) -> Self {
         Self {
             usage: details.usage,

@@ -1,4 +1,4 @@
-//! [`RunFold`]: the run that its events add up to.
+//! [`RunFold`]: folds a run's events into the run.
 
 use super::{Run, RunEvent, RunStatus, StatusChange};
 use crate::{Error, Result};
@@ -90,7 +90,7 @@ fn apply(run: &mut Run, change: StatusChange) {
     run.duration_ms = duration_ms;
 }
 
-/// When a run that became this was over, and how long it ran.
+/// The end time and the duration of a run with this status.
 pub(crate) fn times(
     status: RunStatus,
     created_at_ms: u64,

@@ -1,6 +1,6 @@
 //! [`RunMessage`] and [`ToolCall`]: a run's part of its instance's context, as its history shows it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ pub struct ToolCall {
     pub tool_name: String,
     /// What it was called with. Arguments that the provider wrote as a string of JSON are given as that JSON.
     pub input: RawJson,
-    /// What it gave, the error's details where it failed; `None` while there is no result.
+    /// Its output, or the error's details if it failed; `None` while there is no result.
     pub output: Option<RawJson>,
     /// How it ended.
     pub status: ToolCallStatus,
@@ -91,13 +91,19 @@ pub struct ToolCall {
 
 /// Folds a run's events, given in order, into its tool calls.
 ///
-/// A result answers the newest call with its id that is open, by message; within one message, the first. So
-/// the fold may begin at any assistant message, and gives the same calls from there on.
+/// A result answers the newest call with its id that is open, by message; within one message, the first. So the fold
+/// may start at any assistant message, and returns the same calls from there on.
 ///
 /// A result may also come late, after the run: [`push_later`](Self::push_later).
 #[derive(Clone, Debug, Default)]
 pub struct ToolCallFold {
-    calls: Vec<ToolCall>,
+    calls: VecDeque<ToolCall>,
+    /// How many calls were taken out before the first of these.
+    taken: usize,
+    /// The numbers of the calls without a result, counted from the first one that was folded.
+    open: BTreeSet<usize>,
+    /// The same, by the id of the call.
+    open_by_id: HashMap<Option<String>, BTreeSet<usize>>,
     /// Position and sequence of the last assistant message.
     message: Option<(u64, u64)>,
     /// How many open calls of each id were made after the run: the next results of that id are theirs.
@@ -122,14 +128,14 @@ impl ToolCallFold {
         }
     }
 
-    /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a
-    /// call that the run left open. Once there was one, [`push`](Self::push) isn't called any more.
+    /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a call
+    /// that the run left open. After the first such event, [`push`](Self::push) must not be called any more.
     pub fn push_later(&mut self, event: &ContextEvent) {
         match event.event_type {
             ContextEventKind::ToolCall => {
                 *self.later.entry(event.tool_call_id.clone()).or_default() += 1
             }
-            // It has lost the ids that it answered.
+            // A redacted result has lost the ids that it answered.
             ContextEventKind::ToolResult
                 if event.redacted && self.later.values().all(|calls| *calls == 0) =>
             {
@@ -153,25 +159,36 @@ impl ToolCallFold {
 
     /// Whether a call has no result yet.
     pub fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The calls so far that weren't taken, in the order they were made.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
+        self.calls.iter()
+    }
+
+    /// Takes out the next call, where it has its result: no later event changes it.
+    pub fn take_settled(&mut self) -> Option<ToolCall> {
         self.calls
-            .iter()
-            .any(|call| call.status == ToolCallStatus::Pending)
+            .front()
+            .filter(|call| call.status != ToolCallStatus::Pending)?;
+        self.taken += 1;
+        self.calls.pop_front()
     }
 
-    /// The calls so far, in the order they were made.
-    pub fn calls(&self) -> &[ToolCall] {
-        &self.calls
-    }
-
-    /// The calls, in the order they were made.
+    /// The calls that weren't taken, in the order they were made.
     pub fn finish(self) -> Vec<ToolCall> {
-        self.calls
+        self.calls.into()
     }
 
     fn call(&mut self, event: &ContextEvent) {
         let Some(run_id) = event.run_id else { return };
         let request = message::plain_call(&event.content);
-        self.calls.push(ToolCall {
+        let number = self.taken + self.calls.len();
+        self.open.insert(number);
+        let id = event.tool_call_id.clone();
+        self.open_by_id.entry(id).or_default().insert(number);
+        self.calls.push_back(ToolCall {
             id: event.position,
             run_id,
             message_id: self.message.map(|(position, _)| position),
@@ -194,7 +211,7 @@ impl ToolCallFold {
 
     fn result(&mut self, event: &ContextEvent) {
         if event.redacted {
-            if let Some(call) = self.open(|_| true) {
+            if let Some(call) = self.close_newest() {
                 call.status = ToolCallStatus::Completed;
                 call.output = Some(RawJson::string("[redacted]"));
             }
@@ -206,7 +223,7 @@ impl ToolCallFold {
     }
 
     fn answer(&mut self, event: &ContextEvent, place: usize, mark: &ToolMark) {
-        let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else {
+        let Some(call) = self.close_newest_of(&mark.tool_call_id) else {
             return;
         };
         call.status = if mark.is_error {
@@ -224,18 +241,35 @@ impl ToolCallFold {
         call.duration_ms = mark.duration_ms;
     }
 
-    /// The first open call that fits, of the newest message that has one.
-    fn open(&mut self, fits: impl Fn(&ToolCall) -> bool) -> Option<&mut ToolCall> {
-        let open = |call: &ToolCall| call.status == ToolCallStatus::Pending && fits(call);
-        let newest = self
-            .calls
-            .iter()
-            .rev()
-            .find(|call| open(call))?
-            .message_sequence;
-        self.calls
-            .iter_mut()
-            .find(|call| call.message_sequence == newest && open(call))
+    /// The first open call of the newest message that has one, which isn't open any more.
+    fn close_newest(&mut self) -> Option<&mut ToolCall> {
+        let number = self.first_of_newest(&self.open)?;
+        let id = self.calls[number - self.taken].tool_call_id.clone();
+        self.close(number, &id)
+    }
+
+    /// As [`close_newest`](Self::close_newest), among the calls of an id.
+    fn close_newest_of(&mut self, id: &Option<String>) -> Option<&mut ToolCall> {
+        let number = self.first_of_newest(self.open_by_id.get(id)?)?;
+        self.close(number, id)
+    }
+
+    fn first_of_newest(&self, open: &BTreeSet<usize>) -> Option<usize> {
+        let newest = self.calls[open.last()? - self.taken].message_sequence;
+        let before = |call: &ToolCall| call.message_sequence < newest;
+        let first = self.taken + self.calls.partition_point(before);
+        open.range(first..).next().copied()
+    }
+
+    fn close(&mut self, number: usize, id: &Option<String>) -> Option<&mut ToolCall> {
+        self.open.remove(&number);
+        if let Some(same) = self.open_by_id.get_mut(id) {
+            same.remove(&number);
+            if same.is_empty() {
+                self.open_by_id.remove(id);
+            }
+        }
+        self.calls.get_mut(number - self.taken)
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`RunCatalogEvent`]: what the catalog of runs is told.
+//! [`RunCatalogEvent`]: the events of the catalog of runs.
 
 use super::{RunStatus, RunSummary};
 use crate::{
@@ -15,18 +15,18 @@ events! {
         LISTED_RUN_STATUS_CHANGED => StatusChanged {
             /// The run.
             id: RunId,
-            /// What it is now.
+            /// The new status.
             status: RunStatus,
             /// The steps begun until then.
             step_count: u32,
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
-        /// Something was said of a run.
+        /// Details of a run were recorded.
         LISTED_RUN_DESCRIBED => Described {
             /// The run.
             id: RunId,
-            /// Where in the run's own stream that stands.
+            /// Their sequence in the run's own stream.
             sequence: u32,
         },
     }

@@ -1,4 +1,4 @@
-//! Runs: one stretch of an agent's work each, and the catalog that lists them.
+//! Runs, each an uninterrupted period of an agent's work, and the catalog that lists them.
 
 pub(crate) mod catalog;
 mod details;

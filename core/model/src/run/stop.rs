@@ -1,4 +1,4 @@
-//! [`StopKind`]: what stopped a run that didn't end by itself; [`Stop`]: with why, in words.
+//! [`StopKind`]: the cause that stopped a run; [`Stop`]: the cause with a reason in words.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,15 +6,15 @@ use crate::named::named;
 
 /// The reasons for a pause that Runlog itself gives; any other text is the caller's.
 pub mod pause_reason {
-    /// Somebody asked for it.
+    /// The agent or a caller requested it.
     pub const REQUESTED: &str = "requested";
     /// The steps of this resume are used up.
     pub const STEP_BUDGET: &str = "step budget spent";
-    /// The time it was given is up.
+    /// Its timeout was reached.
     pub const TIMEOUT: &str = "timeout";
-    /// The run that spawned it was paused while it was at work.
+    /// The run that spawned it was paused while it was running.
     pub const PARENT: &str = "the run that spawned it was paused";
-    /// The process that ran it is gone.
+    /// The process that ran it has ended.
     pub const ORPHANED: &str =
         "orphaned: the process that ran it ended without saying how the run did";
 }
@@ -26,17 +26,17 @@ pub mod pause_reason {
 pub enum StopKind {
     /// Its agent, or a caller, asked for it.
     Requested,
-    /// The time it was given is up.
+    /// Its timeout was reached.
     Timeout,
     /// Its steps are used up.
     Budget,
-    /// Nobody wants it any more.
+    /// It was cancelled.
     Cancelled,
-    /// The run that spawned it was paused, was cancelled or ended while it was at work.
+    /// The run that spawned it was paused, was cancelled or ended while it was running.
     Parent,
-    /// The process that ran it ended without saying how the run did.
+    /// The process that ran it ended without recording the run's end.
     Orphaned,
-    /// The process that runs it was told to end, or its client is gone.
+    /// The process that ran it was shut down, or its client disconnected.
     Shutdown,
 }
 
@@ -52,7 +52,8 @@ named! {
     }
 }
 
-/// Why a run is paused. Text alone is what a caller asks for; the others are told by what stops the run.
+/// Why a run is paused. A text alone means that a caller requested it; the other kinds are set by the component that
+/// stops the run.
 ///
 /// ```
 /// use runlog_model::{Stop, StopKind};
@@ -63,7 +64,7 @@ named! {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stop {
-    /// What stops it.
+    /// The cause.
     pub kind: StopKind,
     /// Why, in words.
     pub reason: String,

@@ -1,4 +1,5 @@
-//! [`Run`]: one stretch of an agent's work, from its start until it pauses or ends; [`RunSummary`]: what a list tells.
+//! [`Run`]: a period of an agent's work, from its start until it pauses or ends; [`RunSummary`]: the fields of it in
+//! lists.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,20 +12,20 @@ use crate::{
     named::named,
 };
 
-/// How far a run has come.
+/// The status of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// At work.
+    /// Running.
     Running,
-    /// Stopped on the way, and can be resumed.
+    /// Stopped before its end, and can be resumed.
     Paused,
     /// Done.
     Completed,
     /// Ended by an error.
     Failed,
-    /// Ended by whoever wanted it no longer.
+    /// Ended by a cancellation.
     Cancelled,
 }
 
@@ -39,7 +40,7 @@ named! {
 }
 
 impl RunStatus {
-    /// Whether the run is over for good: completed, failed or cancelled.
+    /// Whether the status is final: completed, failed or cancelled.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -50,9 +51,9 @@ impl RunStatus {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
-    /// No result is recorded: the tool is at work, or the process died on the way.
+    /// No result is recorded: the tool is running, or the process died before its result.
     Pending,
-    /// The tool gave its output.
+    /// The tool returned its output.
     Completed,
     /// The tool failed; its output says how.
     Error,
@@ -93,24 +94,24 @@ pub struct Run {
     pub instance_id: InstanceId,
     /// The agent's name.
     pub agent_id: String,
-    /// How far it has come.
+    /// Its status.
     pub status: RunStatus,
     /// The steps begun so far, those of the runs it was resumed from included.
     #[serde(default)]
     pub step_count: u32,
-    /// The steps it may take itself; `None` is as many as it likes.
+    /// The most steps of this run itself; `None` is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
     /// The run that spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// The run it goes on from.
+    /// The run it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
-    /// The run that goes on from this one.
+    /// The run that resumes this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_by: Option<RunId>,
-    /// What came of it.
+    /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why it failed.
@@ -119,34 +120,34 @@ pub struct Run {
     /// Why it paused, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
-    /// What stopped it, where it is paused or cancelled; runs of older builds don't tell.
+    /// What stopped it, if it is paused or cancelled; not set in runs of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_kind: Option<StopKind>,
     /// The node of a flow that it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
-    /// without those that it goes on from.
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run
+    /// alone, without the runs that it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<crate::json::raw::JsonObject>")
     )]
     pub usage: Option<RawJson>,
-    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    /// Anything else, as JSON. A run that resumes another starts with that one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
-    /// When it was over: milliseconds since 1970-01-01 UTC. `None` while it runs, or is paused.
+    /// When it ended: milliseconds since 1970-01-01 UTC. `None` while it runs, or is paused.
     #[serde(
         rename = "completed_at",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub completed_at_ms: Option<u64>,
-    /// How long it ran, until it paused or was over.
+    /// How long it ran, until it paused or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Fields of a newer build.
@@ -189,7 +190,7 @@ impl Run {
         Ok(())
     }
 
-    /// What a list tells of it.
+    /// The fields of it in lists.
     pub fn to_summary(&self) -> RunSummary {
         RunSummary {
             id: self.id,
@@ -210,7 +211,7 @@ impl Run {
     }
 }
 
-/// What a list tells of a [`Run`]; the fields mean the same.
+/// The fields of a [`Run`] in lists, with the same meaning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSummary {
@@ -225,7 +226,7 @@ pub struct RunSummary {
     pub instance_id: InstanceId,
     /// The agent's name.
     pub agent_id: String,
-    /// How far it has come.
+    /// Its status.
     pub status: RunStatus,
     /// The steps begun so far, those of the runs it was resumed from included.
     #[serde(default)]
@@ -233,31 +234,31 @@ pub struct RunSummary {
     /// The run that spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// The run it goes on from.
+    /// The run it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
-    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run alone,
-    /// without those that it goes on from.
+    /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run
+    /// alone, without the runs that it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<crate::json::raw::JsonObject>")
     )]
     pub usage: Option<RawJson>,
-    /// Anything else, as JSON. A run that goes on from another begins with that one's.
+    /// Anything else, as JSON. A run that resumes another starts with that one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
     /// When it was made: milliseconds since 1970-01-01 UTC.
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
-    /// When it was over: milliseconds since 1970-01-01 UTC.
+    /// When it ended: milliseconds since 1970-01-01 UTC.
     #[serde(
         rename = "completed_at",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub completed_at_ms: Option<u64>,
-    /// How long it ran, until it paused or was over.
+    /// How long it ran, until it paused or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

@@ -22,8 +22,8 @@ use listed::{Created, Field, Listed};
 
 /// Sessions and instances, folded from the catalog's events.
 ///
-/// Invariant: every instance belongs to a session that is there, and a name belongs to one session that
-/// isn't deleted.
+/// Invariant: every instance belongs to an existing session, and a name belongs to at most one session that isn't
+/// deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     sessions: BTreeMap<SessionId, SessionEntry>,
@@ -62,9 +62,9 @@ pub struct ListSessions {
     #[serde(deserialize_with = "deleted")]
     #[cfg_attr(feature = "schema", schemars(with = "bool"))]
     pub deleted: Deleted,
-    /// At most so many.
+    /// The maximum number of items.
     pub limit: usize,
-    /// Where to go on: the [`next`](crate::Page::next) of the page before.
+    /// Where to continue: the [`next`](crate::Page::next) of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -73,9 +73,9 @@ pub struct ListSessions {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListInstances {
-    /// At most so many.
+    /// The maximum number of items.
     pub limit: usize,
-    /// Where to go on: the [`next`](crate::Page::next) of the page before.
+    /// Where to continue: the [`next`](crate::Page::next) of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -88,13 +88,13 @@ impl Default for ListInstances {
     }
 }
 
-/// Whether what was deleted is shown.
+/// Whether deleted items are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deleted {
-    /// It isn't.
+    /// They are hidden.
     #[default]
     Hidden,
-    /// It is.
+    /// They are shown.
     Shown,
 }
 
@@ -118,12 +118,12 @@ impl Default for ListSessions {
 }
 
 impl Catalog {
-    /// A catalog of nothing.
+    /// An empty catalog.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Does what the next event says, and tells the place of what it made or changed.
+    /// Applies the next event, and returns the place of the item that it created or changed.
     fn fold(&mut self, sequence: u64, event: CatalogEvent) -> Result<u32, String> {
         match event {
             CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
@@ -186,7 +186,7 @@ impl Catalog {
         }
     }
 
-    /// The sessions that were copied from a session, deleted ones too. Looks at all sessions.
+    /// The sessions that were copied from a session, deleted ones too. Scans all sessions.
     pub fn copies_of(&self, id: SessionId) -> Vec<SessionId> {
         let copies = self
             .sessions
@@ -195,7 +195,7 @@ impl Catalog {
         copies.map(|entry| entry.session.id).collect()
     }
 
-    /// The copies, of those that aren't deleted, that an id may be of: it looks at all sessions.
+    /// The copies, except deleted ones, that an id may belong to: it scans all sessions.
     pub fn copies_that_may_have(&self, id: &str) -> Vec<SessionId> {
         let copies = self.sessions.iter().filter(|(_, entry)| {
             entry.session.copied_from.is_some() && entry.session.deleted_at_ms.is_none()
@@ -206,7 +206,7 @@ impl Catalog {
             .collect()
     }
 
-    /// Changes a session, and says its place.
+    /// Changes a session, and returns its place.
     fn change(
         &mut self,
         id: SessionId,
@@ -240,7 +240,7 @@ impl Catalog {
         Ok(place)
     }
 
-    /// Adds a session that isn't found by its name yet, nor listed by what it is now.
+    /// Adds a session without indexing its name and its list fields.
     fn add_nameless(&mut self, created: u64, session: Session) -> Result<u32, String> {
         let id = session.id;
         if self.sessions.contains_key(&id) {
@@ -320,9 +320,9 @@ impl Catalog {
             .collect()
     }
 
-    /// One page of sessions, newest first, of those that were made before a place; and the place to go on before,
-    /// `None` when this is the last page. It costs the page, and the sessions that one of the filters lets pass and
-    /// another doesn't: the one that lets the fewest pass is followed.
+    /// One page of sessions, newest first, of those that were made before a place; and the place before which the next
+    /// page continues, `None` on the last page. It costs the sessions of the page, and those that pass one of the
+    /// filters and not another: the most selective filter is followed.
     pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
         let (mut sessions, mut last_seen) = (Vec::new(), None);
         for sequence in self.walk(options, before.unwrap_or(u64::MAX)) {
@@ -386,7 +386,8 @@ impl Catalog {
             .filter_map(|id| self.instance(*id))
     }
 
-    /// At most `limit` of a session's instances, without the first so many, and how many then come before the next ones.
+    /// At most `limit` of a session's instances, after skipping the given number, and the number to skip for the next
+    /// page.
     pub fn instances_after(
         &self,
         session: SessionId,

@@ -142,7 +142,7 @@ pub struct ChatFields {
     pub reordered: bool,
 }
 
-/// Makes a `Chat` or a `ChatFields` with what the other one says of the fields that they both have.
+/// Makes a `Chat` or a `ChatFields` with the fields that both have, from the other one.
 macro_rules! with_fields_of {
     ($from:ident => $Type:ident { $($more:tt)* }) => {
         $Type {
@@ -204,7 +204,7 @@ impl Chat {
         "tenant_id",
     ];
 
-    /// A chat with an assistant, everything else as S4 has it by default.
+    /// A chat with an assistant, and defaults for all other fields.
     pub fn new(assistant_id: impl Into<String>) -> Self {
         Self {
             assistant_id: assistant_id.into(),

@@ -61,7 +61,7 @@ pub struct ChatFilter {
     /// How many chats a page has; 0 is 20.
     #[serde(rename = "pageSize")]
     pub pagesize: usize,
-    /// Where to go on, instead of a page number: the [`next`](ChatList::next) of the page before.
+    /// Where to continue, instead of a page number: the [`next`](ChatList::next) of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -100,14 +100,14 @@ pub struct ChatList {
     pub next: Option<String>,
 }
 
-/// Where a list of chats goes on.
+/// The place at which a list of chats continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChatPlace {
-    /// What the last chat of the page before had in the order.
+    /// The rank in the order of the previous page's last chat.
     pub rank: u64,
     /// After the chat that was made here.
     pub created: u64,
-    /// How many chats the pages before had.
+    /// How many chats the previous pages had.
     pub passed: u64,
 }
 

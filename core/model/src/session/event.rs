@@ -1,4 +1,4 @@
-//! [`CatalogEvent`]: what happens to sessions and instances.
+//! [`CatalogEvent`]: the events of sessions and instances.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
-        /// A session that was deleted is there again.
+        /// A deleted session was restored.
         SESSION_RESTORED => SessionRestored {
             /// The session.
             id: SessionId,
@@ -64,7 +64,7 @@ events! {
         CHAT_REQUEST_CHANGED => ChatRequestChanged {
             /// The chat's session.
             id: SessionId,
-            /// What became of it.
+            /// The request, with its new status.
             request: OpenRequest,
         },
     }
@@ -82,11 +82,11 @@ impl Event for CatalogEvent {
     }
 }
 
-/// New values for some fields of a session; what is `None` stays as it was.
+/// New values for some fields of a session; `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionChanges {
-    /// The title; an empty one takes the title away.
+    /// The title; an empty one removes the title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The status.

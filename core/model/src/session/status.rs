@@ -10,6 +10,6 @@ pub enum SessionStatus {
     /// In use.
     #[default]
     Active,
-    /// Put away; still readable, and still writable.
+    /// Archived; still readable and writable.
     Archived,
 }

@@ -31,7 +31,7 @@ pub struct Session {
     /// Whether it is in use.
     #[serde(default)]
     pub status: SessionStatus,
-    /// Whatever its source says of it, as JSON.
+    /// Metadata from its source, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
     /// The session it was copied from.

@@ -18,8 +18,8 @@ use tokio::sync::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{SpawnResult, inbox::Inbox, space::SharedSpace};
-use crate::{Error, runs::RunRecorder};
+use super::{SpawnResult, space::SharedSpace};
+use crate::{Error, kernel::inbox::Inbox, runs::RunRecorder};
 
 pub(super) struct ActiveRun {
     pub(super) recorder: RunRecorder,
@@ -42,7 +42,7 @@ pub(super) struct ActiveRun {
     /// Cancelled when its end is written, or can't be.
     pub(super) ended: CancellationToken,
     pub(super) space: SharedSpace,
-    pub(super) inbox: Inbox,
+    pub(super) inbox: Arc<Inbox>,
     parent: Weak<ActiveRun>,
     gate: Arc<RwLock<()>>,
     nursery: Arc<RwLock<()>>,
@@ -89,7 +89,7 @@ pub(super) struct Beginning {
     pub(super) task: String,
     pub(super) depth: u32,
     pub(super) space: SharedSpace,
-    pub(super) inbox: Inbox,
+    pub(super) inbox: Arc<Inbox>,
 }
 
 impl ActiveRun {

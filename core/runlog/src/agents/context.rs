@@ -2,23 +2,23 @@
 
 use std::{fmt, sync::Arc};
 
-use runlog_log::{Durability, ReadOptions, Sequence};
+use runlog_log::{Durability, Sequence};
 use runlog_model::{
     AgentDefinition, AgentSummary, EncodedEvent, Message, NewMessage, RawJson, Run, RunDetails,
-    RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, SpaceRecord, kinds,
+    RunId, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     SharedSpace, SpawnRequest, SpawnResult, Spawned, StopReason, ToolReply, active_run::ActiveRun,
-    defect::Defect,
+    commands::taken_record, defect::Defect,
 };
 use crate::{
     Error, ErrorKind, Result,
-    agents::inner::{Inner, not_here},
+    agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
-    flows::{command_received, load_snapshot, receive_since},
-    kernel::records::run_stream,
+    flows::{load_snapshot, receive_since},
+    kernel::inbox::Inbox,
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
 
@@ -30,23 +30,6 @@ use crate::{
 pub struct RunContext {
     pub(super) inner: Arc<Inner>,
     live: Arc<ActiveRun>,
-}
-
-/// What a paused run left for the one that goes on from it.
-#[derive(Default)]
-pub(super) struct Left {
-    commands: Vec<RuntimeCommand>,
-    space: Option<(u64, SpaceRecord)>,
-}
-
-impl Left {
-    /// Takes the space in, and gives the commands that wait.
-    pub(super) fn take_over(self, space: &SharedSpace) -> Result<Vec<RuntimeCommand>> {
-        if let Some((position, record)) = &self.space {
-            space.take_in(*position, record)?;
-        }
-        Ok(self.commands)
-    }
 }
 
 impl RunContext {
@@ -72,7 +55,8 @@ impl RunContext {
             .expect("a run that an executor works on has a definition")
     }
 
-    /// What it was asked to do. For a run that was resumed, what it was told beside to continue.
+    /// What it was asked to do. For a run that was resumed, what it was told beside to continue; where that is nothing, what
+    /// the run was asked that it goes on from.
     pub fn task(&self) -> &str {
         &self.live.task
     }
@@ -165,7 +149,7 @@ impl RunContext {
             event: options.event.clone(),
         };
         let _pass = self.live.write_guard().await;
-        let events = self.unsaved_space()?;
+        let events = self.untold().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
@@ -176,7 +160,7 @@ impl RunContext {
             self.inner.write_late(&self.live, json).await?;
         }
         let recorded = recorded?;
-        events.are_saved(&self.live.space);
+        events.are_told(&self.live);
         Ok(recorded)
     }
 
@@ -186,14 +170,14 @@ impl RunContext {
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
-        let events = self.unsaved_space()?;
+        let events = self.untold().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
             .record_tool_result_with(outcome, &extras)
             .await?;
-        events.are_saved(&self.live.space);
+        events.are_told(&self.live);
         Ok(recorded)
     }
 
@@ -208,7 +192,15 @@ impl RunContext {
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
-        self.live.recorder.record_tool_call(message, outcomes).await
+        let events = self.untold().await?;
+        let extras = BatchExtras::events(&events.records);
+        let recorded = self
+            .live
+            .recorder
+            .record_tool_call_with(message, outcomes, &extras)
+            .await?;
+        events.are_told(&self.live);
+        Ok(recorded)
     }
 
     /// Records an event for those who look on, such as one of the eight `agent:*` ones.
@@ -241,21 +233,34 @@ impl RunContext {
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else as [`record_message`](Self::record_message).
     pub async fn save_snapshot(&self, snapshot: &RunSnapshot) -> Result<()> {
         let _pass = self.live.write_guard().await;
-        let state = RunSnapshot {
-            run_id: Some(self.run_id().to_string()),
-            inbox: self.live.inbox.waiting(),
-            ..snapshot.clone()
-        };
-        let (run, sequence) = self.live.recorder.run_at();
+        let inbox: &Inbox = &self.live.inbox;
+        let _writing = inbox.writing().await;
+        let run = self.live.recorder.run();
         if run.status != runlog_model::RunStatus::Running {
             return Err(Error::new(
                 ErrorKind::WrongStatus,
                 format!("run {} is {}", run.id, run.status),
             ));
         }
-        let store = &self.inner.store;
+        let (store, own) = (&self.inner.store, run.id.to_string());
+        // What waits for others, in the flow of the run, waits on.
+        let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
+            .await?
+            .unwrap_or_default();
+        let last = receive_since(store, run.id, covered, &mut before).await?;
+        before
+            .inbox
+            .retain(|command| command.run_id.as_deref() != Some(&own));
+        let (waiting, taken) = inbox.saved();
+        before.inbox.extend(waiting);
+        let state = RunSnapshot {
+            run_id: Some(own),
+            inbox: before.inbox,
+            ..snapshot.clone()
+        };
         let saved = store.saved_flow(run.id, &state).await?;
-        store.backend().commit(saved.batch(sequence)).await?;
+        store.backend().commit(saved.batch(Sequence(last))).await?;
+        inbox.told(taken);
         saved.after_commit(store).await;
         Ok(())
     }
@@ -287,7 +292,9 @@ impl RunContext {
         self.live.space.clone()
     }
 
-    /// The next command that was sent to it, once there is one.
+    /// The next command that was sent to it, once there is one, whoever sent it: its [orchestrator](super::Orchestrator::send)
+    /// or the [flow](crate::flows::FlowRun::command) of the run, which share the inbox. One that was taken is told with the next
+    /// message or tool result that the run records, or with its next snapshot; after a crash before that it comes back.
     pub async fn next_command(&self) -> RuntimeCommand {
         self.live.inbox.next().await
     }
@@ -398,83 +405,46 @@ impl RunContext {
         self.live.token.child_token()
     }
 
-    fn unsaved_space(&self) -> Result<UnsavedSpace> {
-        let unsaved = self.live.space.unsaved(self.inner.now_ms())?;
-        let records = unsaved
-            .iter()
-            .map(|unsaved| unsaved.record.clone())
-            .collect();
-        Ok(UnsavedSpace { records, unsaved })
+    /// What the run's stream doesn't tell yet of its space, and of the commands it took.
+    async fn untold(&self) -> Result<Untold<'_>> {
+        let now_ms = self.inner.now_ms();
+        let unsaved = self.live.space.unsaved(now_ms)?;
+        let taken = match self.live.inbox.untold() {
+            0 => None,
+            _ => {
+                let pass = self.live.inbox.writing().await;
+                Some((self.live.inbox.untold(), pass)).filter(|(count, _)| *count > 0)
+            }
+        };
+        let mut records = Vec::new();
+        if let Some((count, _)) = &taken {
+            records.push(taken_record(*count, now_ms)?);
+        }
+        records.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
+        Ok(Untold {
+            records,
+            unsaved,
+            taken,
+        })
     }
 }
 
-/// The space, where it changed since it was written down.
-struct UnsavedSpace {
+/// What is told with the next thing that the run records.
+struct Untold<'a> {
     records: Vec<EncodedEvent>,
     unsaved: Option<super::space::Unsaved>,
+    /// How many commands were taken; the inbox is kept from others until that is told.
+    taken: Option<(u32, tokio::sync::MutexGuard<'a, ()>)>,
 }
 
-impl UnsavedSpace {
-    fn are_saved(&self, space: &SharedSpace) {
+impl Untold<'_> {
+    fn are_told(self, live: &ActiveRun) {
         if let Some(unsaved) = &self.unsaved {
-            space.saved(unsaved);
+            live.space.saved(unsaved);
         }
-    }
-}
-
-impl Inner {
-    /// Records a command, and puts it into the run's inbox. One that names another run is refused.
-    pub(super) async fn send(&self, live: &ActiveRun, command: &RawJson) -> Result<()> {
-        let id = live.id();
-        let read: RuntimeCommand = command.to_value()?;
-        if let Some(named) = read.run_id.as_deref()
-            && named.parse() != Ok(id)
-        {
-            return Err(Error::invalid(format!(
-                "the command's runId is {named:?}, but it is sent to run {id}; send it to the run it names, or leave \
-                 its runId out"
-            )));
+        if let Some((count, _)) = &self.taken {
+            live.inbox.told(*count);
         }
-        live.inbox.check_room()?;
-        let _pass = live.write_guard().await;
-        if live.ended.is_cancelled() {
-            return Err(not_here(id));
-        }
-        let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
-        let events = [event.encode()];
-        let extras = BatchExtras::events(&events);
-        live.recorder
-            .record_with(&[], &AppendOptions::default(), &extras)
-            .await?;
-        live.inbox.push(RuntimeCommand {
-            run_id: Some(id.to_string()),
-            ..read
-        });
-        Ok(())
-    }
-
-    /// What a paused run left for the one that goes on from it: the commands that nobody took since its snapshot, and
-    /// the space as it wrote it down last.
-    pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
-        let (covered, mut state) = load_snapshot(&self.store, id, Sequence::MAX)
-            .await?
-            .unwrap_or_default();
-        receive_since(&self.store, id, covered, &mut state).await?;
-        let newest = ReadOptions {
-            direction: runlog_log::Direction::Backward,
-            kinds: vec![runlog_log::Kind(kinds::SPACE_SAVED)],
-            limit: 1,
-            ..ReadOptions::default()
-        };
-        let page = self.store.backend().read(run_stream(id), newest).await?;
-        let space = page.records.first().map(|record| {
-            let decoded = SpaceRecord::decode(record.kind.0, &record.meta, &record.payload);
-            decoded.map(|space| (record.position.0, space))
-        });
-        Ok(Left {
-            commands: state.inbox,
-            space: space.transpose()?,
-        })
     }
 }
 

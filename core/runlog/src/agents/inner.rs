@@ -5,7 +5,6 @@ use super::{
     active_run::{ActiveRun, Beginning},
     defect::Defect,
     end::Execution,
-    inbox::Inbox,
     space::SharedSpace,
 };
 use std::{
@@ -14,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-use runlog_model::{AgentDefinition, RunId};
+use runlog_model::{AgentDefinition, RunId, RuntimeCommand};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Error, ErrorKind, Result, Store};
+use crate::{Error, ErrorKind, Result, Store, kernel::inbox::Inbox};
 
 /// An executor as `Inner` sees it: `Inner` doesn't know the type that an executor is handed.
 pub(super) trait AgentWork: MaybeSend + MaybeSync + 'static {
@@ -35,8 +34,6 @@ pub(super) struct Inner {
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
-    /// Held while runs that a crash cut off are resumed.
-    pub(super) reviving: tokio::sync::Mutex<()>,
     /// What a test has broken.
     #[cfg(feature = "broken-orchestrator")]
     pub(super) defect: std::sync::OnceLock<Defect>,
@@ -89,7 +86,6 @@ impl Inner {
             executors: Mutex::default(),
             live: Mutex::default(),
             arrivals: Mutex::default(),
-            reviving: tokio::sync::Mutex::default(),
             #[cfg(feature = "broken-orchestrator")]
             defect: std::sync::OnceLock::new(),
         }
@@ -144,8 +140,14 @@ impl Inner {
         let definition = definition.ok_or_else(|| {
             let place =
                 project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+            // Whoever registered one takes the agent for defined.
+            let registered = if self.executors().by_agent.contains_key(name) {
+                "; an executor is registered for it: define it too, with `agents.put`"
+            } else {
+                ""
+            };
             Error::not_found(format!(
-                "no agent {name:?} is defined{place}; list_available_agents tells which are"
+                "no agent {name:?} is defined{place}; list_available_agents tells which are{registered}"
             ))
         })?;
         let executors = self.executors();
@@ -205,6 +207,12 @@ impl Inner {
         ))
     }
 
+    /// The one inbox of a run that is worked on here, with what waits for it already.
+    pub(super) fn inbox(&self, run: RunId, waiting: Vec<RuntimeCommand>) -> Arc<Inbox> {
+        let inboxes = self.store.shared.flows.shared().inboxes();
+        inboxes.open(run, waiting, self.options.inbox_max)
+    }
+
     /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
     pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
         let (recorder, depth) = loop {
@@ -223,7 +231,7 @@ impl Inner {
             task: String::new(),
             depth,
             space: SharedSpace::default(),
-            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+            inbox: Inbox::unlisted(id, self.options.inbox_max),
         };
         let live = ActiveRun::outside(beginning);
         let live = Arc::clone(self.live_runs().entry(id).or_insert(live));

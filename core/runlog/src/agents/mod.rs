@@ -9,6 +9,7 @@
 mod active_run;
 mod breaking;
 mod call;
+mod commands;
 mod context;
 mod create;
 mod defect;
@@ -16,7 +17,6 @@ mod definitions;
 mod end;
 mod executor;
 mod gather;
-mod inbox;
 mod inner;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
@@ -32,6 +32,7 @@ mod start;
 mod starting;
 mod stop;
 mod supervise;
+mod task;
 mod tools;
 mod work;
 

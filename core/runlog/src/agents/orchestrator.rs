@@ -142,7 +142,8 @@ impl Orchestrator {
     ///
     /// A run that was waiting for sub-agents goes on when those have: their results are then in its context, as those
     /// of the call that it had made. Others are told to continue, from the last thing that they had recorded. No more
-    /// of them work at a time than [`concurrent_max`](OrchestratorOptions::concurrent_max).
+    /// of them work at a time than [`concurrent_max`](OrchestratorOptions::concurrent_max). Of several calls at once, also of other
+    /// orchestrators of the store, one goes on, and the others wait until it is through.
     ///
     /// # Errors
     /// Those of reading the store. What hinders one run is told in the report.

@@ -6,7 +6,6 @@ use super::{
     call::{Call, Place, Work},
     create::creation_ops,
     defect::Defect,
-    inbox::Inbox,
     plan::{Planned, What, stopped},
     report::call_message,
     spawned::{Began, News},
@@ -355,6 +354,10 @@ impl Inner {
             ..ResumeOptions::default()
         };
         let left = self.left_by(id).await?;
+        let asked = match task.is_empty() {
+            true => self.task_of(id).await?,
+            false => task.clone(),
+        };
         let _arriving = self.starting(vec![new_id]);
         match self
             .store
@@ -364,7 +367,7 @@ impl Inner {
         {
             Ok(resumed) => {
                 let waiting = left.take_over(&call.parent.space)?;
-                let live = self.join(call.parent, (resumed.recorder, definition, task), waiting);
+                let live = self.join(call.parent, (resumed.recorder, definition, asked), waiting);
                 call.begin(index, live, executor, timeout);
                 Ok(())
             }
@@ -383,13 +386,14 @@ impl Inner {
         (recorder, definition, task): (RunRecorder, Arc<AgentDefinition>, String),
         waiting: Vec<RuntimeCommand>,
     ) -> Arc<ActiveRun> {
+        let recorder_id = recorder.id();
         let beginning = Beginning {
             recorder,
             definition: Some(definition),
             task,
             depth: parent.depth + 1,
             space: parent.space.clone(),
-            inbox: Inbox::new(waiting, self.options.inbox_max),
+            inbox: self.inbox(recorder_id, waiting),
         };
         self.enter(ActiveRun::new(beginning, Some(parent)))
     }

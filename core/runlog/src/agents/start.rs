@@ -8,7 +8,6 @@ use super::{
     SharedSpace, StartAgent, StartPlace,
     active_run::{ActiveRun, Beginning},
     create::first_messages,
-    inbox::Inbox,
 };
 use crate::{
     Error, Result,
@@ -67,7 +66,7 @@ impl Inner {
             task,
             depth: 0,
             space: SharedSpace::default(),
-            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+            inbox: self.inbox(id, Vec::new()),
         };
         let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
         let live = self.enter(ActiveRun::new(beginning, None));
@@ -119,6 +118,10 @@ impl Inner {
             Continuation::Task(task) => Some(task.clone()),
             Continuation::Default | Continuation::Nothing => None,
         };
+        let task = match task {
+            Some(task) => task,
+            None => self.task_of(id).await?,
+        };
         let left = self.left_by(id).await?;
         let new_id = *options
             .id
@@ -130,10 +133,10 @@ impl Inner {
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(&definition)),
-            task: task.unwrap_or_default(),
+            task,
             depth: self.depth_of(resumed.run.parent_run_id).await?,
             space,
-            inbox: Inbox::new(waiting, self.options.inbox_max),
+            inbox: self.inbox(new_id, waiting),
         };
         let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
         let live = self.enter(ActiveRun::new(beginning, None));

@@ -4,7 +4,6 @@ use super::{
     SpawnResult,
     active_run::{ActiveRun, Beginning},
     defect::Defect,
-    inbox::Inbox,
     inner::AgentWork,
     report::recorded_results,
     runtime::Boxed,
@@ -26,7 +25,7 @@ use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
     journal::follow::read_each,
-    kernel::records::run_stream,
+    kernel::{inbox::Inbox, records::run_stream},
     runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
 
@@ -72,7 +71,8 @@ struct ResumeAll {
 
 impl Inner {
     pub(super) async fn resume_all(self: Arc<Self>) -> Result<ResumeReport> {
-        let _alone = self.reviving.lock().await;
+        let reviving = Arc::clone(&self.store.shared.folds.reviving);
+        let _alone = reviving.lock().await;
         // Also what this process left behind, such as by a runtime that was shut down.
         self.store.recover_runs().await?;
         let mut report = ResumeReport::default();
@@ -117,7 +117,7 @@ impl Inner {
             .copied()
             .filter(|id| !below.contains(id))
             .collect();
-        roots.sort_unstable();
+        runlog_log::order::sort(&mut roots);
         let resumption = ResumeAll {
             inner: Arc::clone(&self),
             interrupted,
@@ -128,7 +128,7 @@ impl Inner {
             .report
             .into_inner()
             .expect("nobody panics while the report is locked");
-        report.resumed.sort_unstable_by_key(|(id, _)| *id);
+        runlog_log::order::sort_by_key(&mut report.resumed, |(id, _)| *id);
         Ok(report)
     }
 
@@ -253,7 +253,7 @@ impl ResumeAll {
                 None => inner.depth_of(run.parent_run_id).await?,
             },
             space: parent.map_or_else(SharedSpace::default, |parent| parent.space.clone()),
-            inbox: Inbox::new(Vec::new(), inner.options.inbox_max),
+            inbox: Inbox::unlisted(run.id, inner.options.inbox_max),
         };
         let paused = inner.enter(ActiveRun::new(paused, parent));
         paused.over.cancel();
@@ -342,10 +342,10 @@ impl ResumeAll {
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(definition)),
-            task: String::new(),
+            task: inner.task_of(run.id).await?,
             depth: paused.depth,
             space: paused.space.clone(),
-            inbox: Inbox::new(waiting, inner.options.inbox_max),
+            inbox: inner.inbox(id, waiting),
         };
         let live = inner.enter(ActiveRun::new(beginning, below.map(|below| &below.parent)));
         let timeout = below

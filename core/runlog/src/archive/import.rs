@@ -68,7 +68,7 @@ pub fn import(
     let mut imported = write::write(store, clock, &plan, source()?.as_mut())?;
     imported.skipped += plan.listed;
     let mut conflicts: Vec<_> = plan.conflicts.values().collect();
-    conflicts.sort();
+    runlog_log::order::sort(&mut conflicts);
     imported.conflicts = conflicts
         .into_iter()
         .map(|(line, what)| Conflict {

@@ -321,7 +321,8 @@ waiting! {
     fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession>;
 
     /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they
-    /// were imported, and says how many they were: the session then goes on from there.
+    /// were imported, and what its sub-agents wrote behind the first of them: the session then goes on from there. Returns how
+    /// many events were deleted, those of sub-agents included.
     fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64>;
 
     /// Writes a batch of entries, with the session and the instances that it makes: all of it or nothing. Durable

@@ -1,6 +1,9 @@
 //! [`RequestDraft`]: what a request has done so far, in memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use runlog_model::{
     ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
@@ -28,6 +31,8 @@ pub struct RequestDraft {
     request: ChatRequest,
     pub(super) stack: CallStack,
     space: Space,
+    /// The space as it is, once a step has begun in it: shared by all steps until it is changed.
+    snapshot: OnceLock<RawJson>,
     messages: Vec<BufferedMessage>,
     message_indexes: HashMap<String, usize>,
     /// The ids that the caller gave, which the chat may have already.
@@ -55,6 +60,7 @@ impl RequestDraft {
             request,
             stack,
             space,
+            snapshot: OnceLock::new(),
             messages: Vec::new(),
             message_indexes: HashMap::new(),
             given_ids: Vec::new(),
@@ -107,6 +113,7 @@ impl RequestDraft {
 
     /// What the assistants of the request share, to be changed.
     pub fn space_mut(&mut self) -> &mut Space {
+        self.snapshot.take();
         &mut self.space
     }
 
@@ -411,7 +418,7 @@ impl RequestDraft {
             stack_parent_id: node.parent_id.clone(),
             delegate_step_id: node.delegate_step_id.clone(),
             stack_depth: node.depth,
-            space_snapshot: Some(self.space.snapshot()),
+            space_snapshot: Some(self.snapshot.get_or_init(|| self.space.snapshot()).clone()),
             created_at: now,
             updated_at: now,
             ..Step::new(
@@ -431,7 +438,11 @@ impl RequestDraft {
         let index = self
             .message_indexes
             .get(id)
-            .ok_or_else(|| not_found("message", id))?;
+            .ok_or_else(|| {
+                Error::not_found(format!(
+                    "the request has sent no message {id:?} since it was begun, or gone on with; update_message changes one that is in the chat"
+                ))
+            })?;
         Ok(&mut self.messages[*index])
     }
 }
@@ -442,4 +453,40 @@ fn check_size(bytes: usize) -> Result<()> {
         return Err(sizes::too_large(bytes));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use runlog_model::{Chat, RawJson, StepType};
+
+    use crate::{
+        Store,
+        chats::{ChatMessage, ChatRole, NewRequest},
+    };
+
+    #[test]
+    fn steps_share_the_space_until_it_is_changed() {
+        let chats = Store::in_memory().chats();
+        let chat = block_on(chats.create_chat(Chat::new("a"))).unwrap();
+        let asked = ChatMessage::text(ChatRole::User, "?");
+        let begun = chats.begin_request(&chat.chat_id, NewRequest::new("a"), asked);
+        let mut request = block_on(begun).unwrap();
+        let input = || RawJson::parse("{}").unwrap();
+        for value in ["one", "two"] {
+            request.space_mut().set("key", RawJson::string(value));
+            request.start_step(StepType::Llm, input()).unwrap();
+            request.start_step(StepType::Tool, input()).unwrap();
+        }
+        let spaces = request
+            .steps
+            .iter()
+            .map(|it| it.step.space_snapshot.clone());
+        let spaces: Vec<RawJson> = spaces.flatten().collect();
+        let texts: Vec<&str> = spaces.iter().map(RawJson::as_str).collect();
+        let (one, two) = (r#"{"key":"one"}"#, r#"{"key":"two"}"#);
+        assert_eq!(texts, [one, one, two, two]);
+        assert_eq!(texts[0].as_ptr(), texts[1].as_ptr());
+        assert_eq!(texts[2].as_ptr(), texts[3].as_ptr());
+    }
 }

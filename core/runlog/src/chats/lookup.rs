@@ -268,7 +268,7 @@ impl Store {
 
 /// A fold that goes on with records of one chat, in their order, each once.
 pub(super) fn folded(mut fold: ChatFold, mut records: Vec<Record>) -> Result<ChatFold> {
-    records.sort_by_key(|record| record.position);
+    runlog_log::order::sort_by_key(&mut records, |record| record.position);
     records.dedup_by_key(|record| record.position);
     records
         .iter()

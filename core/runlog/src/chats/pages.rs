@@ -157,7 +157,7 @@ impl Store {
         if records.len() > RECORDS_MAX {
             return Ok(None);
         }
-        records.sort_by_key(|record| record.sequence);
+        runlog_log::order::sort_by_key(&mut records, |record| record.sequence);
         records.dedup_by_key(|record| record.sequence);
         let mut fold = ChatFold::new();
         let mut before = None;

@@ -87,7 +87,7 @@ impl Resumption {
 
 impl Chats {
     /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't completed, and
-    /// that wasn't tried again with success. `None` when there is nothing to resume. Nothing is written: who resumes a
+    /// that wasn't tried again with success, in a request that wasn't completed either. `None` when there is nothing to resume. Nothing is written: who resumes a
     /// request with [`go_on`](Self::go_on) has it to himself.
     ///
     /// # Errors
@@ -103,7 +103,8 @@ impl Chats {
     }
 
     /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
-    /// completed, or was dismissed.
+    /// completed, or was dismissed, or when none of its steps was cut off: it is then asked again, and
+    /// [dismissed](Self::dismiss).
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several

@@ -55,6 +55,7 @@ impl Chats {
     /// [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn create_chat(&self, chat: Chat) -> Result<Chat> {
         let is_given = !chat.chat_id.is_empty();
+        chat.check_new()?;
         let session = self.session_of(chat)?;
         check_unused(
             &**self.store.backend(),
@@ -77,7 +78,7 @@ impl Chats {
     }
 
     pub(super) fn session_of(&self, chat: Chat) -> Result<Session> {
-        chat.check_new()?;
+        chat.check()?;
         let id: Option<SessionId> = chat
             .chat_id
             .parse()
@@ -130,9 +131,12 @@ impl Chats {
                     .chat_session(chat_id)
                     .ok_or_else(|| chat_not_found(chat_id))?;
                 let mut changed = session.clone();
-                Chat::of(session, 0)
-                    .updated(updates, Timestamp(at_ms))?
-                    .write_to(&mut changed);
+                let chat = Chat::of(session, 0).updated(updates, Timestamp(at_ms))?;
+                // A session that is used as a chat has no assistant until it is given one.
+                if updates.get("assistant_id").is_some() {
+                    chat.check_new()?;
+                }
+                chat.write_to(&mut changed);
                 changed.check()?;
                 let updated = CatalogEvent::ChatUpdated {
                     id: session.id,

@@ -17,7 +17,7 @@ impl Contexts {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
     /// when the context ends before the sequence.
     pub async fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
-        self.delete_events_with(instance, sequence, || std::future::ready(Ok(None)))
+        self.delete_events_with(instance, sequence, || std::future::ready(Ok(Vec::new())))
             .await
     }
 
@@ -30,7 +30,7 @@ impl Contexts {
         along: impl Fn() -> Along,
     ) -> Result<u64>
     where
-        Along: Future<Output = Result<Option<Op<'static>>>>,
+        Along: Future<Output = Result<Vec<Op<'static>>>>,
     {
         self.store.writable_instance(instance).await?;
         let stream = context_stream(instance);

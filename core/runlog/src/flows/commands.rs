@@ -1,9 +1,11 @@
 //! The commands of a flow: receiving them, and handing them to the runs that they are for.
 
+use std::sync::Arc;
+
 use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
 
 use super::{run::FlowRun, state::command_received};
-use crate::{Error, Result};
+use crate::{Error, Result, kernel::inbox::Inbox};
 
 impl FlowRun {
     /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names. Durable
@@ -22,8 +24,17 @@ impl FlowRun {
         match checked {
             Ok(command_read) => {
                 let event = self.received(command, command_read.run_id.clone(), None)?;
+                let Some(inbox) = self.own_inbox().filter(|_| self.is_own(&command_read)) else {
+                    self.record(&event).await?;
+                    self.state.inbox.push(command_read);
+                    return Ok(());
+                };
+                inbox.check_room()?;
+                let writing = inbox.writing().await;
                 self.record(&event).await?;
-                self.state.inbox.push(command_read);
+                inbox.push(command_read);
+                drop(writing);
+                self.show_own_inbox();
                 Ok(())
             }
             Err(error) => {
@@ -53,9 +64,59 @@ impl FlowRun {
         Ok(())
     }
 
+    /// The inbox of the flow's own run, where an orchestrator of this process works on that: it is the one inbox of both.
+    pub(super) fn own_inbox(&self) -> Option<Arc<Inbox>> {
+        self.store.shared.flows.shared().inboxes().of(self.run)
+    }
+
+    /// Whether a command is for the flow's own run.
+    fn is_own(&self, command: &RuntimeCommand) -> bool {
+        let named = command.run_id.as_deref().map(str::parse);
+        named == Some(Ok(self.run))
+    }
+
+    /// Has the state show what waits for the flow's own run, where an orchestrator works on that.
+    pub(super) fn show_own_inbox(&mut self) {
+        if let Some(inbox) = self.own_inbox() {
+            self.show(&inbox);
+        }
+    }
+
+    /// The same of the inbox of its own run; says how many were taken out of it that the stream doesn't tell of yet.
+    pub(super) fn show(&mut self, inbox: &Inbox) -> u32 {
+        let run = self.run.to_string();
+        let (waiting, taken) = inbox.saved();
+        let shown = &mut self.state.inbox;
+        shown.retain(|command| command.run_id.as_deref() != Some(&run));
+        shown.extend(waiting);
+        taken
+    }
+
+    /// Puts in a command that was just recorded.
+    pub(super) fn keep(&mut self, command: RuntimeCommand) {
+        match self.own_inbox().filter(|_| self.is_own(&command)) {
+            Some(inbox) => {
+                inbox.push(command);
+                self.show_own_inbox();
+            }
+            None => self.state.inbox.push(command),
+        }
+    }
+
     /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
     /// brings them back: they are delivered at least once.
+    ///
+    /// Where an [orchestrator](crate::agents::Orchestrator) of this process works on the flow's own run, both have one
+    /// inbox: a command for the run is given to the agent or taken here, whichever asks first, and it comes back after a crash
+    /// only if the run has recorded nothing since.
     pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
+        if run_id.parse() == Ok(self.run)
+            && let Some(inbox) = self.own_inbox()
+        {
+            let taken = inbox.take_all();
+            self.show_own_inbox();
+            return taken;
+        }
         let inbox = std::mem::take(&mut self.state.inbox);
         let (taken, left) = inbox
             .into_iter()

@@ -74,9 +74,10 @@ impl FlowRun {
         })?;
         let last = receive_since(store, run, covered, &mut state).await?;
         let mut flow = Self::of(store, run, state, last);
+        flow.show_own_inbox();
         flow.claim = Some(claim);
 
-        let mut events = Vec::new();
+        let (mut events, mut given) = (Vec::new(), None);
         if let Some(message) = message {
             let command = RuntimeCommand {
                 run_id: Some(run.to_string()),
@@ -87,27 +88,27 @@ impl FlowRun {
                 command.run_id.clone(),
                 None,
             )?);
-            flow.state.inbox.push(command);
+            given = Some(command);
         }
         let (now, id) = (store.backend().now_ms(), run.to_string());
         let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
         events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
         let sequence = flow.record_all(&events, None).await?;
-        let running = flow.running_nodes();
+        let running = flow.running_nodes(given);
         Ok((flow, Resumed { running, sequence }))
     }
 
-    /// The nodes that were running; the message that waits for them is taken out of the inbox.
-    fn running_nodes(&mut self) -> Vec<RunningNode> {
+    /// The nodes that were running, with the message that is given, or that waits: it is taken out of the inbox. Where no node
+    /// was running, the one that is given waits.
+    fn running_nodes(&mut self, given: Option<RuntimeCommand>) -> Vec<RunningNode> {
         let nodes: Vec<String> = self.state.running().map(str::to_owned).collect();
         if nodes.is_empty() {
+            if let Some(command) = given {
+                self.keep(command);
+            }
             return Vec::new();
         }
-        let is_resume = |command: &RuntimeCommand| {
-            command.command_type == "resume" && command.message().is_some()
-        };
-        let waiting = self.state.inbox.iter().rposition(is_resume);
-        let command = waiting.map(|index| self.state.inbox.remove(index));
+        let command = given.or_else(|| self.take_resume());
         let prompt = command
             .as_ref()
             .and_then(RuntimeCommand::message)
@@ -124,5 +125,20 @@ impl FlowRun {
                 }
             })
             .collect()
+    }
+
+    /// Takes the latest `resume` with a message that waits.
+    fn take_resume(&mut self) -> Option<RuntimeCommand> {
+        let is_resume = |command: &RuntimeCommand| {
+            command.command_type == "resume" && command.message().is_some()
+        };
+        let waiting = self.state.inbox.iter().rposition(is_resume)?;
+        let command = self.state.inbox.remove(waiting);
+        let own = self
+            .own_inbox()
+            .filter(|_| command.run_id.as_deref() == Some(&self.run.to_string()));
+        // The run's agent may have taken it meanwhile.
+        own.is_none_or(|inbox| inbox.remove(&command))
+            .then_some(command)
     }
 }

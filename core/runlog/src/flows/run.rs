@@ -59,8 +59,19 @@ impl FlowRun {
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a run that isn't running.
     pub async fn create(store: &Store, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
+        let inbox = store.shared.flows.shared().inboxes().of(run);
+        let _writing = match &inbox {
+            Some(inbox) => Some(inbox.writing().await),
+            None => None,
+        };
+        // What waits for the run already waits in its flow.
+        let (waiting, taken) = inbox
+            .as_ref()
+            .map(|inbox| inbox.saved())
+            .unwrap_or_default();
         let state = RunSnapshot {
             run_id: Some(run.to_string()),
+            inbox: waiting,
             ..RunSnapshot::new("running")
         };
         let stream = run_stream(run);
@@ -94,6 +105,9 @@ impl FlowRun {
             ops.extend(saved.ops(last));
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
+                    if let Some(inbox) = &inbox {
+                        inbox.told(taken);
+                    }
                     saved.after_commit(store).await;
                     return Ok(Self::of(store, run, state, last.0));
                 }
@@ -211,6 +225,7 @@ impl FlowRun {
         {
             self.last_sequence = last;
         }
+        self.show_own_inbox();
         let sequence_of = |recorded: &mut u64, events: &&[RuntimeEvent]| {
             *recorded += events.len() as u64;
             Some(*recorded)
@@ -223,8 +238,19 @@ impl FlowRun {
     /// # Errors
     /// Those of reading the store.
     pub async fn refresh(&mut self) -> Result<()> {
+        let inbox = self.own_inbox();
+        // A command that is recorded just now is in the inbox, too, once it is asked.
+        let _writing = match &inbox {
+            Some(inbox) => Some(inbox.writing().await),
+            None => None,
+        };
+        self.take_in().await
+    }
+
+    async fn take_in(&mut self) -> Result<()> {
         self.last_sequence =
             receive_since(&self.store, self.run, self.last_sequence, &mut self.state).await?;
+        self.show_own_inbox();
         Ok(())
     }
 
@@ -234,9 +260,23 @@ impl FlowRun {
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
     /// that of a run that isn't running; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
+        let inbox = self.own_inbox();
+        let _writing = match &inbox {
+            Some(inbox) => Some(inbox.writing().await),
+            None => None,
+        };
+        let mut taken = 0;
+        if let Some(inbox) = &inbox {
+            // The snapshot says of all that came what waits.
+            self.take_in().await?;
+            taken = self.show(inbox);
+        }
         let saved = self.store.saved_flow(self.run, &self.state).await?;
         self.commit(saved.batch(Sequence(self.last_sequence)))
             .await?;
+        if let Some(inbox) = &inbox {
+            inbox.told(taken);
+        }
         saved.after_commit(&self.store).await;
         Ok(())
     }

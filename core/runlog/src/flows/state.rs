@@ -1,7 +1,9 @@
 //! The state of a flow, as its run's stream has it: the latest snapshot, and the commands received since.
 
 use runlog_log::{Kind, ReadOptions, Sequence};
-use runlog_model::{FlowEventKind, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use runlog_model::{
+    FlowEventKind, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, TakenRecord, kinds,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::run_stream};
@@ -98,7 +100,8 @@ pub(super) async fn state_at(
     Ok(Some(state))
 }
 
-/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
+/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox, without those that
+/// the run took.
 pub(super) async fn receive(
     store: &Store,
     run: RunId,
@@ -109,11 +112,19 @@ pub(super) async fn receive(
     let options = ReadOptions {
         first: Sequence(covered).next(),
         last: Sequence(last),
-        kinds: vec![Kind(FlowEventKind::Command.byte())],
+        kinds: vec![
+            Kind(FlowEventKind::Command.byte()),
+            Kind(kinds::COMMANDS_TAKEN),
+        ],
         ..ReadOptions::default()
     };
     read_each(&**store.backend(), run_stream(run), options, |record| {
         if record.redacted {
+            return Ok(());
+        }
+        if record.kind.0 == kinds::COMMANDS_TAKEN {
+            let taken = TakenRecord::decode(record.kind.0, &record.meta, &record.payload)?;
+            forget_taken(run, taken.count, state);
             return Ok(());
         }
         let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
@@ -122,10 +133,25 @@ pub(super) async fn receive(
             return Ok(());
         };
         let command = received.command.to_value::<RuntimeCommand>().ok();
+        // One that was sent to a run needn't have named it itself.
+        let command = command.map(|command| RuntimeCommand {
+            run_id: command.run_id.or(received.run_id),
+            ..command
+        });
         let is_good =
             |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
         state.inbox.extend(command.filter(is_good));
         Ok(())
     })
     .await
+}
+
+/// Takes the oldest commands for the run itself out of the inbox: so many were taken.
+fn forget_taken(run: RunId, count: u32, state: &mut RunSnapshot) {
+    let (own, mut left) = (run.to_string(), count);
+    state.inbox.retain(|command| {
+        let is_taken = left > 0 && command.run_id.as_deref() == Some(&own);
+        left -= u32::from(is_taken);
+        !is_taken
+    });
 }

@@ -21,7 +21,9 @@ impl FlowRun {
         let (covered, mut state) = loaded
             .ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
         let last = receive_since(store, run, covered, &mut state).await?;
-        Ok(Self::of(store, run, state, last))
+        let mut flow = Self::of(store, run, state, last);
+        flow.show_own_inbox();
+        Ok(flow)
     }
 
     /// The commands that a resume would find in the inbox of a run: those of its latest snapshot, and those that were

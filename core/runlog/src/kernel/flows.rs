@@ -5,7 +5,7 @@ use std::sync::Arc;
 use runlog_log::StreamId;
 use runlog_model::FlowCatalog;
 
-use super::live::Live;
+use super::{inbox::Inboxes, live::Live};
 use crate::{
     backend::Backend,
     journal::projection::{Folded, Projection, Streams},
@@ -28,6 +28,7 @@ pub(crate) struct FlowsShared {
     catalog: Arc<Folded<FlowCatalog>>,
     live: Arc<Live>,
     resumed: Arc<Live>,
+    inboxes: Arc<Inboxes>,
 }
 
 impl FlowsShared {
@@ -39,6 +40,11 @@ impl FlowsShared {
     /// The flows that somebody in this process resumed, and goes on with.
     pub(crate) fn resumed(&self) -> &Arc<Live> {
         &self.resumed
+    }
+
+    /// The inboxes of the runs that an orchestrator of this process works on.
+    pub(crate) fn inboxes(&self) -> &Arc<Inboxes> {
+        &self.inboxes
     }
 }
 

@@ -67,14 +67,21 @@ pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
         .as_deref()
         .and_then(|name| catalog.session_named(name))
     {
-        Some(taken) => Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!(
-                "the session name {:?} is that of session {} already; choose another",
-                session.name.as_deref().unwrap_or_default(),
-                taken.id
-            ),
-        )),
+        Some(taken) => {
+            let name = session.name.as_deref().unwrap_or_default();
+            // A chat's id is the name of its session, of which whoever keeps chats alone knows nothing.
+            let message = if session.chat.is_some() && taken.chat.is_some() {
+                format!(
+                    "there is a chat {name:?} already; choose another id, or leave it out for a fresh one"
+                )
+            } else {
+                format!(
+                    "the session name {name:?} is that of session {} already; choose another",
+                    taken.id
+                )
+            };
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
         None => Ok(()),
     }
 }

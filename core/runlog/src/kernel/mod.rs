@@ -7,6 +7,7 @@ pub(crate) mod chats;
 pub(crate) mod claims;
 pub(crate) mod flows;
 pub(crate) mod gates;
+pub(crate) mod inbox;
 pub(crate) mod live;
 pub(crate) mod lookup;
 pub(crate) mod new_session;

@@ -62,6 +62,9 @@ pub(crate) struct Folds {
     /// Held during an import: what it has checked in the store must still hold when it writes.
     pub(crate) importing: Arc<std::sync::Mutex<()>>,
     agents: Arc<AgentsFold>,
+    /// Held while runs that a crash cut off are gone on with: another orchestrator of the store would take those that this one
+    /// has resumed, but not ended, for over.
+    pub(crate) reviving: Arc<tokio::sync::Mutex<()>>,
     /// Where writers that lost to another wait.
     pub(crate) queues: Arc<Queues>,
     /// The runs that opening the store has paused.

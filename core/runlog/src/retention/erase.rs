@@ -76,15 +76,10 @@ impl Store {
                 .redact_message(message_id, &what.reason)
                 .await?;
         }
-        let positions: Vec<u64> = positions.into_iter().collect();
+        let positions: Vec<Position> = positions.into_iter().map(Position).collect();
         for some in positions.chunks(BATCH) {
-            let ops = some.iter().map(|position| Op::Redact {
-                position: Position(*position),
-                reason: &what.reason,
-            });
-            self.backend()
-                .commit(Batch::new(ops.collect::<Vec<_>>()))
-                .await?;
+            let ops = Op::redactions(some, &what.reason);
+            self.backend().commit(Batch::new(ops)).await?;
         }
         let records = self.backend().redactions().saturating_sub(before);
         let compaction = self.compact(CompactOptions::default())?;

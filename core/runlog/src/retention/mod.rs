@@ -4,6 +4,7 @@
 //! were imported, and the flows of its runs. A context is one conversation that each of its runs goes on with, so that no run
 //! can be taken out of the middle of it. Its runs stay listed with how they ended, and so do its title and metadata.
 
+mod deltas;
 mod erase;
 mod give_up;
 mod plan;
@@ -56,6 +57,11 @@ pub struct RetentionPolicy {
     pub statuses: Vec<RunStatus>,
     /// Rule, and what the policy is for: sessions that were deleted, instead of those that weren't.
     pub deleted: bool,
+    /// A policy of its own, which goes with no other rule and gives up no session: the streaming deltas of flows, once their
+    /// whole text has stood for so many milliseconds, in an `agent:text`, `agent:thinking` or `agent:complete` of the same
+    /// node and run. Deltas of which no event has the whole text, as those of an agent that was killed, are its only text
+    /// and stay.
+    pub deltas_older_than_ms: Option<u64>,
     /// The policy is for sessions of this project; `None` is all.
     pub project: Option<String>,
     /// The policy is for sessions that were archived, no others.
@@ -81,6 +87,11 @@ pub struct Retained {
     /// How many bytes these have: payloads, metadata and headers, before any compression. What a context elsewhere was copied
     /// from is among them, and stays until that is given up, too.
     pub bytes: u64,
+    /// How many of these records are streaming deltas that were dropped while their flow stays. Their bytes are payloads and
+    /// metadata; the headers stay.
+    pub deltas: u64,
+    /// How many streaming deltas are old enough to be dropped and stay, because no event has their whole text.
+    pub deltas_kept: u64,
     /// How many sessions the rules don't keep stay because something is at work in them, or paused.
     pub kept_at_work: u64,
     /// How many because a copy of them sees what they have.
@@ -99,7 +110,7 @@ pub struct Retained {
 pub struct RetainProgress {
     /// What is being done.
     pub stage: RetainStage,
-    /// So much of it is done: sessions, or bytes of a compaction; …
+    /// So much of it is done: sessions, flows, or bytes of a compaction; …
     pub done: u64,
     /// … of so much; 0 where nobody knows yet.
     pub total: u64,
@@ -113,6 +124,8 @@ pub enum RetainStage {
     /// Looking through the sessions.
     #[default]
     Looking,
+    /// Reading flows and dropping their deltas.
+    DroppingDeltas,
     /// Measuring those that go and giving them up.
     GivingUp,
     /// Compacting the store.
@@ -125,6 +138,9 @@ pub const RETAINED_IDS_MAX: usize = 1_000;
 impl RetentionPolicy {
     /// Refuses a policy that would take everything, or is for nothing.
     fn check(&self) -> Result<()> {
+        if self.deltas_older_than_ms.is_some() {
+            return self.check_deltas();
+        }
         let rules = [
             self.older_than_ms.is_some(),
             self.keep_last.is_some(),
@@ -135,7 +151,7 @@ impl RetentionPolicy {
         if !rules.contains(&true) {
             return Err(Error::invalid(
                 "the retention policy has no rule, so that it would give up everything; give an age, a count, a size, statuses \
-                 of runs, or have it for deleted sessions",
+                 of runs, or have it for deleted sessions or for deltas",
             ));
         }
         for (name, value) in [
@@ -152,6 +168,27 @@ impl RetentionPolicy {
         if self.statuses.contains(&RunStatus::Running) {
             return Err(Error::invalid(
                 "a run that is at work can't be given up, so that no policy may name the status `running`; cancel the run first",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses what the policy for deltas doesn't know.
+    fn check_deltas(&self) -> Result<()> {
+        let alone = Self {
+            deltas_older_than_ms: self.deltas_older_than_ms,
+            dry_run: self.dry_run,
+            compact: self.compact,
+            ..Self::default()
+        };
+        if *self != alone {
+            return Err(Error::invalid(
+                "a retention policy for deltas is one of its own; give the rules for sessions to another call",
+            ));
+        }
+        if self.deltas_older_than_ms == Some(0) {
+            return Err(Error::invalid(
+                "the age of the deltas is 0, so that those were dropped which somebody follows now; give at least 1",
             ));
         }
         Ok(())

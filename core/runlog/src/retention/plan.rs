@@ -111,7 +111,9 @@ impl Store {
         let now_ms = self.backend().now_ms();
         // A stable order: of those alike, the one made last counts as the later.
         let mut by_activity: Vec<&Candidate> = candidates.iter().collect();
-        by_activity.sort_by_key(|candidate| std::cmp::Reverse(candidate.active_ms));
+        runlog_log::order::sort_by_key(&mut by_activity, |candidate| {
+            std::cmp::Reverse(candidate.active_ms)
+        });
         let mut unkept = HashSet::new();
         let (mut rank, mut bytes) = (0_u64, 0_u64);
         for candidate in by_activity {

@@ -20,6 +20,9 @@ impl Store {
     /// by the next [`compact`](Self::compact), at once with [`RetentionPolicy::compact`]. The runs stay listed with how they
     /// ended; a chat that is restored is empty.
     ///
+    /// With [`RetentionPolicy::deltas_older_than_ms`] it gives up no session, but takes deltas out of their flows. It reads all
+    /// flows for that, and redacts the deltas of a text together or not at all; asking again finds those that are left.
+    ///
     /// It reads the sessions it gives up to measure them, and with [`RetentionPolicy::max_bytes`] all that the policy is for.
     ///
     /// # Errors
@@ -47,8 +50,13 @@ impl Store {
                 "the store is open for reading only; ask for a dry run, or open it for writing",
             ));
         }
-        let plan = self.plan(policy, &mut progress).await?;
-        let mut retained = self.carry_out(policy, &plan, &mut progress).await?;
+        let mut retained = match policy.deltas_older_than_ms {
+            Some(least_ms) => self.drop_deltas(policy, least_ms, &mut progress).await?,
+            None => {
+                let plan = self.plan(policy, &mut progress).await?;
+                self.carry_out(policy, &plan, &mut progress).await?
+            }
+        };
         if policy.compact && !policy.dry_run && !retained.is_cancelled {
             let compaction = self.compact_with(CompactOptions::default(), |at| {
                 progress(RetainProgress {

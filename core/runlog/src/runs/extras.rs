@@ -138,7 +138,7 @@ impl Runs {
             .iter()
             .map(|change| (change.recorder.id(), change.recorder.gate()))
             .collect();
-        gates.sort_by_key(|(id, _)| *id);
+        runlog_log::order::sort_by_key(&mut gates, |(id, _)| *id);
         gates.dedup_by_key(|(id, _)| *id);
         let mut closed = Vec::with_capacity(gates.len());
         for (_, gate) in gates {

@@ -11,6 +11,7 @@ mod dangling;
 mod enter;
 mod events;
 mod extras;
+mod failed_calls;
 mod handle;
 mod history;
 mod load;
@@ -32,8 +33,8 @@ pub use handle::Runs;
 pub use history::ListRunMessages;
 pub use outcome::ToolOutcome;
 pub use recorder::{Recorded, RunEntry, RunRecorder};
+pub(crate) use resume::{CONTINUE, ResumeExtras, ResumedBy, check as check_resumable};
 pub use resume::{Continuation, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions, ResumedRun};
-pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
 pub use runlog_model::{
     ListRuns, Run, RunDetails, RunId, RunMessage, RunStatus, RunSummary, Stop, StopKind, ToolCall,
     ToolCallStatus, pause_reason,

@@ -28,7 +28,7 @@ use serde::{Deserialize, Deserializer};
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
 
 /// What the agent is told where the caller says nothing.
-const CONTINUE: &str = "Continue your work from where you left off.";
+pub(crate) const CONTINUE: &str = "Continue your work from where you left off.";
 
 /// How to resume a run.
 ///
@@ -398,12 +398,20 @@ impl Runs {
 /// Refuses what isn't paused, nor has ended where that will do, was resumed already, or has taken too many steps.
 pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> {
     if run.status != RunStatus::Paused && !(ended && run.status.is_final()) {
+        let instead = if run.status.is_final() {
+            format!(
+                "To go on in its context, resume it with the option `ended` (`--ended`), start a run in instance {}, or in a \
+                 copy of session {}",
+                run.instance_id, run.session_id
+            )
+        } else {
+            "Pause it first, or wait until it is over".to_owned()
+        };
         return Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
-                "run {} is {}; only paused runs can be resumed. To go on in its context, resume it as one that has ended, start \
-                 a run in instance {}, or in a copy of session {}",
-                run.id, run.status, run.instance_id, run.session_id
+                "run {} is {}; only paused runs can be resumed. {instead}",
+                run.id, run.status
             ),
         ));
     }

@@ -77,22 +77,29 @@ impl Runs {
             let calls = self.calls_of_tool(&run, name, options, after).await?;
             return Ok(page_of(calls, options.limit, &filter));
         }
+        if options.status == Some(ToolCallStatus::Error) {
+            let calls = self.failed_calls(&run, options.limit, cursor).await?;
+            return Ok(page_of(calls, options.limit, &filter));
+        }
         // The fold begins at the message of the last call that was given.
         let (first, after) = match cursor {
             Some(cursor) => (cursor.first, cursor.second),
             None => (self.first_sequence(&run).await?, 0),
         };
         let mut fold = ToolCallFold::new();
-        let mut settled = Settled {
-            options,
-            after,
-            looked_at: 0,
-            found: 0,
-        };
+        let wanted = options.limit.saturating_add(1);
+        let admits = |call: &ToolCall| call.sequence_number > after && options.admits(call);
+        let mut calls = Vec::new();
         let end = self
             .each_event(&run, first, events_to_read(options.limit), |event| {
                 fold.push(event);
-                Ok(if settled.is_full(fold.calls()) {
+                // What isn't asked for isn't kept: a run is as long as it likes.
+                while calls.len() < wanted
+                    && let Some(call) = fold.take_settled()
+                {
+                    calls.extend(Some(call).filter(admits));
+                }
+                Ok(if calls.len() == wanted {
                     More::Unwanted
                 } else {
                     More::Wanted
@@ -100,12 +107,8 @@ impl Runs {
             })
             .await?;
         self.take_late_results(&run, end, &mut fold).await?;
-        let calls = fold
-            .finish()
-            .into_iter()
-            .filter(|call| call.sequence_number > after);
-        let calls = calls.filter(|call| options.admits(call));
-        let calls = calls.take(options.limit.saturating_add(1)).collect();
+        calls.extend(fold.finish().into_iter().filter(admits));
+        calls.truncate(wanted);
         Ok(page_of(calls, options.limit, &filter))
     }
 
@@ -124,7 +127,11 @@ impl Runs {
     }
 
     /// The tool call that an event of a run is, with what came of it.
-    async fn call_at(&self, run: &LoadedRun, event: &ContextEvent) -> Result<Option<ToolCall>> {
+    pub(super) async fn call_at(
+        &self,
+        run: &LoadedRun,
+        event: &ContextEvent,
+    ) -> Result<Option<ToolCall>> {
         // The fold begins at its message, which comes right before the calls that it asks for.
         let instance = run.run.instance_id;
         let before = Sequence(event.sequence_number.saturating_sub(1));
@@ -137,7 +144,7 @@ impl Runs {
         let end = self
             .each_event(run, first, events_to_read(1), |other| {
                 fold.push(other);
-                let call = fold.calls().iter().find(|call| call.id == event.position);
+                let call = fold.calls().find(|call| call.id == event.position);
                 let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
                 Ok(if is_open {
                     More::Wanted
@@ -202,7 +209,7 @@ impl Runs {
     }
 
     /// Looks in what came after a run for the results of calls that it left open: a tool may answer after a resume.
-    async fn take_late_results(
+    pub(super) async fn take_late_results(
         &self,
         run: &LoadedRun,
         end: Option<u64>,
@@ -232,33 +239,6 @@ impl ListToolCalls {
             .as_ref()
             .is_none_or(|name| call.tool_name == *name)
             && self.status.is_none_or(|status| call.status == status)
-    }
-}
-
-/// Counts the calls of a page that no later result can change, in order, so that reading can stop.
-struct Settled<'a> {
-    options: &'a ListToolCalls,
-    /// The sequence of the last call of the page before.
-    after: u64,
-    looked_at: usize,
-    found: usize,
-}
-
-impl Settled<'_> {
-    /// Whether the page and the first call after it are there.
-    fn is_full(&mut self, calls: &[ToolCall]) -> bool {
-        while let Some(call) = calls
-            .get(self.looked_at)
-            .filter(|call| call.status != ToolCallStatus::Pending)
-        {
-            self.looked_at += 1;
-            self.found +=
-                usize::from(call.sequence_number > self.after && self.options.admits(call));
-            if self.found > self.options.limit {
-                return true;
-            }
-        }
-        false
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is done to a session as a whole: starting it with its first agent, copying it, truncating it.
+//! Copying a session as a whole, and how far a point goes in each of its contexts.
 
 use std::collections::HashMap;
 
@@ -163,24 +163,6 @@ impl Store {
         })
     }
 
-    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
-    /// imported, and says how many they were: the session then goes on from there. The contexts of other instances
-    /// stay. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
-    pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
-        let root = self.root_instance(session).await?;
-        let contexts = self.contexts();
-        // Both at once: once the events are gone, nothing tells any more what stood beside them.
-        contexts
-            .delete_events_with(root.id, after_sequence, || {
-                self.aside_to_truncate(session, &root, after_sequence)
-            })
-            .await
-    }
-
     /// What takes a fork of what is kept beside a session's contexts.
     async fn aside_to_copy(
         &self,
@@ -201,35 +183,6 @@ impl Store {
             expected: Expected::Any,
             at,
             child,
-        }))
-    }
-
-    /// What forgets what is kept beside the events after a sequence of a session's root instance.
-    async fn aside_to_truncate(
-        &self,
-        session: SessionId,
-        root: &AgentInstance,
-        after_sequence: u64,
-    ) -> Result<Option<Op<'static>>> {
-        let stream = aside_stream(session);
-        let Some(info) = self.backend().stream(stream).await? else {
-            return Ok(None);
-        };
-        let Some(next) = self
-            .contexts()
-            .event(root.id, after_sequence.saturating_add(1))
-            .await?
-        else {
-            return Ok(None);
-        };
-        let after = self
-            .aside_before(stream, info.last_sequence, next.position)
-            .await?;
-        let expected = Expected::Last(info.last_sequence);
-        Ok((after < info.last_sequence).then_some(Op::Truncate {
-            stream,
-            expected,
-            after,
         }))
     }
 
@@ -262,7 +215,12 @@ impl Store {
     }
 
     /// The last sequence of an aside that belongs to what comes before the event at a position.
-    async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
+    pub(super) async fn aside_before(
+        &self,
+        aside: StreamId,
+        last: Sequence,
+        event: u64,
+    ) -> Result<Sequence> {
         let Some(record) = self.last_before(aside, last, event).await? else {
             return Ok(Sequence::ZERO);
         };

@@ -5,6 +5,7 @@
 
 mod copy;
 mod start;
+mod truncate;
 
 pub use runlog_model::{
     AgentInstance, Deleted, InstanceId, ListInstances, ListSessions, Page, Session, SessionChanges,

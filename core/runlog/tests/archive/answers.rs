@@ -12,7 +12,7 @@ use runlog::{
     chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
     engine::{ReadOptions, Record, Sequence, StreamId},
     flows::PlaybackOptions,
-    runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions},
+    runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus},
     sessions::{Deleted, ListSessions},
     transcripts::keep::{aside_stream, envelope_matches},
 };
@@ -163,6 +163,22 @@ impl Answers {
             .iter_mut()
             .for_each(|call| (call.id, call.message_id) = (0, None));
         self.add("tool calls", &calls);
+        let failed = ListToolCalls {
+            status: Some(ToolCallStatus::Error),
+            limit: 1000,
+            ..ListToolCalls::default()
+        };
+        let found = runs.tool_calls(id, &failed).unwrap().items;
+        let failed = calls
+            .iter()
+            .filter(|call| call.status == ToolCallStatus::Error);
+        assert_eq!(
+            found
+                .iter()
+                .map(|call| &call.tool_call_id)
+                .collect::<Vec<_>>(),
+            failed.map(|call| &call.tool_call_id).collect::<Vec<_>>()
+        );
         for call in &calls {
             let of_tool = ListToolCalls {
                 tool_name: Some(call.tool_name.clone()),

@@ -102,6 +102,14 @@ pub fn runs(store: &Store) {
         .recorder;
     again.next_step().unwrap();
     again
+        .record_message(
+            NewMessage::assistant("").with_tool_calls([NewToolCall::new("call-2", "look", "{}")]),
+        )
+        .unwrap();
+    again
+        .record_tool_result(&ToolOutcome::error("call-2", json(r#""gone""#)))
+        .unwrap();
+    again
         .record_message(NewMessage::assistant("Done."))
         .unwrap();
     again.complete(Some("fixed")).unwrap();

@@ -146,6 +146,8 @@ macro_rules! conformance_tests {
                 a_copied_session_has_every_context
                 a_copy_up_to_a_point_is_the_session_as_it_was
                 an_overwritten_session_goes_on_from_the_point
+                an_overwritten_session_forgets_what_its_sub_agents_wrote_since
+                a_copy_has_of_each_context_what_stood_in_the_log_before_the_point
                 entries_are_written_with_their_session_or_nothing_is
                 what_is_kept_beside_the_contexts_is_copied_and_truncated_with_them
                 a_second_store_sees_what_the_first_one_does

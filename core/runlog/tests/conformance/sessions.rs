@@ -810,3 +810,91 @@ pub async fn what_is_kept_beside_the_contexts_is_copied_and_truncated_with_them(
     assert_eq!(store.truncate_session(copy.session.id, 1).await.unwrap(), 1);
     assert!(kept(copy.session.id).await.is_empty());
 }
+
+pub async fn an_overwritten_session_forgets_what_its_sub_agents_wrote_since(backend: Shared) {
+    let store = Store::with_backend(backend);
+    let (session, root) = store
+        .start_session(NewSession::default(), "planner")
+        .await
+        .unwrap();
+    let below = |parent| NewInstance {
+        parent_instance_id: Some(parent),
+        // The clock doesn't matter.
+        created_at_ms: Some(1),
+        ..NewInstance::new(session.id, "helper")
+    };
+    let peer = store
+        .create_instance(session.id, "peer", None)
+        .await
+        .unwrap();
+    let early = store.create_instance_with(below(root.id)).await.unwrap();
+    say(&store, root.id, &["a"]).await;
+    say(&store, early.id, &["early 1"]).await;
+    say(&store, root.id, &["b"]).await;
+    let late = store.create_instance_with(below(early.id)).await.unwrap();
+    for id in [early.id, late.id, peer.id] {
+        say(&store, id, &["since"]).await;
+    }
+    let copy = store
+        .copy_session(session.id, &CopySession::default())
+        .await
+        .unwrap();
+    // "b", and what each of the two sub-agents said since.
+    assert_eq!(store.truncate_session(session.id, 1).await.unwrap(), 3);
+    assert_eq!(heard(&store, root.id).await, ["a"]);
+    assert_eq!(heard(&store, early.id).await, ["early 1"]);
+    assert_eq!(
+        heard(&store, late.id).await,
+        [""; 0],
+        "it was spawned since"
+    );
+    assert_eq!(
+        heard(&store, peer.id).await,
+        ["since"],
+        "nobody below spawned it"
+    );
+    let copied = copy
+        .instances
+        .iter()
+        .find(|copied| copied.source == late.id);
+    let copied = copied.unwrap().instance.id;
+    assert_eq!(
+        heard(&store, copied).await,
+        ["since"],
+        "a copy keeps what it shares"
+    );
+}
+
+pub async fn a_copy_has_of_each_context_what_stood_in_the_log_before_the_point(backend: Shared) {
+    let store = Store::with_backend(backend);
+    let (session, root) = store
+        .start_session(NewSession::default(), "planner")
+        .await
+        .unwrap();
+    let below = || NewInstance {
+        parent_instance_id: Some(root.id),
+        ..NewInstance::new(session.id, "helper")
+    };
+    let early = store.create_instance_with(below()).await.unwrap();
+    for word in ["a", "b", "c"] {
+        say(&store, root.id, &[word]).await;
+        say(&store, early.id, &[word]).await;
+    }
+    let late = store.create_instance_with(below()).await.unwrap();
+    say(&store, late.id, &["late"]).await;
+    let options = CopySession {
+        up_to_sequence: Some(2),
+        ..CopySession::default()
+    };
+    let copy = store.copy_session(session.id, &options).await.unwrap();
+    let copy_of = |id| copy.instances.iter().find(|copied| copied.source == id);
+    assert_eq!(
+        heard(&store, copy_of(root.id).unwrap().instance.id).await,
+        ["a", "b"]
+    );
+    assert_eq!(
+        heard(&store, copy_of(early.id).unwrap().instance.id).await,
+        ["a", "b"]
+    );
+    assert!(copy_of(late.id).is_none(), "it was made since");
+}

@@ -26,11 +26,13 @@ claims! {
     scenario_max_total_steps_enforcement
     scenario_resume_non_paused_run_rejected
     a_resumed_run_is_told_its_task_beside_to_continue
+    a_run_that_is_told_nothing_else_has_the_task_that_it_had
     a_run_is_resumed_by_one_of_two
     a_paused_root_is_resumed_by_its_orchestrator
     a_snapshot_and_the_space_are_there_after_a_resume
     what_a_crash_cut_off_goes_on_once
     a_parent_goes_on_when_its_sub_agents_have
+    two_orchestrators_of_a_store_that_go_on_at_once_lose_no_result
     what_ended_before_the_crash_is_told_to_the_parent
     runs_without_an_executor_are_left_as_they_are
     the_orchestrators_bound_of_steps_holds_for_every_resume
@@ -228,6 +230,31 @@ async fn a_resumed_run_is_told_its_task_beside_to_continue(world: World) {
     );
 }
 
+async fn a_run_that_is_told_nothing_else_has_the_task_that_it_had(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            let step = run.next_step().await?;
+            run.record_message(NewMessage::assistant(&format!("{step}: {}", run.task())))
+                .await?;
+            Ok(AgentEnd::paused(run.task()))
+        })
+        .await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "The whole.")).await;
+    let again = SpawnRequest::resume("worker", run_of(&first));
+    let second = spawn(&world, parent, again).await;
+    assert_eq!(second.pause_reason.as_deref(), Some("The whole."));
+    let told = SpawnRequest::resume("worker", run_of(&second)).with_task("A part.");
+    let third = spawn(&world, parent, told).await;
+    let fourth = world
+        .orchestrator
+        .resume(run_of(&third), &ResumeOptions::default(), None)
+        .await
+        .unwrap();
+    let fourth = fourth.wait().await.unwrap();
+    assert_eq!(fourth.pause_reason.as_deref(), Some("A part."));
+}
+
 async fn a_run_is_resumed_by_one_of_two(world: World) {
     worker(&world, 1, 2).await;
     let parent = world.parent().await;
@@ -396,6 +423,52 @@ async fn until_steps(world: &World, agent: &str, steps: u32, count: usize) {
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// A root whose two leaves never end, or end after a while.
+async fn root_and_leaves(world: &World, end: bool) {
+    world
+        .agent("leaf", move |run: RunContext| async move {
+            steps(&run, 1).await?;
+            if !end {
+                forever().await;
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            Ok(AgentEnd::completed("leaf is done"))
+        })
+        .await;
+    world
+        .agent("root", |run: RunContext| async move {
+            let context = run.messages().await?;
+            if let Some(last) = context.iter().rfind(|it| it.role == runlog::Role::Tool) {
+                return Ok(AgentEnd::completed(last.json.to_string()));
+            }
+            let two = vec![
+                SpawnRequest::new("leaf", "a"),
+                SpawnRequest::new("leaf", "b"),
+            ];
+            run.spawn_agents(two).await?;
+            Ok(AgentEnd::completed("not cut off"))
+        })
+        .await;
+}
+
+async fn two_orchestrators_of_a_store_that_go_on_at_once_lose_no_result(world: World) {
+    root_and_leaves(&world, false).await;
+    let root = world.orchestrator.start(world.start("root")).await.unwrap();
+    until_steps(&world, "leaf", 1, 2).await;
+    let next = next_process(&world);
+    let other = next.bounded(options());
+    root_and_leaves(&next, true).await;
+    root_and_leaves(&other, true).await;
+    let (one, two) = tokio::join!(
+        next.orchestrator.resume_all(),
+        other.orchestrator.resume_all()
+    );
+    assert_eq!(one.unwrap().resumed.len() + two.unwrap().resumed.len(), 3);
+    let resumed = next.run(root.run_id()).await.resumed_by.unwrap();
+    let summary = next.run(resumed).await.summary.unwrap();
+    assert_eq!(summary.matches("leaf is done").count(), 2, "{summary}");
 }
 
 async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {

@@ -447,6 +447,12 @@ async fn an_agent_that_was_deleted_is_not_spawned(world: World) {
         "{:?}",
         refused[0]
     );
+    let advice = "an executor is registered for it: define it too, with `agents.put`";
+    assert!(
+        refused[0].error.as_deref().unwrap().contains(advice),
+        "{:?}",
+        refused[0]
+    );
     deleted.notify_one();
     let ended = at_work.wait().await.unwrap();
     assert_eq!(
@@ -542,7 +548,7 @@ async fn scenario_invalid_agent_name(world: World) {
             .error
             .as_deref()
             .unwrap()
-            .contains("no agent \"nobody\" is defined"),
+            .ends_with("is defined in project \"papers\"; list_available_agents tells which are"),
         "{results:?}"
     );
     assert!(

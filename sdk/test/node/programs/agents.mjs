@@ -28,7 +28,7 @@ const orchestrator = await store.orchestrator({ agents });
 
 if (how === "resume") {
   const report = await orchestrator.resumeAll();
-  console.log(report.resumed.length, report.resumed.map(({ result }) => result.summary).sort().at(-1), report.left.length);
+  console.log(report.resumed.length, report.resumed.map(({ result }) => result.summary).sort((a, b) => a.length - b.length).at(-1), report.left.length);
 } else if (how === "timeout") {
   agents.worker = undefined;
   await orchestrator.register("worker", () => new Promise(() => {}));

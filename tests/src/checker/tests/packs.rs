@@ -32,7 +32,7 @@ fn redaction() -> Entry {
         133,
         1,
         1,
-        &[&2_u64.to_le_bytes()[..], b"asked for"].concat(),
+        &[&2_u64.to_le_bytes()[..], &[0; 16], b"asked for"].concat(),
     )
 }
 

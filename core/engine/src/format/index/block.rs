@@ -1,4 +1,4 @@
-//! [`Block`]: looking things up in an index block.
+//! [`Block`]: lookups in an index block.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::{
     format::{Field, Fields, aligned, segment, units_to_offset},
 };
 
-/// An index block as it lies on disk: looked into in place.
+/// An index block in its encoding on disk, which lookups read in place.
 ///
 /// Made only by [`Block::check`], so that every lookup stays inside the bytes.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     samples: Rows,
     controls: Rows,
     keys: Rows,
-    /// Unless only the rest was read.
+    /// `None` if the block was read without them.
     labels: Option<LabelIndex>,
     header_copy: bytes::Bytes,
 }
@@ -38,7 +38,7 @@ struct Rows {
 
 impl Rows {
     fn of(table: &Table, kind: SectionType, data_end: u64) -> Self {
-        // The table was checked: what it names is inside the block.
+        // The table was checked, so its sections lie inside the block.
         let section = table.find(kind);
         section.map_or_else(Self::default, |section| Self {
             start: usize::try_from(section.offset - data_end).unwrap_or(usize::MAX),
@@ -101,8 +101,8 @@ impl Block {
         Ok(Self { labels, ..block })
     }
 
-    /// The block without its labels: `bytes` are its sections but for those of labels, whose CRCs are checked here, `table` what
-    /// follows its sections.
+    /// The block without its labels: `bytes` are its sections except those of labels, and their CRCs are checked here;
+    /// `table` are the bytes after the sections.
     pub(crate) fn check_without_labels(
         bytes: bytes::Bytes,
         sections: &Table,
@@ -145,7 +145,7 @@ impl Block {
         };
         let (mut last, mut postings) = (0, 0_u64);
         for row in block.stream_rows() {
-            // The rows share out the postings, so that no block says more than it holds.
+            // The rows partition the postings, so that no row points outside of them.
             let follows = u64::from(row.postings_start) == postings;
             postings += u64::from(row.count);
             let inside = postings <= u64::from(block.postings.count);
@@ -223,7 +223,8 @@ impl Block {
             .map(|place| self.sample_row(place))
     }
 
-    /// Every sample from the first one at or behind a record's index: of a pack, every record in order of position.
+    /// Every sample from the first one at or after a record's index. In a pack, which samples each record, these are
+    /// all records in order of position.
     pub(crate) fn samples_from(&self, record_index: u32) -> impl Iterator<Item = SampleRow> + '_ {
         let rows = self.samples.count;
         let first = partition_point(rows, |place| self.sample_row(place).index < record_index);
@@ -235,7 +236,7 @@ impl Block {
         self.keys.places().map(|place| self.key_row(place))
     }
 
-    /// The offsets of the batches that may have this key: those whose hash agrees. O(log keys).
+    /// The offsets of the batches that may have this key: those with the same hash. O(log keys).
     pub(crate) fn keys(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
         self.keys_from(stream, hash)
             .take_while(move |row| row.stream == stream && row.hash == hash)
@@ -258,7 +259,7 @@ impl Block {
         (partition_point(rows, is_before)..rows).map(|place| self.key_row(place))
     }
 
-    /// The parts again, to compare with those that the records give.
+    /// The decoded parts, to compare with those computed from the records.
     pub(crate) fn parts(&self) -> Parts {
         Parts {
             stream_rows: self.stream_rows().collect(),
@@ -292,7 +293,7 @@ impl Block {
         self.bytes.len() + self.header_copy.len() + size_of::<Self>()
     }
 
-    /// Whether the label filter passes just the labels that are there: one that lacks a label hides its records.
+    /// Whether the label filter is the one of the block's labels. A filter that lacks a label hides its records.
     pub(crate) fn has_right_filter(&self) -> bool {
         self.labels
             .as_ref()
@@ -304,12 +305,12 @@ impl Block {
         self.labels.as_ref()
     }
 
-    /// The offset of the record with a place among the postings.
+    /// The offset of the record at a place among the postings.
     pub(crate) fn offset_at(&self, place: u32) -> Option<u64> {
         (place < self.postings.count).then(|| units_to_offset(self.posting_at(place)))
     }
 
-    /// The stream and the ordinal of the record with a place among the postings. O(log rows).
+    /// The stream and the ordinal of the record at a place among the postings. O(log rows).
     pub(crate) fn ordinal_at(&self, place: u32) -> Option<(u32, u32)> {
         let after = partition_point(self.stream_rows.count, |row| {
             self.stream_row(row).postings_start <= place

@@ -1,7 +1,8 @@
 //! [`LabelIndex`]: which records of a sealed segment have a label.
 //!
-//! Three sections: the labels in order, each with where its postings end; the postings, each the place of a record among the
-//! postings of the segment; and a filter, so that a segment that has none is passed over for one look at 32 bytes.
+//! Three sections: the labels in order, each with where its postings end; the postings, each the place of a record
+//! among the postings of the segment; and a filter, so that a segment without a label is skipped after reading 32
+//! bytes.
 
 use bytes::Bytes;
 
@@ -25,7 +26,7 @@ const FILTER_SALTS: [u32; FILTER_WORDS] = [
     0x5c6b_fb31,
 ];
 
-/// The row of a filter that a label belongs to, and its bit in each word of that.
+/// The filter row that a label belongs to, and the label's bit in each word of the row.
 fn filter_bits(label: Label, rows: usize) -> (usize, [u32; FILTER_WORDS]) {
     let row = ((u128::from(label.0 >> 32) * rows as u128) >> 32) as usize;
     #[allow(clippy::cast_possible_truncation, reason = "the low half is meant")]
@@ -90,7 +91,7 @@ impl LabelIndex {
         Ok(Some(index))
     }
 
-    /// The labels in `bytes`, the sections of a block from `start` on. Without any there, it has none.
+    /// The labels in `bytes`, the sections of a block from `start` on; empty if no section of labels is among them.
     pub(crate) fn of(
         table: &Table,
         bytes: &Bytes,
@@ -145,7 +146,7 @@ impl LabelIndex {
         rows.is_empty() || filter(&rows).concat() == self.filter
     }
 
-    /// Whether a record may have the label: if not, none has.
+    /// Whether a record may have the label: `false` is certain.
     fn may_have(&self, label: Label) -> bool {
         if self.filter.is_empty() {
             return false;
@@ -197,7 +198,7 @@ impl LabelPostings {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// How many of them, which rise by position, are at places before what is looked for.
+    /// The number of postings, which ascend by position, for which `is_before` is true.
     pub(crate) fn partition_point(&self, mut is_before: impl FnMut(u32) -> bool) -> usize {
         // Places are numbers of 32 bits, so there are no more of them.
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);

@@ -1,9 +1,10 @@
 //! The index block and trailer that end a sealed segment.
 //!
-//! The sections, each at a multiple of 8 bytes: stream rows (32 bytes each, by stream number), postings (4 bytes a data record:
-//! its offset), samples (8 bytes: the index and offset of every 64th record), control rows (48 bytes each: what engine records
-//! did, in order), keys (16 bytes each), and what records are found by labels with ([`labels`]). An empty one is left out. Behind
-//! them the table that says where they are (32 bytes each), the segment's header once more (512 bytes), and the trailer (128 bytes).
+//! The sections, each at a multiple of 8 bytes: stream rows (32 bytes each, by stream number), postings (4 bytes a data
+//! record: its offset), samples (8 bytes: the index and offset of every 64th record), control rows (48 bytes each: what
+//! engine records did, in order), keys (16 bytes each), and the sections of the label index ([`labels`]). An empty
+//! section is omitted. After them come the table of sections (32 bytes each), a copy of the segment's header (512
+//! bytes), and the trailer (128 bytes).
 
 mod block;
 mod labels;

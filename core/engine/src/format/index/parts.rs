@@ -23,7 +23,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Each label, with which of the postings has it.
+    /// Each label, with the place of a posting that has it.
     pub(crate) fn label_places(&self) -> impl Iterator<Item = (Label, u32)> + '_ {
         let ends = self.label_rows.iter().map(|row| row.end as usize);
         let starts = std::iter::once(0).chain(ends.clone());
@@ -34,8 +34,8 @@ impl Parts {
         })
     }
 
-    /// The block of the segment with this header, and its trailer, of which the sizes and the CRCs are filled in. And the CRC
-    /// that the header of the next segment repeats.
+    /// The encoded block of the segment with this header, followed by the trailer with sizes and CRCs filled in; and
+    /// the index CRC that the header of the next segment repeats.
     pub(crate) fn encode(&self, mut trailer: Trailer, header: &segment::Header) -> (Vec<u8>, u32) {
         let length = usize::try_from(self.counts().block_bytes_max()).unwrap_or(0);
         let mut writer = BlockWriter {
@@ -69,11 +69,11 @@ impl Parts {
         }
     }
 
-    /// Fills in what records are found by labels with. `labels` are those of each record with its stream and ordinal, by rising
-    /// position; one of a record that the rows don't name is left out.
+    /// Fills in the label index. `labels` are the labels of each record with its stream and ordinal, by ascending
+    /// position; a label of a record that no row covers is omitted.
     pub(crate) fn set_labels(&mut self, mut labels: Vec<Labelled>) {
         // Stable: those of one label stay in order.
-        labels.sort_by_key(|labelled| labelled.label);
+        runlog_log::order::sort_by_key(&mut labels, |labelled| labelled.label);
         for labelled in labels {
             let Some(place) = self.place_of(labelled.stream, labelled.ordinal) else {
                 continue;
@@ -91,7 +91,7 @@ impl Parts {
         }
     }
 
-    /// The record with a place among the postings, which has a label.
+    /// The record at a place among the postings, as one that has the label.
     pub(crate) fn labelled(&self, label: Label, place: u32) -> Option<Labelled> {
         let after = self
             .stream_rows

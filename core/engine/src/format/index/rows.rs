@@ -1,9 +1,10 @@
-//! The rows of each section, and how much room they take.
+//! The rows of each section, and their sizes.
 
 use bytes::BufMut;
+use runlog_log::redacted_positions;
 
 use crate::{
-    Kind, Label,
+    Kind, Label, Position,
     format::{Field, Fields, offset_to_units, record, segment, units_to_offset},
 };
 
@@ -14,7 +15,7 @@ pub(crate) const LABEL_ROW_BYTES: usize = 12;
 /// The size of a row of the label filter, and how many words it has.
 pub(crate) const FILTER_ROW_BYTES: usize = FILTER_WORDS * 4;
 pub(super) const FILTER_WORDS: usize = 8;
-/// So many labels share a row of the filter.
+/// How many labels share a row of the filter.
 const LABELS_PER_FILTER_ROW: usize = 16;
 /// The size of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 128;
@@ -22,11 +23,11 @@ pub(crate) const STREAM_ROW_BYTES: usize = 32;
 pub(crate) const CONTROL_ROW_BYTES: usize = 48;
 pub(crate) const KEY_ROW_BYTES: usize = 16;
 pub(crate) const SAMPLE_ROW_BYTES: usize = 8;
-/// The offset that the postings of a pack give of a record which a compaction left out.
+/// The offset in the postings of a pack for a record that a compaction dropped.
 pub(crate) const DROPPED: u64 = 0;
 /// The size of a row of the table of sections.
 pub(crate) const SECTION_ROW_BYTES: usize = 32;
-/// A block has at most so many sections.
+/// The most sections of a block.
 pub(crate) const SECTIONS_MAX: u32 = 64;
 
 layout! {
@@ -34,7 +35,7 @@ layout! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct StreamRow {
         pub(crate) stream: u32,
-        /// How many data records the stream was given before, plus 1.
+        /// The ordinal in the stream of the segment's first record of it.
         pub(crate) first_ordinal: u32,
         pub(crate) count: u32,
         /// The index of its first posting.
@@ -44,27 +45,27 @@ layout! {
 }
 
 layout! {
-    /// What one engine record did, as the directory needs it.
+    /// The effect of one engine record, as the directory applies it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct ControlRow {
         pub(crate) kind: Kind,
         pub(crate) stream: u32,
-        /// The sequence it speaks of.
+        /// The sequence it refers to.
         pub(crate) sequence: u32,
-        /// Truncate: the data records the stream had been given. Snapshot: the ordinal it is attached to.
+        /// Truncate: how many data records had been appended to the stream. Snapshot: the ordinal it is attached to.
         pub(crate) ordinal: u32,
         pub(crate) offset: u64 as units,
         /// Fork: the parent. Snapshot: the stream that the ordinal counts in.
         pub(crate) other: u32,
-        /// Redact: the position of the redacted record. Snapshot: its own.
+        /// Redact: the first position that is redacted. Snapshot: its own.
         pub(crate) target: u64,
-        /// Create and fork: the new stream's id.
+        /// Create and fork: the new stream's id. Redact: which other positions are redacted.
         pub(crate) id: [u8; 16],
     }
 }
 
 impl ControlRow {
-    /// A row that says nothing yet but its kind and its stream.
+    /// A row with a kind and a stream, and all other fields zero.
     pub(crate) fn new(kind: Kind, stream: u32) -> Self {
         Self {
             kind,
@@ -76,6 +77,14 @@ impl ControlRow {
             target: 0,
             id: [0; 16],
         }
+    }
+}
+
+impl ControlRow {
+    /// The positions that a redaction is of.
+    pub(crate) fn redacted(&self) -> impl Iterator<Item = u64> + use<> {
+        let others = u128::from_le_bytes(self.id);
+        redacted_positions(Position(self.target), others).map(|position| position.0)
     }
 }
 
@@ -142,17 +151,17 @@ impl Field for Label {
     }
 }
 
-/// The most bytes that a label of a record takes in an index block: a row, a posting, and in the filter, of which a row is
-/// begun for the first label.
+/// The most bytes that a label of a record adds to an index block: a label row, a posting, and a whole filter row,
+/// which the first label needs.
 pub(crate) const LABEL_BYTES_MAX: u64 =
     (LABEL_ROW_BYTES + 4 + FILTER_ROW_BYTES / LABELS_PER_FILTER_ROW) as u64;
 
-/// How many rows the filter of so many labels has.
+/// The number of rows of the filter for this many labels.
 pub(crate) const fn filter_rows(labels: usize) -> usize {
     labels.div_ceil(LABELS_PER_FILTER_ROW)
 }
 
-/// The first of `count` places that isn't before what is looked for.
+/// The first of `count` places for which `is_before` is false.
 pub(super) fn partition_point(count: u32, mut is_before: impl FnMut(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, count);
     while low < high {

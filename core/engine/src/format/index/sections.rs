@@ -1,7 +1,7 @@
-//! [`Table`]: which sections an index block has, and where.
+//! [`Table`]: the sections of an index block and their offsets.
 //!
-//! What a build doesn't know of them it skips, unless the section must be understood: so that a later build can add an index
-//! without making a second format.
+//! A build skips sections that it doesn't know, unless one is marked as critical; so a later build can add an index
+//! without a new format version.
 
 use crate::{
     Error, ErrorKind, Result, checksum,
@@ -16,7 +16,7 @@ use super::{
 /// The flag of a section that must be understood.
 const CRITICAL: u16 = 1;
 
-/// What a section holds, by its number in the file.
+/// The type of a section, by its number in the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct SectionType(u16);
 
@@ -151,8 +151,8 @@ impl Table {
         Ok(table)
     }
 
-    /// What the header of the next segment repeats: it is of those sections that must be understood, so that who makes the block
-    /// again needn't make the others.
+    /// The CRC that the header of the next segment repeats. It covers only the critical sections, so that a repair that
+    /// rebuilds the block needn't reproduce the others.
     pub(super) fn index_crc(&self, header_copy: &[u8], data_end: u64, seed: u32) -> u32 {
         let mut bytes = Vec::new();
         let critical = self.0.iter().filter(|section| section.is_critical());
@@ -161,7 +161,7 @@ impl Table {
         checksum::crc_at(seed, data_end, &bytes)
     }
 
-    /// The sections up to where those of labels begin, which are behind all that must be understood.
+    /// The sections before those of labels. Critical sections all precede the labels.
     pub(crate) fn before_labels(&self) -> impl Iterator<Item = &Section> {
         self.0.iter().filter(|section| section.is_critical())
     }
@@ -178,7 +178,7 @@ impl Table {
     }
 }
 
-/// What is not known of a section, and would have to be.
+/// Refuses a critical section that this build doesn't know.
 fn check_known(section: &Section, name: &str) -> Result<()> {
     let Section { number, flags, .. } = *section;
     let what = match known(number) {
@@ -200,7 +200,7 @@ fn check_known(section: &Section, name: &str) -> Result<()> {
     Err(newer(name, &what))
 }
 
-/// How many elements each section has that the records of a segment need. Each field is what the section of that name has.
+/// The number of elements in each section of a segment's index. Each field counts the section of its name.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) stream_rows: usize,

@@ -58,7 +58,7 @@ impl Field for bool {
     }
 }
 
-/// What a trailer says that neither the segment's header nor its block does.
+/// The fields of a trailer that come neither from the segment's header nor from its block.
 pub(crate) struct Ends {
     pub(crate) data_end: u64,
     pub(crate) next_position: u64,
@@ -67,8 +67,8 @@ pub(crate) struct Ends {
 }
 
 impl Trailer {
-    /// The trailer of the segment with this header, but for what comes with the block: its size and its CRCs.
-    /// `times_ms` are those of the first and the last record, if there are any.
+    /// The trailer of the segment with this header, without the block's size and CRCs. `times_ms` are those of the
+    /// first and the last record, if there are any.
     pub(crate) fn new(
         header: &segment::Header,
         ends: &Ends,
@@ -99,8 +99,8 @@ impl Trailer {
         format::fixed(|bytes| put!(bytes, MAGIC, format::VERSION, *self))
     }
 
-    /// The trailer in the last bytes of a file of `file_bytes`, or `None` when there is none, as in a
-    /// segment that was never sealed. A trailer is recognised by its CRC, its segment and its sizes together.
+    /// The trailer in the last bytes of a file of `file_bytes`, or `None` if they are none, as in a segment that was
+    /// never sealed. A trailer is recognised by its CRC, its segment and its sizes together.
     ///
     /// # Errors
     /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for one that checks and is a newer build's.
@@ -112,7 +112,8 @@ impl Trailer {
         let name = || format::files::segment_name(header.segment);
         let mut fields = Fields::new(&bytes[12..]);
         let trailer: Self = fields.get();
-        // A payload may end in anything, but doesn't know the salt: only what is of this segment can be a newer build's.
+        // A payload may end in bytes that look like a trailer, but they can't contain this segment's salt: only a
+        // trailer with it can be a newer build's.
         let is_ours = trailer.segment == header.segment
             && trailer.salt == header.salt
             && trailer.base_position == header.base_position;

@@ -1,8 +1,8 @@
 //! The calls that move and flush bytes, as each system has them.
 //!
-//! Signals: a call that moves bytes, allocates, cuts or asks is tried again when a signal interrupts it (`EINTR`), because
-//! doing it twice does no more than doing it once. A flush is not: what an interrupted one has done is not defined, and an
-//! error that it met may not be reported a second time. It is a failed flush, and poisons the writer as any other.
+//! Signals: a call that reads, writes, allocates, truncates or queries is retried when a signal interrupts it
+//! (`EINTR`), because it is idempotent. A flush is not retried: the effect of an interrupted flush is undefined, and an
+//! error that it met may not be reported a second time. It counts as a failed flush, and poisons the writer.
 
 use std::{fs, io};
 
@@ -12,14 +12,14 @@ pub(super) fn sync_data(file: &fs::File) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(file)?)
 }
 
-/// Makes a file durable with all that is known of it, or the names in a folder.
+/// Makes a file durable with all its metadata, or the names in a folder.
 #[cfg(target_os = "linux")]
 pub(super) fn sync_all(file: &fs::File) -> io::Result<()> {
     Ok(rustix::fs::fsync(file)?)
 }
 
-// The standard library knows what other systems need (F_FULLFSYNC on macOS). It tries again when interrupted, which
-// Windows never does and macOS says of no file on a disk.
+// The standard library makes the right call on other systems (F_FULLFSYNC on macOS). It retries after `EINTR`, which
+// Windows never returns and macOS doesn't document for files on a disk.
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn sync_data(file: &fs::File) -> io::Result<()> {

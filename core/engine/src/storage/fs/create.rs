@@ -1,8 +1,8 @@
 //! Making the folder of a store so that its name, and those of the folders above it, are durable.
 //!
-//! A name is durable once the folder it stands in was flushed. Each folder that is made is flushed into its parent before
-//! anything is made inside it. So of folders that are found, only the lowest can lack that: whoever made it may have
-//! died in between. It is flushed into its parent too.
+//! A name is durable once the folder it stands in was flushed. Each folder that is made is flushed into its parent
+//! before anything is made inside it. So among the folders that exist already, only the lowest may not be durable: the
+//! process that made it may have crashed before the flush. It is flushed into its parent too.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one place that reaches the file system"
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is done, in this order.
+/// A step of the plan.
 #[derive(PartialEq, Eq, Debug)]
 enum Step {
     /// Flush a folder that holds the name of one that was found.
@@ -31,7 +31,7 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
             Step::Make(path) => make(path),
             Step::FlushMade(path) => flush(path),
             Step::FlushFound(path) => match flush(path) {
-                // It is not this process's own, and may not be openable by anyone, such as the folder above a mounted one.
+                // Another user owns it, and it may not be readable by anyone, such as the parent of a mount point.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 flushed => flushed,
             },
@@ -75,7 +75,7 @@ fn make(path: &Path) -> io::Result<()> {
         builder
     };
     match builder.create(path) {
-        // Another process made it meanwhile; it is flushed by both.
+        // Another process made it concurrently; both flush it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         made => made,
     }

@@ -11,8 +11,8 @@ pub(super) const READ_HANDLES_MAX: usize = 64;
 
 pub(super) static OPEN: Bounded<fs::File> = Bounded::new(READ_HANDLES_MAX);
 
-/// Opens something; when the process or the system has no descriptors left, those that can be had again are closed and it
-/// is tried once more.
+/// Opens a file; if the process or the system has no descriptors left, closes those that can be reopened and retries
+/// once.
 pub(super) fn with_descriptors<T, E: Into<io::Error>>(
     open: impl Fn() -> Result<T, E>,
 ) -> io::Result<T> {

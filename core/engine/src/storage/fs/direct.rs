@@ -1,8 +1,8 @@
 //! Large durable writes past the page cache, on Linux.
 //!
-//! From 16 KiB on they are a tenth to a fifth faster than through it (docs/decisions/0001). They must begin and end
-//! at whole pages, in memory and in the file, so that the page a write begins in is written again with the
-//! bytes it has. This module owns the copy of that page, and that it is never older than the file.
+//! From 16 KiB on they are a tenth to a fifth faster than through it (docs/decisions/0001). They must begin and end at
+//! whole pages, in memory and in the file, so the page in which a write begins is rewritten with its existing bytes.
+//! This module owns a copy of that page; its invariant is that the copy is never older than the file.
 
 use std::{fs, io, sync::Mutex};
 
@@ -32,7 +32,7 @@ enum Handle {
     #[default]
     Unopened,
     Open(fs::File),
-    /// The file system has no such writes.
+    /// The file system doesn't support them.
     Refused,
 }
 
@@ -54,7 +54,7 @@ impl AlignedBuffer {
 }
 
 impl Direct {
-    /// Writes `bytes` durably past the page cache, if it can: `None` when it can't, and nothing was written.
+    /// Writes `bytes` durably past the page cache; `None` if it can't, and then nothing was written.
     pub(super) fn write_durable(
         &self,
         file: &fs::File,
@@ -76,7 +76,8 @@ impl Direct {
         };
         let start = offset - offset % ALIGNMENT as u64;
         let before = usize::try_from(offset - start).expect("less than a page");
-        // Where the bytes lie in memory as in the file, only the page they begin in is copied; else all of them.
+        // If the bytes have the same alignment in memory as in the file, only the page they begin in is copied;
+        // otherwise all of them.
         let congruent = bytes.as_ptr().addr() % ALIGNMENT == before;
         let copied = if !congruent {
             bytes.len()
@@ -123,7 +124,7 @@ impl Direct {
         }
     }
 
-    /// The file is about to be written through the page cache.
+    /// Invalidates the copy of the page, before the file is written through the page cache.
     pub(super) fn forget(&self) {
         self.state
             .lock()
@@ -132,7 +133,7 @@ impl Direct {
     }
 }
 
-/// The same file, open for writing past the page cache; `None` where that can't be had.
+/// The same file, open for writing past the page cache; `None` if that isn't supported.
 #[allow(
     clippy::disallowed_methods,
     reason = "this is the one place that reaches the file system"

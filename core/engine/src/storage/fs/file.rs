@@ -29,7 +29,7 @@ impl WriteFile {
         }
     }
 
-    /// What was flushed to a file without a name is gone with the handle: it is not durable.
+    /// Fails for a file without a name: its bytes are freed with the handle, so they can't be durable.
     #[cfg(unix)]
     fn has_name(&self) -> io::Result<()> {
         if links(&self.file)? == 0 {
@@ -46,8 +46,8 @@ impl WriteFile {
     }
 }
 
-/// How many names a file has. Asking for nothing else matters: once the times of a file were asked for, Linux (6.13 and
-/// later) gives the next write a time of its own, and a durable write then writes the inode besides its data.
+/// How many names a file has. It must request nothing else: once a file's times were read, Linux (6.13 and later)
+/// updates them at the next write, and a durable write then writes the inode besides its data.
 #[cfg(target_os = "linux")]
 fn links(file: &fs::File) -> io::Result<u64> {
     use rustix::{
@@ -114,7 +114,7 @@ impl File for WriteFile {
                 fs::FallocateFlags,
                 io::{Errno, retry_on_intr},
             };
-            // In memory it is done page by page, and a signal ends it in between.
+            // A file system in memory allocates page by page, and a signal interrupts it in between.
             match retry_on_intr(|| {
                 rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)
             }) {

@@ -17,11 +17,11 @@ pub(super) enum How {
     Write,
     /// To read and write, made or emptied.
     Create,
-    /// To read and write, made if it isn't there, and left as it is if it is.
+    /// To read and write, created if it doesn't exist, unchanged if it does.
     Keep,
 }
 
-/// Which file this is, whatever its name.
+/// The identity of a file, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     pub(super) device: u64,
@@ -36,7 +36,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The same error, or a clear one when the folder is no longer there at all.
+    /// The same error, or a clear one if the folder no longer exists.
     pub(super) fn explain(&self, error: io::Error) -> io::Error {
         if error.kind() == io::ErrorKind::NotFound && self.is_removed() {
             let message = format!(

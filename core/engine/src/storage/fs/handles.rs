@@ -1,4 +1,4 @@
-//! [`ReadFile`]: a file that is open for reading, whose descriptor may be closed and had again.
+//! [`ReadFile`]: a file that is open for reading, whose descriptor may be closed and reopened.
 
 use std::{fs, io, sync::Arc};
 

@@ -11,7 +11,7 @@ use super::{
     folder::{Folder, How},
 };
 
-/// More of what a holder says of itself is not read.
+/// The most bytes that are read of a holder's description.
 const HOLDER_BYTES_MAX: usize = 4096;
 
 /// A file that is locked until this is dropped.
@@ -23,7 +23,8 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Locks a file, which is made if it isn't there; `Err(Ok(text))` when another has it.
+    /// Locks a file, which is created if it doesn't exist; `Err(Ok(text))` with the holder's description if it is
+    /// locked already.
     pub(super) fn take(
         folder: &Folder,
         name: &str,
@@ -57,9 +58,9 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock belongs to the open file, which every child shares that this process starts, for as long as it takes
-        // to become another program. Closing alone would leave it locked until then; unlocking frees it for all of them.
-        // For the same reason a forked child must not do it: its parent would lose the lock.
+        // The lock belongs to the open file description, which a child process shares between fork and exec. Closing
+        // alone would leave it locked until the exec; unlocking releases it for all sharers. For the same reason a
+        // forked child must not unlock: its parent would lose the lock.
         if self.process == std::process::id() {
             let _ = self.file.unlock();
         }

@@ -27,26 +27,28 @@ use crate::{
     storage::Map,
 };
 
-/// At most so many files are kept mapped, in the whole process. The kernel allows 65,530 areas of memory for all purposes.
+/// The most files that are mapped at a time, in the whole process. The kernel allows 65,530 areas of memory for all
+/// purposes.
 const MAPS_MAX: usize = 512;
-/// So much of a record is prefetched, a cache line at a time: the processor sees by itself where a longer one goes on.
+/// How much of a record is prefetched, one cache line at a time: for a longer record the hardware prefetcher takes
+/// over.
 #[cfg(target_arch = "x86_64")]
 const PREFETCH_BYTES: usize = 1280;
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
-/// What lies between two places that are read is read too, rather than asking twice.
+/// Two ranges at most this far apart are prefetched with one call, together with the gap.
 const CLOSE_BYTES: usize = 8 << 10;
-/// So many of the places asked for are looked at, unless they lie within so many pages: then one call tells of all of these.
+/// How many of the requested places are probed, or how many pages one call probes.
 const PROBES: usize = 4;
 const LOOKED_AT_PAGES: usize = 64;
 
 static MAPPED: Bounded<Mapped> = Bounded::new(MAPS_MAX);
 
-/// A file in memory, as long as it was when it was mapped.
+/// A mapped file, with the length it had when it was mapped.
 pub(super) struct Mapped {
     start: *const u8,
     length: usize,
-    /// Dropped before the memory is given back: see there.
+    /// Dropped before the memory is unmapped: see `drop`.
     guard: Option<Guard>,
 }
 
@@ -59,12 +61,12 @@ unsafe impl Sync for Mapped {}
 #[derive(Default)]
 pub(super) struct Place {
     slot: Arc<Slot<Mapped>>,
-    /// It failed or can't be had: the file is read without from then on.
+    /// Mapping failed or isn't supported: the file is read without a map from then on.
     is_refused: AtomicBool,
 }
 
 impl Place {
-    /// The map, made when it isn't there; `None` where it failed or the operating system won't.
+    /// The map, made at first use; `None` if that failed or isn't supported.
     pub(super) fn get(&self, file: impl FnOnce() -> Option<Arc<fs::File>>) -> Option<Arc<Mapped>> {
         if self.is_refused.load(Ordering::Relaxed) {
             return None;
@@ -121,15 +123,15 @@ impl Mapped {
         Some(mapped)
     }
 
-    /// Whether bytes of it could not be read: it isn't used any more.
+    /// Whether bytes of it could not be read, so that it must not be used any more.
     pub(super) fn is_failed(&self) -> bool {
         self.guard.as_ref().is_none_or(Guard::has_failed)
     }
 
-    /// Copies bytes of the file; `false` when they aren't those of the file.
+    /// Copies bytes of the file; `false` if a fault makes the copy invalid.
     ///
     /// # Safety
-    /// There must be room for so many bytes at `to`, outside of the map.
+    /// There must be room for `bytes` bytes at `to`, outside of the map.
     unsafe fn copy_to(&self, offset: u64, bytes: usize, to: *mut u8) -> bool {
         let Ok(offset) = usize::try_from(offset) else {
             return false;
@@ -140,9 +142,9 @@ impl Mapped {
         if !is_inside || !sigbus::is_deliverable() {
             return false;
         }
-        // SAFETY: the range lies inside of the map, and the caller has made room for it. The memory may change meanwhile, when
-        // the file does, and what is copied then is of no use to anyone: a record's CRC is checked in the copy. A fault in
-        // it ends with zeros and a mark.
+        // SAFETY: the range lies inside of the map, and the caller has made room for it. The memory may change
+        // meanwhile, when the file does, and the copy is then garbage, which the check of the record's CRC in the copy
+        // detects. A fault yields zeros and marks the map as failed.
         unsafe { ptr::copy_nonoverlapping(self.start.add(offset), to, bytes) };
         !self.is_failed()
     }
@@ -161,7 +163,7 @@ impl Mapped {
     }
 
     /// Whether bytes can be read without waiting for the device, which must lie inside of the map, and within
-    /// [`LOOKED_AT_PAGES`]. The kernel says yes of files that aren't the caller's.
+    /// [`LOOKED_AT_PAGES`]. For files that the caller doesn't own the kernel always reports yes.
     fn is_in_memory(&self, offset: usize, bytes: usize) -> bool {
         let mut pages = [0_u8; LOOKED_AT_PAGES];
         let start = offset - offset % page_bytes();
@@ -170,7 +172,7 @@ impl Mapped {
         let Some(pages) = pages.get_mut(..wanted) else {
             return false;
         };
-        // SAFETY: asks for the state of pages of the map, each of which is told in one byte.
+        // SAFETY: queries the state of pages of the map, one byte for each.
         let asked = unsafe {
             libc::mincore(
                 self.start.add(start) as *mut c_void,
@@ -181,8 +183,8 @@ impl Mapped {
         asked == 0 && pages.iter().all(|page| page & 1 == 1)
     }
 
-    /// Whether some of these places, which lie inside of the map, can be read without waiting for the device: mostly all can
-    /// then.
+    /// Whether a sample of these places, which lie inside of the map, can be read without waiting for the device: then
+    /// usually all can.
     fn seem_in_memory(&self, offsets: &[usize]) -> bool {
         let (Some(first), Some(last)) = (offsets.iter().min(), offsets.iter().max()) else {
             return true;
@@ -191,7 +193,7 @@ impl Mapped {
         if bytes <= (LOOKED_AT_PAGES - 1) * page_bytes() {
             return self.is_in_memory(*first, bytes);
         }
-        // A look at a few tells whether the rest is worth a call each.
+        // Probing a few tells whether the rest is worth a call each.
         let step = (offsets.len() / PROBES).max(1);
         let mut probes = offsets.iter().step_by(step);
         probes.all(|offset| self.is_in_memory(*offset, 1))
@@ -204,14 +206,14 @@ impl Map for Mapped {
         unsafe { self.copy_to(offset, bytes.len(), bytes.as_mut_ptr()) }
     }
 
-    // What is copied anyway needn't be made zeros before.
+    // Appends without zeroing the buffer first.
     fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
         to.reserve(bytes);
-        // SAFETY: room for so many was just made behind those that are there.
+        // SAFETY: room for `bytes` more was just reserved.
         let copied =
             unsafe { self.copy_to(offset, bytes, to.spare_capacity_mut().as_mut_ptr().cast()) };
         if copied {
-            // SAFETY: so many were just written behind those that were there.
+            // SAFETY: `bytes` bytes were just written after the existing ones.
             unsafe { to.set_len(to.len() + bytes) };
         }
         copied
@@ -240,7 +242,7 @@ impl Map for Mapped {
         if self.seem_in_memory(&offsets) {
             return;
         }
-        // Those that lie close are asked for with one call.
+        // Ranges close to each other are requested with one call.
         let mut wanted: Option<(usize, usize)> = None;
         for offset in offsets {
             let end = (offset + 2 * page_bytes()).min(self.length);
@@ -265,7 +267,7 @@ impl Map for Mapped {
         if start >= end {
             return;
         }
-        // Asking for what is in memory costs a look at each page of it, which a few looks spare.
+        // The advice makes the kernel check each page, even those in memory already; a few probes avoid that.
         let step = ((end - start) / PROBES).max(1);
         if !(start..end)
             .step_by(step)
@@ -278,9 +280,9 @@ impl Map for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // First it leaves the table: the memory may belong to another map as soon as it is given back.
+        // It leaves the table first: once unmapped, the memory may belong to another map.
         self.guard = None;
-        // SAFETY: the map was made with this length, and nobody uses it any more.
+        // SAFETY: the map was made with this length, and this is its last user.
         unsafe { libc::munmap(self.start as *mut c_void, self.length) };
     }
 }

@@ -20,7 +20,7 @@ impl Folder {
 
     pub(super) fn open_file(&self, name: &str, how: How) -> io::Result<fs::File> {
         let path = self.path.join(name);
-        // Looked at first: what is opened may be a pipe or a device only then.
+        // Checked before opening, so that a pipe or a device is never opened.
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => return Err(not_regular(name, "folder")),
             Ok(found) if !found.is_file() => return Err(not_regular(name, "special file")),
@@ -59,7 +59,7 @@ impl Folder {
 }
 
 impl Identity {
-    /// There is no portable way to know, so every file passes for the same.
+    /// There is no portable file identity, so all files compare equal.
     pub(super) fn of(_file: &fs::File) -> io::Result<Self> {
         Ok(Self {
             device: 0,

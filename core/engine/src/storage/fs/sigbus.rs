@@ -1,10 +1,10 @@
 //! Faults in maps, on Linux: with `map.rs`, `writeback.rs` and `process.rs` the four modules with `unsafe`.
 //!
-//! A page of a mapped file that can't be read, because the device fails or the file was shortened, raises `SIGBUS` in the
-//! thread that touches it, which ends the process unless it is handled. The handler here looks the address up in a fixed
-//! table of the maps that are there. For one of ours it marks the map as failed and puts zeros in the place of all of it,
-//! so that the thread goes on; who copied bytes out of the map then sees the mark, throws them away and reads the file,
-//! which gives an error that can be told. Every other fault goes to the handler that was there before.
+//! A page of a mapped file that can't be read, because the device fails or the file was shortened, raises `SIGBUS` in
+//! the thread that touches it, which ends the process unless it is handled. The handler here looks the address up in a
+//! fixed table of the existing maps. For one of ours it marks the map as failed and replaces all of it with zeros, so
+//! that the thread continues; the code that copied bytes out of the map then sees the mark, discards them and reads the
+//! file, which returns an ordinary error. Every other fault goes to the previously installed handler.
 //!
 //! The handler uses atomics, `mmap` and `sigaction` only, and can run at any place of any thread.
 #![allow(
@@ -23,20 +23,20 @@ use std::{
     },
 };
 
-/// So many maps can be there at once. When there are more, files are read without.
+/// The most maps that can exist at once. Further files are read without a map.
 const ENTRIES: usize = 1024;
 
 static TABLE: [Entry; ENTRIES] = [const { Entry::free() }; ENTRIES];
-/// The handler that was there before; there once ours may be called.
+/// The previously installed handler; set before ours can be called.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 /// Where to begin looking for a free entry.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// One map.
 ///
-/// `start` and `end` are read by handlers in other threads while they are changed. `version` is odd meanwhile, and another
-/// one afterwards, which tells such a handler that this entry is not the one it looks for: that one doesn't change, since
-/// the thread that met the fault is using the map.
+/// `start` and `end` are read by handlers in other threads while they are changed. `version` is odd during a change and
+/// different after it, which tells such a handler that this entry is not the one it looks for: the entry of the
+/// faulting map doesn't change, since the thread that met the fault is using it.
 struct Entry {
     is_taken: AtomicBool,
     version: AtomicUsize,
@@ -82,7 +82,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Handles faults in the range of whole pages from `start` to `end`; `None` when that can't be had.
+    /// Handles faults in the range of whole pages from `start` to `end`; `None` if that isn't possible.
     pub(super) fn new(start: usize, end: usize) -> Option<Self> {
         if !is_installed() {
             return None;
@@ -100,10 +100,10 @@ impl Guard {
         Some(Self { entry })
     }
 
-    /// Whether a page of the map could not be read. To be asked after bytes were copied from it: if it says no, they are
-    /// the file's.
+    /// Whether a page of the map could not be read. Check it after copying bytes: if it is `false`, they are the
+    /// file's.
     pub(super) fn has_failed(&self) -> bool {
-        // What was copied is not copied later than this. The handler marks the map before it puts zeros there.
+        // The copy happens before this load: the handler sets the mark before it puts zeros in place.
         fence(Ordering::Acquire);
         self.entry.failed.load(Ordering::Acquire)
     }
@@ -116,7 +116,7 @@ impl Drop for Guard {
     }
 }
 
-/// Whether faults can be handled in this thread: one that blocks the signal would end the process. Asked once for each
+/// Whether faults can be handled in this thread: one that blocks the signal would end the process. Queried once per
 /// thread.
 pub(super) fn is_deliverable() -> bool {
     thread_local! {
@@ -136,8 +136,8 @@ pub(super) fn is_deliverable() -> bool {
     })
 }
 
-/// Whether the handler is in its place, where it is put at the first call. One that another library has put there since
-/// is left alone: nobody knows whether it hands on what isn't its own.
+/// Whether the handler is installed, which the first call does. A handler that another library has installed since is
+/// left in place, and makes this `false`: it may not forward faults that aren't its own.
 fn is_installed() -> bool {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(install);
@@ -172,8 +172,8 @@ fn install() {
     }
 }
 
-/// A host may unload the library this is part of, as Node does when a worker ends; the handler would be left in its place
-/// without its code.
+/// Prevents unloading. A host may unload this library, as Node does when a worker ends; the installed handler would
+/// then point to unmapped code.
 fn stay_loaded() {
     // SAFETY: asks for the file the handler was loaded from, and opens that file again without loading anything. The
     // handle is given up on purpose.
@@ -211,10 +211,9 @@ fn replace(address: usize) -> bool {
         };
         // First the mark, then the zeros: see `has_failed`.
         entry.failed.store(true, Ordering::SeqCst);
-        // All of it, not the page alone: what is marked is never used again, and one call leaves one area of memory, of
-        // which a process may have only so many.
-        // SAFETY: the range is a map of ours, which the thread that met the fault keeps from being unmapped. No reference
-        // points into it.
+        // The whole map, not only the page: a marked map is never used again, and one call leaves one memory area, of
+        // which the kernel limits the number per process. SAFETY: the range is a map of ours, which the thread that met
+        // the fault keeps from being unmapped. No reference points into it.
         let replaced = unsafe {
             libc::mmap(
                 start as *mut c_void,
@@ -230,7 +229,7 @@ fn replace(address: usize) -> bool {
     false
 }
 
-/// Does what would have been done without this handler.
+/// Forwards a signal to the previously installed handler.
 ///
 /// # Safety
 /// To be called from the handler, with its arguments.
@@ -239,7 +238,8 @@ unsafe fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     let action = before.map_or(libc::SIG_DFL, |before| before.sa_sigaction);
     // SAFETY: the action is what `sigaction` gave: one of two constants, or a function of the type its flags say.
     unsafe {
-        // A signal that was sent, and not met: only such a one can be ignored, and is not met again.
+        // A signal sent by a process, not raised by a fault: only such a one can be ignored, and doesn't recur by
+        // itself.
         let is_sent = (*info).si_code <= 0;
         match action {
             libc::SIG_IGN if is_sent => {}
@@ -247,7 +247,7 @@ unsafe fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
                 let mut default: libc::sigaction = mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, ptr::null_mut());
-                // A fault is met again on return; what was sent is sent again, and delivered on return.
+                // A fault recurs on return; a sent signal is sent again, and delivered on return.
                 if is_sent {
                     libc::raise(signal);
                 }

@@ -46,7 +46,7 @@ impl Folder {
             retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR))
         };
         let opened: OwnedFd = with_descriptors(open).map_err(|error| {
-            // A socket can't be opened at all, a folder not for writing: the reason is what they are.
+            // A socket can't be opened at all, a folder not for writing: report the file's type as the reason.
             self.type_of(name)
                 .and_then(|found| refused(name, found))
                 .unwrap_or_else(|| self.explain(error))
@@ -85,7 +85,7 @@ impl Folder {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        // Not tried again when interrupted: it may have been done, and a second one would find nothing.
+        // Not retried when interrupted: it may have succeeded, and a second attempt would find no file.
         rustix::fs::renameat(&self.handle, from, &self.handle, to)
             .map_err(|error| self.explain(error.into()))
     }

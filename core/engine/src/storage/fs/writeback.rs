@@ -7,8 +7,8 @@
 
 use std::{fs, os::fd::AsRawFd};
 
-/// Has the system start to write what was changed of a file before an offset, and waits for nothing. A failure of that is
-/// kept by the system for the next flush, which is the one that counts: this call flushes nothing.
+/// Starts the writeback of a file's dirty pages before an offset, without waiting. The kernel reports a failure at the
+/// next flush, which is what durability relies on: this call flushes nothing.
 pub(super) fn start(file: &fs::File, end: u64) {
     let Ok(bytes) = libc::off64_t::try_from(end) else {
         return;

@@ -1,6 +1,6 @@
-//! [`Background`]: the flusher thread, which leads groups that no thread waits for and flushes what is due, and the
-//! maintenance thread, which makes segments ahead of need and saves checkpoints. Started when first needed. What they do is
-//! in [`threads`](super::threads).
+//! [`Background`]: the flusher thread, which leads groups that no thread waits for and flushes at deadlines, and the
+//! maintenance thread, which preallocates segments and saves checkpoints. Both start at first use. Their work is in
+//! [`threads`](super::threads).
 
 use crate::{
     store::staging::open_group::FlushUrgency,
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// The two threads, and what was asked of them.
+/// The two threads, and their pending requests.
 #[derive(Default)]
 pub(crate) struct Background {
     pub(super) flusher: Mailbox<FlushRequest>,
@@ -27,27 +27,27 @@ pub(crate) struct Work {
 
 #[derive(Default)]
 struct Threads {
-    /// What each does, until the store is dropped.
+    /// The work of each, until the store is dropped.
     work: Option<Work>,
     flusher: Option<JoinHandle<()>>,
     maintainer: Option<JoinHandle<()>>,
     /// Both, as long as the store is open or closed by one of them.
     own: Vec<ThreadId>,
     is_over: bool,
-    /// As where the system has no thread left.
+    /// Simulates a system without threads left.
     #[cfg(test)]
     are_refused: bool,
 }
 
-/// What the flusher is to do.
+/// The requests to the flusher thread.
 #[derive(Default)]
 pub(super) struct FlushRequest {
     pub(super) urgency: FlushUrgency,
-    /// When something is due has changed.
+    /// The time of the next deadline has changed.
     pub(super) is_due_new: bool,
 }
 
-/// What the maintainer is to do.
+/// The requests to the maintenance thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -103,7 +103,7 @@ impl<T> Mailbox<T> {
 }
 
 impl Background {
-    /// Says what the threads are to run once they are started.
+    /// Sets the work of the threads, which they run once started.
     pub(crate) fn attach(&self, work: Work) {
         self.threads().work = Some(work);
     }
@@ -112,20 +112,20 @@ impl Background {
         sync::lock(&self.threads)
     }
 
-    /// Has the flusher lead the open group; whether there is one.
+    /// Requests that the flusher thread lead the open group; `false` if no such thread can be started.
     pub(crate) fn request_flush(&self, urgency: FlushUrgency) -> bool {
         self.flusher
             .send(|request| request.urgency = request.urgency.max(urgency));
         self.start_flusher()
     }
 
-    /// Has the flusher look at when something is due; whether there is one.
+    /// Requests that the flusher thread watch the next deadline; `false` if no such thread can be started.
     pub(crate) fn watch_due(&self) -> bool {
         self.flusher.send(|request| request.is_due_new = true);
         self.start_flusher()
     }
 
-    /// Has the maintainer do its tasks. Where none can be started, they are left, and cost time later.
+    /// Requests tasks of the maintenance thread. If it can't be started, they are skipped, which costs time later.
     pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
         self.maintainer.send(|asked| {
             asked.start_writeback |= tasks.start_writeback;
@@ -152,7 +152,7 @@ impl Background {
         self.threads().own.contains(&thread)
     }
 
-    /// Has the threads end, and starts none any more.
+    /// Requests the threads to end, and prevents new ones.
     pub(crate) fn end(&self) {
         self.threads().is_over = true;
         self.flusher.stop();
@@ -167,13 +167,13 @@ impl Background {
         };
         for handle in [flusher, maintainer].into_iter().flatten() {
             if handle.thread().id() != thread::current().id() {
-                // A panic of it was reported to the threads that waited for its work.
+                // A panic of the thread was already reported to those that waited for its work.
                 let _ = handle.join();
             }
         }
     }
 
-    /// Forgets the threads, which are another process's.
+    /// Forgets the threads, which belong to another process.
     pub(crate) fn abandon(&self) {
         let mut threads = self.threads();
         std::mem::forget((threads.flusher.take(), threads.maintainer.take()));

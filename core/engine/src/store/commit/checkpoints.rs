@@ -40,7 +40,7 @@ impl Shared {
                 end,
                 active.clone(),
                 directory.streams().clone(),
-                directory.redacted().to_vec(),
+                directory.redacted().to_words(),
                 durable.active_index.copy(),
             )
         };
@@ -51,10 +51,10 @@ impl Shared {
         self.checkpoint_bytes
             .store(bytes.len() as u64, Ordering::Relaxed);
         if bytes.len() as u64 > limits::CHECKPOINT_BYTES_MAX {
-            // It would not be read back.
+            // Too large to be read back.
             return Ok(());
         }
-        // A checkpoint says where the log ends, so what it says must be durable first.
+        // A checkpoint records an end of the log, so the records before that end must be durable first.
         self.flush_staged(true)?;
         // The flush may have woken a thread that saved a newer one, or closed the store. From here on no other can.
         let mut saved = self.saved();
@@ -66,7 +66,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for a checkpoint that is being written; no other is from now on.
+    /// Waits for a checkpoint being written, and prevents further ones.
     pub(crate) fn end_checkpoints(&self) {
         self.saved().is_over = true;
     }

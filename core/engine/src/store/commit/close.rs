@@ -9,7 +9,8 @@ use crate::{
     sync::{PoisonError, thread},
 };
 
-/// A store that this thread closes. However that ends, the lock is released, and no thread waits for ever.
+/// Guard of the thread that closes a store. Even if that fails or panics, the lock is released, and no thread waits
+/// forever.
 struct Closing<'a> {
     shared: &'a Shared,
 }
@@ -35,7 +36,7 @@ impl Drop for Closing<'_> {
 }
 
 impl Shared {
-    /// Writes what is in line, saves a checkpoint, gives back the space that isn't used, and releases the lock.
+    /// Writes queued batches, saves a checkpoint, frees unused preallocated space, and releases the lock.
     pub(crate) fn close(&self) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -52,8 +53,8 @@ impl Shared {
             Close::Do => {}
             Close::Wait { by, end } => {
                 drop(writer);
-                // What this thread closes may wake one that closes it too, on this very thread or on one that is waited for
-                // below. These can't wait.
+                // Closing may wake a task that closes the store too, on this thread or on one that is joined below.
+                // Those must not wait, which would be a deadlock.
                 if by != own && !self.background.is_own(own) {
                     let _ = end.wait();
                 }
@@ -73,10 +74,10 @@ impl Shared {
         result
     }
 
-    /// All that is to be done before the lock is released. Nothing is staged any more.
+    /// Everything before the lock is released. No batch is staged any more.
     ///
-    /// The end marker comes when every record is durable, since that is what it says. The file is cut after that: a cut that
-    /// fails leaves unused room, and loses nothing.
+    /// The end marker is written once every record is durable, because it asserts that. The file is truncated after it:
+    /// a failed truncation leaves unused space, and loses nothing.
     fn finish(&self) -> Result<()> {
         let flushed = self.flush_staged(true);
         self.await_idle();
@@ -85,8 +86,8 @@ impl Shared {
         self.end_spares();
         let save = || self.save_checkpoint().and_then(|()| self.mark_end());
         let ended = flushed.and_then(|()| match save() {
-            // The room that the file gives back may be enough. If not, the next opening takes longer, and doesn't call the
-            // store closed cleanly: no reason to fail, for all that was acknowledged is safe.
+            // The space that truncating the file frees may be enough. If not, the next open takes longer and doesn't
+            // report a clean close; everything acknowledged is safe, so this is not a failure.
             Err(error) if error.kind() == ErrorKind::StorageFull => {
                 match self.cut().and_then(|()| save()) {
                     Err(error) if error.kind() != ErrorKind::StorageFull => Err(error),
@@ -96,11 +97,11 @@ impl Shared {
             saved => saved.and_then(|()| self.cut()),
         });
         self.end_checkpoints();
-        // The records are safe, but readers in other processes were left behind: that is reported here at the latest.
+        // The records are safe, but readers in other processes don't see the last ones: report that now at the latest.
         ended.and_then(|()| self.watermark_failure().map_or(Ok(()), Err))
     }
 
-    /// The fault that a test puts in: what is in line is seen to once, and then no more.
+    /// The fault that a test injects: queued batches are written only once.
     #[cfg(runlog_shuttle)]
     fn close_early(&self) -> Result<()> {
         self.flush_staged(true)?;
@@ -110,7 +111,7 @@ impl Shared {
         self.save_checkpoint()
     }
 
-    /// Waits until no thread writes to the log. What failed is no longer pending, but may still be being written.
+    /// Waits until no thread writes to the log. A failed group is no longer pending, but may still be being written.
     fn await_idle(&self) {
         while let Ok(writer) = self.writer()
             && let Some(group) = self.blocking_group(&writer)
@@ -120,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// Gives back the room behind the last record.
+    /// Frees the preallocated space after the last record.
     fn cut(&self) -> Result<()> {
         let (active, end) = {
             let writer = self.writer()?;
@@ -129,7 +130,7 @@ impl Shared {
         let cut = || {
             if active.file.len()? > end {
                 active.file.set_len(end)?;
-                // What is written there by the next writer can't be cut off by it then.
+                // Durable, so that a late truncation can't remove what the next writer appends.
                 active.file.sync()?;
             }
             Ok(())
@@ -137,9 +138,9 @@ impl Shared {
         cut().with_context(|| format!("giving back the unused room of {}", active.name))
     }
 
-    /// Leaves the store to the process that opened it, whose lock and threads these are.
+    /// Leaves the store to the process that opened it, which owns the lock and the threads.
     fn abandon(&self) {
-        // To release the lock here would release it there.
+        // Releasing the lock here would release it there.
         std::mem::forget(
             self.lock
                 .lock()
@@ -151,7 +152,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// Says where the log ends. Everything is durable, and nothing is written any more.
+    /// Writes the end marker. Everything is durable, and no thread writes any more.
     pub(crate) fn mark_end(&self) -> Result<()> {
         let end = {
             let durable = self.durable();

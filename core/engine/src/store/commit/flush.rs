@@ -1,4 +1,4 @@
-//! Flushing what was written without a flush: on request, and when its interval is over.
+//! Flushing records that were written without a flush: on request, and at the deadline of their interval.
 
 use super::{guard::WriteGuard, shared::Shared};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Shared {
-    /// Writes what is staged; flushes it too, with all that was written before, if `sync`.
+    /// Writes staged batches; if `sync`, flushes them and everything written before.
     pub(crate) fn flush(&self, sync: bool) -> Result<()> {
         self.writer()?.phase.check()?;
         self.flush_staged(sync)
@@ -25,7 +25,8 @@ impl Shared {
             } else {
                 writer.written_end
             };
-            // Batches may have been refused meanwhile. A segment was flushed when it was rotated.
+            // Batches may have been refused meanwhile, so the goal may be past the end. If the segment was rotated,
+            // that flushed it.
             if reached >= goal.min(writer.end) || writer.active.id() != segment {
                 return Ok(());
             }
@@ -52,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Makes durable what was written and not flushed. Nothing else is being written.
+    /// Flushes written bytes. No other thread is writing.
     pub(crate) fn flush_written(&self, mut writer: MutexGuard<'_, Writer>) -> Result<()> {
         let (segment, from, to) = (writer.active.clone(), writer.synced_end, writer.written_end);
         let unproven = writer.unproven_end.is_some();
@@ -83,19 +84,19 @@ impl Shared {
         flushed
     }
 
-    /// Hands what was written and not flushed to the device. Nobody waits for it.
+    /// Starts the writeback of unflushed bytes, without waiting.
     pub(crate) fn start_writeback(&self) {
         let (active, end) = {
             let durable = self.durable();
             (durable.active().cloned(), durable.end)
         };
         if let Some(active) = active {
-            // The page that the next group goes on in would be written twice.
+            // Whole pages only: the page that the next group continues in would be written twice.
             active.file.start_writeback(end / PAGE_BYTES * PAGE_BYTES);
         }
     }
 
-    /// Schedules a flush at a deadline: by the flusher thread, or by the next call where there is none.
+    /// Schedules a flush at a deadline: by the flusher thread, or without threads by the next call.
     pub(crate) fn watch_due(&self) {
         let is_watched = self.options.host.has_threads() && self.background.watch_due();
         if !is_watched {
@@ -103,14 +104,14 @@ impl Shared {
         }
     }
 
-    /// How long until something is to be flushed.
+    /// The time until the next flush deadline.
     pub(crate) fn due_in(&self) -> Option<std::time::Duration> {
         let writer = self.writer().ok()?;
         writer.phase.check_failure().ok()?;
         writer.due.map(|due| due.left(self.options.host.now_ms()))
     }
 
-    /// Flushes what is due, where no thread sees to it. A failure poisons the writer; the next append returns it.
+    /// Flushes at a deadline that no thread watches. A failure poisons the writer; the next append returns it.
     pub(crate) fn flush_if_due(&self) {
         if !self.is_due_unwatched.load(Ordering::Acquire) || self.check_process().is_err() {
             return;

@@ -21,7 +21,7 @@ pub(crate) struct OpenStore(pub(crate) Arc<Shared>);
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // A caller who wants to know whether it worked calls `close`.
+        // A drop can't report an error; a caller that needs it calls `close`.
         let _ = self.0.close();
     }
 }
@@ -31,7 +31,7 @@ impl Drop for OpenStore {
 pub struct Commit {
     store: Arc<OpenStore>,
     group: Option<Arc<Group>>,
-    /// Where the task that awaits it is registered.
+    /// The registration of the task that awaits it.
     slot: Slot,
     appended: Appended,
 }
@@ -55,16 +55,16 @@ impl Commit {
         }
     }
 
-    /// What the batch becomes once it is acknowledged: its positions are settled already.
+    /// The result of the batch, once it is acknowledged: its positions are assigned already.
     pub fn appended(&self) -> &Appended {
         &self.appended
     }
 
-    /// Blocks until the batch is as durable as was asked.
+    /// Blocks until the batch is as durable as was requested.
     ///
     /// # Errors
-    /// - [`StorageFull`](crate::ErrorKind::StorageFull) when there was no room for it: nothing of it was written, and what was
-    ///   staged behind it was refused too. Free some space and go on.
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull) if the device is full: nothing of the batch was written, and
+    ///   batches staged after it were refused too. Free some space and continue.
     /// - [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when a write or flush failed.
     pub fn wait(self) -> Result<Appended> {
         if let Some(group) = &self.group {

@@ -1,4 +1,4 @@
-//! [`WriteGuard`]: what becomes of the log when the thread that writes to it fails or panics.
+//! [`WriteGuard`]: poisons the writer if the thread that writes to the log fails or panics.
 
 use super::shared::Shared;
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     sync::{MutexGuard, PoisonError},
 };
 
-/// Something that one thread alone does to the log. If it panics, the writer is poisoned and the waiting threads get an error,
-/// instead of waiting for ever.
+/// Guard of an exclusive operation on the log. If its thread panics, the writer is poisoned and waiting threads get an
+/// error, instead of waiting forever.
 pub(crate) struct WriteGuard<'a> {
     shared: &'a Shared,
     has_ended: bool,
@@ -47,7 +47,7 @@ impl Drop for WriteGuard<'_> {
 }
 
 impl Shared {
-    /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
+    /// Poisons the writer: a write or a flush failed, so it is unknown which bytes are on the device.
     pub(crate) fn fail(
         &self,
         writer: MutexGuard<'_, Writer>,
@@ -63,7 +63,7 @@ impl Shared {
         writer.phase.fail(error);
         let behind = writer.open.take().map(|open| open.group);
         let groups = [Some(writer.phase.end()), behind];
-        // Both have their result before anyone is woken, who may then close the store.
+        // Both groups get their result before any waiter is woken, since a woken task may close the store.
         let waiters =
             groups.map(|group| group.map(|group| group.settle(Err(outcome_unknown(error)))));
         drop(writer);

@@ -1,5 +1,5 @@
-//! The group commit: who leads a group, how it is written, and what its result is. It is explained in
-//! [`phase`](super::phase).
+//! Leader/follower group commit: which thread leads a group, how the group is written, and its result.
+//! [`phase`](super::phase) explains the protocol.
 
 use super::{background::MaintenanceTasks, guard::WriteGuard, shared::Shared};
 use crate::{
@@ -20,25 +20,26 @@ use crate::{
 /// A group is flushed at once, without waiting for more, when it holds this many bytes.
 pub(crate) const FLUSH_BYTES: usize = 256 << 10;
 
-/// A thread that gathers others yields at most this often: about a third of the time of a flush. With very many
-/// threads it is better to have the rest gather while the flush is under way.
+/// A thread that gathers others yields at most this often: about a third of the time of a flush. With very many threads
+/// it is better to let the rest gather during the flush.
 const YIELDS_MAX: u32 = 8;
 
-/// It stops earlier after this many yields in a row that brought no other thread.
+/// It stops earlier after this many yields in a row in which no other thread joined.
 const FRUITLESS_YIELDS_MAX: u32 = 3;
 
-/// A checkpoint is saved after this many bytes, or eight times its own size: less has to be read after a crash.
+/// A checkpoint is saved after this many bytes, or after eight times its own size, which bounds what recovery reads
+/// after a crash.
 const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
 
-/// Bytes that were written and not flushed are handed to the device after so many: the flush that a rotation begins with,
-/// for which appends wait, then finds little to do. Otherwise the system keeps all of a segment until then.
+/// Writeback of unflushed bytes is started whenever there are this many: the flush at the start of a rotation, which
+/// blocks appends, then has little left to do. Otherwise the page cache would hold the whole segment until then.
 const WRITEBACK_EVERY_BYTES: u64 = 1 << 20;
 
-/// The outcome of writing a group.
+/// The outcome of writing one group.
 enum Written {
     /// It was written, and flushed if asked for, and ends at this position.
     Published(u64),
-    /// The device was full; the file is as it was before.
+    /// The device was full; the file was restored to its previous state.
     Refused(Error),
     /// It is unknown what is on the device.
     Failed(Error),
@@ -53,7 +54,8 @@ struct Place {
 }
 
 impl Shared {
-    /// Blocks until a group is done; leads it when asked to. The thread is in `waiters`, or needn't be.
+    /// Blocks until a group is done; leads it if the previous leader hands over to this thread, which it does only to
+    /// threads in `waiters`.
     pub(crate) fn wait(&self, group: &Arc<Group>) -> Result<()> {
         loop {
             match group.wait() {
@@ -134,20 +136,20 @@ impl Shared {
         }
     }
 
-    /// Has the flusher thread see to the open group, or where there is none does so here.
+    /// Requests that the flusher thread lead the open group; without such a thread leads it here.
     pub(crate) fn request_flush(&self, mut writer: MutexGuard<'_, Writer>, urgency: FlushUrgency) {
         let is_idle = writer.phase.is_idle();
         let Some(open) = writer.open.as_mut().filter(|open| open.urgency < urgency) else {
             return;
         };
         open.urgency = urgency;
-        // Otherwise the thread that writes now hands over when it is done.
+        // Otherwise the current leader hands over when it is done.
         if is_idle && self.has_to_lead(urgency, writer) {
             self.lead_if_idle();
         }
     }
 
-    /// Asks the flusher thread to lead; `true` when there is none, so that this thread has to.
+    /// Requests the flusher thread to lead; `true` if there is none, so that this thread has to.
     fn has_to_lead(&self, urgency: FlushUrgency, writer: MutexGuard<'_, Writer>) -> bool {
         drop(writer);
         if self.options.host.has_threads() {
@@ -157,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Writes, publishes and settles the open group. Nothing else may be being written.
+    /// Writes, publishes and settles the open group. No other thread may be writing.
     pub(crate) fn lead(&self, writer: MutexGuard<'_, Writer>) {
         let mut is_next_left = self.lead_once(writer);
         while is_next_left {
@@ -166,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// Writes one group; `true` when this thread has to lead the next one too.
+    /// Writes one group; `true` if this thread has to lead the next one too.
     ///
     /// The group is taken out of the writer first, so that others can stage in the next one while this one is written without
     /// the lock. Publishing comes before settling: a caller that got its result must find its records.
@@ -202,7 +204,8 @@ impl Shared {
                 self.watch.note(position);
                 guard.end();
                 let waiters = writer.phase.end().settle(Ok(()));
-                // The lead goes on before the group's own threads are woken: the device stays busy while they wake up.
+                // The lead is handed over before the group's own threads are woken: the device stays busy while they
+                // wake up.
                 let is_next_left = self.hand_over(writer);
                 waiters.wake();
                 self.watch.wake();
@@ -257,7 +260,7 @@ impl Shared {
     fn tasks(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
         let make_spare =
             end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
-        // Saving a checkpoint flushes; where appends don't, it is left to the next rotation.
+        // Saving a checkpoint flushes; if appends don't, it is left to the next rotation.
         let save_checkpoint =
             writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
         MaintenanceTasks {
@@ -298,12 +301,12 @@ impl Shared {
         self.has_to_lead(urgency, writer)
     }
 
-    /// The device is full. The open group builds on the one that failed, so both are refused; then all is as it was
-    /// before both.
+    /// Refuses two groups because the device is full: the one that failed, and the open one, whose sequences and
+    /// positions build on it. The writer's state is then as it was before both.
     fn refuse(&self, mut writer: MutexGuard<'_, Writer>, guard: WriteGuard<'_>, error: &Error) {
         let behind = writer.take_back(&self.durable()).map(|open| open.group);
         if self.options.preallocation == Preallocation::Auto {
-            // The file was cut; its room is made anew.
+            // The file was truncated; its space has to be preallocated again.
             (writer.capacity, writer.extendable) = (writer.written_end, true);
         }
         let flushed = writer.written_end;
@@ -323,10 +326,10 @@ impl Shared {
     }
 }
 
-/// Takes back what was written of a group, up to an end, for which there was no room. It must not come back after a crash:
-/// its batches are refused, and the next ones are written in the same place.
+/// Removes the partly written bytes of a refused group from the file. They must not reappear after a crash: the group's
+/// batches are refused, and the next ones are written at the same offset.
 fn cut_back(file: &dyn File, start: u64, end: u64) -> std::io::Result<()> {
-    // A file system that never overwrites may have no room to shorten a file either, and usually nothing was written.
+    // A full copy-on-write file system may be unable to truncate a file either, and usually nothing was written.
     let length = usize::try_from(file.len()?.min(end).saturating_sub(start)).unwrap_or(usize::MAX);
     let mut behind = vec![0; length];
     file.read_at(start, &mut behind)?;

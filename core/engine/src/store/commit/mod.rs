@@ -1,7 +1,8 @@
-//! One open store, and what its threads do with it: stage batches, lead groups, flush, rotate segments, close.
+//! One open store and the operations of its threads: stage batches, lead groups, flush, rotate segments, close.
 //!
-//! From below: [`shared`] is what all of them have in common; [`guard`] settles what a thread leaves behind; [`lead`] writes a
-//! group; [`flush`], [`new_segment`] and [`checkpoints`] stand on that, [`rotate`] on these, [`stage`] on all of them.
+//! From the bottom layer up: [`shared`] is the state that all of them share; [`guard`] handles a thread that fails;
+//! [`lead`] writes a group; [`flush`], [`new_segment`] and [`checkpoints`] build on that, [`rotate`] on these,
+//! [`stage`] on all of them.
 
 pub(crate) mod background;
 mod checkpoints;

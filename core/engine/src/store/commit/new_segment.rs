@@ -22,7 +22,7 @@ use crate::{
     sync::{self, Arc},
 };
 
-/// The first segments of a store are so large; later ones grow with it.
+/// The size of a store's first segments; later ones grow with the store.
 pub(crate) const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
 /// This much of a segment is kept free beside the records and their index.
@@ -32,12 +32,12 @@ pub(crate) const SLACK_BYTES: u64 = 4096;
 pub(crate) struct Made {
     pub(crate) segment: Arc<Segment>,
     pub(crate) capacity: u64,
-    /// Whether there was no room for as much as a segment usually has.
+    /// Whether the device had no space for a segment of the usual size.
     pub(crate) is_short: bool,
 }
 
 impl Shared {
-    /// The header of the segment that follows the active one, but for the CRC of the index block between them.
+    /// The header of the segment after the active one, without the CRC of the active segment's index block.
     pub(crate) fn next_header(
         &self,
         active: &Segment,
@@ -61,8 +61,9 @@ impl Shared {
         }
     }
 
-    /// Makes the next segment, then seals the active one, of which all is flushed. In this order a sealed segment that nothing
-    /// follows is damage; a crash in between leaves one that the next open seals.
+    /// Makes the next segment, then seals the active one, which is flushed. With this order a sealed segment without a
+    /// successor always means damage; a crash between the two steps leaves an unsealed segment with a successor, which
+    /// the next open seals.
     pub(crate) fn rotate_to(
         &self,
         active: &Arc<Segment>,
@@ -70,7 +71,7 @@ impl Shared {
         end: u64,
         needed: u64,
     ) -> std::result::Result<Made, Failure> {
-        // Nothing is staged or written meanwhile, so the index is what it will be.
+        // No batch is staged or written meanwhile, so the index is final.
         let index = {
             let durable = self.durable();
             let (streams, copied) = (durable.directory.streams(), durable.active_index.copy());
@@ -93,8 +94,8 @@ impl Shared {
         Ok(made)
     }
 
-    /// Makes sure that there is room for the index block of a segment: once the next segment has its name, it is too late to
-    /// find out that there is none. Zeros behind the records are what any segment may have there.
+    /// Reserves space for the index block of a segment: once the next segment has its name, it would be too late to
+    /// find the device full. Any segment may have zeros after its records.
     fn reserve_index(
         &self,
         active: &Segment,
@@ -111,13 +112,21 @@ impl Shared {
             .file
             .len()
             .map_err(|error| Failure::Harmless(failed(error)))?;
-        // It was filled with zeros, unless a close gave that room back.
+        // The space is filled with zeros already, unless a close freed it.
         if self.allocation() == Some(Allocation::ZeroFill) && length >= end + bytes {
             return Ok(());
         }
-        active.zero(end, end + bytes).map_err(|error| {
+        let reserved = match active.zero(end, end + bytes) {
+            Err(error) if is_full(&error) => {
+                // As when a segment is extended.
+                self.give_up_spare();
+                active.zero(end, end + bytes)
+            }
+            reserved => reserved,
+        };
+        reserved.map_err(|error| {
             if length < end + bytes {
-                // Gives back what it took of the room. If that fails, the file is longer, and that is all.
+                // Frees the partly allocated space. If that fails, the file is longer, without other harm.
                 let _ = active.file.set_len(length);
             }
             if is_full(&error) {
@@ -168,14 +177,14 @@ impl Shared {
             Ok((file, capacity, is_short))
         };
         let forget = |error| {
-            // It is no part of the store. If it can't be removed now, the next opening removes it.
+            // It is not part of the store. If it can't be removed now, the next open removes it.
             let _ = self.storage.remove(&unfinished);
             Failure::Harmless(error)
         };
         let (file, capacity, is_short) = make().map_err(forget)?;
-        // From here on it is unknown whether the name is there after a crash. If it is, the segment before
-        // ends where this one says, so nothing may be appended to it any more. But a folder that is full, and has no such
-        // name, will have none.
+        // From here on it is unknown whether the name survives a crash. If it does, the previous segment ends where
+        // this one's header says, so nothing may be appended to it any more. Except that if the folder is full and
+        // doesn't contain the name, it won't after a crash either.
         if let Err(error) = self.storage.rename(&unfinished, &name) {
             let has_none = || {
                 self.storage
@@ -200,7 +209,7 @@ impl Shared {
         })
     }
 
-    /// The size of a new segment: as large as what is before it, within bounds.
+    /// The size of a new segment: the size of the log before it, within bounds.
     pub(super) fn segment_bytes(&self, segment: SegmentId, last_bytes: u64) -> u64 {
         let before = last_bytes.saturating_mul(u64::from(segment.0.saturating_sub(1)).min(4));
         before
@@ -217,13 +226,13 @@ impl Shared {
         }
     }
 
-    /// Makes room in a file, of which all is flushed.
+    /// Preallocates space in a file, which is flushed.
     pub(crate) fn allocate(&self, file: &dyn File, from: u64, to: u64) -> io::Result<()> {
         let Some(allocation) = self.allocation() else {
             return Ok(());
         };
         file.allocate(from, to, allocation).inspect_err(|_| {
-            // Gives back what it took of the room. If that fails, the file is longer, and that is all.
+            // Frees the partly allocated space. If that fails, the file is longer, without other harm.
             let _ = file.set_len(from);
         })
     }
@@ -248,9 +257,9 @@ impl Shared {
     }
 }
 
-/// Why turning to a new segment failed.
+/// Why a rotation failed.
 pub(crate) enum Failure {
-    /// Nothing changed; it can be tried again.
+    /// Nothing changed; it can be retried.
     Harmless(Error),
     /// A flush or a write of the log failed.
     Poisoning(Error),

@@ -1,7 +1,7 @@
-//! Idempotency keys: finding the batch with a key, and what it returned, from what it wrote.
+//! Idempotency keys: finding the batch with a key, and rebuilding its result from the records it wrote.
 //!
-//! Only hashes of keys are indexed, so whether a batch has the key is read from the log, without the writer's lock. What may
-//! be published meanwhile is checked again under it ([`Keyed::state`]), from memory alone.
+//! Only hashes of keys are indexed, so whether a batch has the key is read from the log, without the writer's lock.
+//! Batches published meanwhile are then checked under the lock ([`Keyed::state`]), from memory alone.
 
 use super::shared::Shared;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The key of a batch, and what is known of it so far.
+/// The key of a batch, and the state of its search.
 pub(crate) struct Keyed<'b> {
     stream: &'b StreamId,
     key: &'b [u8],
@@ -23,7 +23,7 @@ pub(crate) struct Keyed<'b> {
     looked: Option<Looked>,
 }
 
-/// Where a key was looked for and not found.
+/// Where a key was searched for and not found.
 struct Looked {
     /// In all segments before this one.
     active: SegmentId,
@@ -31,12 +31,12 @@ struct Looked {
     others: Vec<u64>,
 }
 
-/// What is known of the key of a batch that is to be staged.
+/// The state of a key, of a batch to be staged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyState {
-    /// Nothing: there is no batch with this key in this stream.
+    /// No batch in this stream has this key.
     New,
-    /// Something was published since the key was looked for.
+    /// Batches were published since the search, so it has to be repeated.
     LookAgain,
     /// A batch with this key is staged, and has to be published first.
     Staged,
@@ -59,7 +59,7 @@ impl<'b> Keyed<'b> {
         })
     }
 
-    /// What is to be done, seen under the writer's lock. It reads nothing.
+    /// The state of the key under the writer's lock. It does no I/O.
     ///
     /// A deleted stream refuses the batch before its ops are checked: in a repeat, the ops
     /// would meet their own first effect.
@@ -91,8 +91,8 @@ impl<'b> Keyed<'b> {
 }
 
 impl Shared {
-    /// What the batch with this key returned, if there was one in this stream, which is still there. No lock is held while
-    /// it reads.
+    /// The result of the earlier batch with this key in this stream, if there is one and the stream isn't deleted. It
+    /// holds no lock while it reads.
     pub(crate) fn repeated(
         &self,
         batch: &Batch<'_>,
@@ -140,7 +140,7 @@ impl Shared {
             .others;
         for (segment, offset, end) in places {
             if let Some(written) = written_at(&segment, offset, end, number, keyed.key)? {
-                // What is in line may truncate or delete what it wrote.
+                // A queued batch may truncate or delete the records of the earlier one.
                 self.flush(false)?;
                 return self.result_of(batch, number, &written);
             }
@@ -152,7 +152,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// What a batch that was written returns when it is repeated as `batch`; `None` when the stream of its key was deleted.
+    /// The result of a written batch for its repeat `batch`; `None` if the stream of its key was deleted.
     fn result_of(
         &self,
         batch: &Batch<'_>,
@@ -188,7 +188,7 @@ impl Shared {
         }
         drop(durable);
         for (spot, position, place) in last {
-            // Where the record still lies where the batch wrote it, it needn't be read.
+            // A record still at the place where the batch wrote it needn't be read.
             truncated |= match place.filter(|(seed, _)| *seed == spot.segment.seed) {
                 Some((_, offset)) => spot.offset()? != offset,
                 None => position_of(&spot.segment, &spot.frame()?) != position,
@@ -206,7 +206,7 @@ impl Shared {
     }
 }
 
-/// The result of each op of a batch that was written; `None` if what was written is another batch's.
+/// The result of each op of a written batch; `None` if the records are another batch's.
 fn results(durable: &Durable, batch: &Batch<'_>, written: &[Step]) -> Option<Vec<OpResult>> {
     let mut rest = written.iter().peekable();
     let mut before = Position(written.first()?.result.position.0 - 1);
@@ -245,7 +245,7 @@ fn results(durable: &Durable, batch: &Batch<'_>, written: &[Step]) -> Option<Vec
             Op::Fork { child, .. } => next.kind == Kind::FORK && is_of(next, child),
             Op::Snapshot { stream, .. } => next.kind == Kind::SNAPSHOT && is_of(next, stream),
             Op::Delete { stream, .. } => next.kind == Kind::DELETE && is_of(next, stream),
-            Op::Redact { .. } => next.kind == Kind::REDACT,
+            Op::Redact { .. } | Op::RedactMany { .. } => next.kind == Kind::REDACT,
         })?;
         results.push(step.result);
         before = step.last_position;

@@ -1,13 +1,13 @@
-//! Making room for a batch: a longer file, or a new segment (rotation).
+//! Making space for a batch: extending the file, or starting a new segment (rotation).
 //!
 //! Rotation has to survive a crash between any two of its steps. Their order makes each state in between recognisable:
 //!
 //! 1. Flush the active segment. The next one's header says where its records end, and that must be true.
-//! 2. Reserve room for its index block. Once the next segment has its name, a full device would come too late.
-//! 3. Make the next segment and flush its name. From here on nothing is appended to the old one, whether or not the name
-//!    survives.
-//! 4. Write the index block behind the old segment's records. If a crash comes first, the next opening makes the same block
-//!    from the records, and knows it by the CRC that the new header names.
+//! 2. Reserve space for its index block. Once the next segment has its name, it is too late to find the device full.
+//! 3. Make the next segment and flush its name. From here on nothing is appended to the old one, even if the flush of
+//!    the name fails.
+//! 4. Write the index block after the old segment's records. After a crash before that, the next open makes the same
+//!    block from the records, and verifies it by the CRC in the new header.
 
 use super::{
     background::MaintenanceTasks,
@@ -24,30 +24,30 @@ use crate::{
     sync::{Arc, MutexGuard},
 };
 
-/// What room is made for, and where the log stands.
+/// The space that a batch needs, and the state of the log.
 struct Needed {
     active: Arc<Segment>,
     capacity: u64,
     end: u64,
     position: u64,
     last_time_ms: u64,
-    /// Whether the active segment may go on in a longer file.
+    /// Whether the active segment's file may be extended.
     may_extend: bool,
-    /// Up to where the active segment would have to go.
+    /// The length that the active segment's file would need.
     active_bytes: u64,
-    /// How long a new segment has to be.
+    /// The length that a new segment would need.
     fresh_bytes: u64,
 }
 
-/// The room that was made.
+/// The space that was made.
 enum Room {
-    /// The active segment may be filled up to here; and whether there was no room for more.
+    /// The active segment may be filled up to here; and whether the device had no space for more.
     Extended(u64, bool),
     Turned(Made),
 }
 
 impl Shared {
-    /// Makes room in the active segment or rotates to a new one. Nothing is being written, and nothing is staged.
+    /// Extends the active segment or rotates to a new one. No batch is staged or being written.
     pub(crate) fn rotate_or_wait(
         &self,
         writer: MutexGuard<'_, Writer>,
@@ -67,7 +67,7 @@ impl Shared {
         self.make_room(writer, &needed)
     }
 
-    /// Begins a new segment, if the active one has any record, so that this one is no longer written to.
+    /// Rotates to a new segment, if the active one has any record, so that the old one is sealed and can be compacted.
     pub(crate) fn turn(&self) -> Result<()> {
         loop {
             self.flush(false)?;
@@ -100,7 +100,8 @@ impl Shared {
                 fresh_bytes: DATA_START + 2 * SLACK_BYTES,
             };
             self.make_room(writer, &needed)?;
-            // What comes may be long in coming, and the segment before may be gone by then.
+            // The next append may come much later, and the old segment's file may be gone by then, so publish the new
+            // one now.
             let durable = self.durable();
             let (end, position) = (durable.end, durable.next_position - 1);
             let active = durable.active().map(|active| active.id());
@@ -116,8 +117,8 @@ impl Shared {
         let guard = WriteGuard::new(self);
         let is_unsynced = writer.synced_end < writer.written_end;
         drop(writer);
-        // Whatever is done to the active segment's file ends in a flush. If that one failed, nothing could tell which bytes it
-        // concerned; so what was only written is flushed before, by a flush of its own.
+        // Extending or sealing the active segment's file ends in a flush. If that flush failed, it would be unknown
+        // which bytes were lost; so written records are flushed first, by a flush of their own.
         let flushed = if is_unsynced {
             needed.active.flush().map_err(Failure::Poisoning)
         } else {
@@ -185,7 +186,7 @@ impl Shared {
             .map(Room::Turned)
     }
 
-    /// Makes the active segment's file longer: by as much as a small store usually grows, or if there is no room for that,
+    /// Extends the active segment's file: by the usual step of a small store, or if the device has no space for that,
     /// by what the batch needs.
     fn extend(&self, needed: &Needed) -> std::result::Result<Room, Failure> {
         let from = needed.capacity.max(needed.end);
@@ -194,7 +195,9 @@ impl Shared {
             .min(self.options.segment_bytes_max);
         let mut to = usual;
         let mut extended = self.allocate(&*needed.active.file, from, to);
-        if extended.as_ref().is_err_and(is_full) && needed.active_bytes < usual {
+        if extended.as_ref().is_err_and(is_full) {
+            // The spare segment may have taken the last space, or be about to.
+            self.give_up_spare();
             to = needed.active_bytes;
             extended = self.allocate(&*needed.active.file, from, to);
         }

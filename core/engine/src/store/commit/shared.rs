@@ -1,4 +1,4 @@
-//! [`Shared`]: what the handles and the threads of one open store have in common.
+//! [`Shared`]: the state that the handles and the threads of one open store share.
 
 use super::background::Background;
 use crate::{
@@ -36,13 +36,13 @@ pub(crate) struct Shared {
     pub(crate) boot: [u8; 16],
     /// The epoch of this writer.
     pub(crate) epoch: u32,
-    /// What the end marker says, where there is one: segment and offset.
+    /// The end of the log by the end marker, if there is one: segment and offset.
     pub(crate) marked_end: Option<(SegmentId, u64)>,
     /// The process that opened the store.
     pub(crate) process: u32,
     /// The folder's lock: dropping it releases it.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
-    /// The segment made ahead of need.
+    /// The preallocated next segment.
     pub(crate) spare: Mutex<Spare>,
     pub(crate) spare_changed: Condvar,
     /// The last checkpoint. Locked while one is written.
@@ -50,43 +50,43 @@ pub(crate) struct Shared {
     /// How large the last checkpoint was.
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) keys: Mutex<KeyCache>,
-    /// Locked while a compaction is under way.
+    /// Locked during a compaction.
     pub(crate) packing: Mutex<Packing>,
-    /// How many truncations and deletions there had been when segments were last looked through for dead ones.
+    /// The number of truncations and deletions at the last search for dead segments.
     pub(crate) given_up_seen: AtomicU64,
-    /// Whether a compaction has to end, because the store is closed.
+    /// Whether a running compaction has to end, because the store is closed.
     pub(crate) packing_over: AtomicBool,
-    /// What readings that are under way began with: a compaction keeps it.
+    /// The views of active reads, whose records a compaction keeps.
     pub(crate) readings: Mutex<Readings>,
     /// Whether a flush has a deadline that no thread watches.
     pub(crate) is_due_unwatched: AtomicBool,
 }
 
-/// What was saved last.
+/// The last saved checkpoint.
 pub(crate) struct Saved {
     /// The end of the log at that time: segment and offset.
     pub(crate) end: Option<(u32, u64)>,
-    /// Nothing is saved any more: the store is closed.
+    /// No checkpoint is saved any more: the store is closed.
     pub(crate) is_over: bool,
 }
 
-/// What a compaction has to know of those before it.
+/// The state that compactions leave for later ones.
 #[derive(Default)]
 pub(crate) struct Packing {
-    /// One failed so that it is unknown whether a pack has its name.
+    /// The error of one that failed so that it is unknown whether a pack has its final name.
     pub(crate) failed: Option<Error>,
 }
 
-/// The views of readings, without keeping them.
+/// Weak references to the views of active reads.
 #[derive(Default)]
 pub(crate) struct Readings {
     views: Vec<Weak<View>>,
-    /// When there are as many, those that ended are dropped.
+    /// At this many entries, those of finished reads are dropped.
     sweep_at: usize,
 }
 
 impl Readings {
-    /// At least so many are kept before any is looked at.
+    /// The least number of entries before a sweep.
     const SWEEP_MIN: usize = 64;
 
     fn add(&mut self, view: &Arc<View>) {
@@ -98,7 +98,7 @@ impl Readings {
     }
 }
 
-/// The segment made ahead of need.
+/// The preallocated next segment.
 #[derive(Default)]
 pub(crate) enum Spare {
     #[default]
@@ -109,7 +109,7 @@ pub(crate) enum Spare {
     Over,
 }
 
-/// What a reader remembers between looks at the watermark.
+/// The state of a reader between its polls of the watermark.
 pub(crate) struct Following {
     pub(crate) seen: Option<Watermark>,
     pub(crate) file: WatermarkReader,
@@ -139,8 +139,8 @@ impl Shared {
         self.options.mode == Mode::ReadOnly
     }
 
-    /// Notes what a reading begins with. The caller has the directory's lock: what a reading is given can't be given up
-    /// before it is noted.
+    /// Registers the view of a new read. The caller holds the directory's lock, so that a compaction can't drop records
+    /// of the view before it is registered.
     pub(crate) fn begin_reading(&self, view: View) -> Arc<View> {
         let view = Arc::new(view);
         if !self.is_read_only() {
@@ -149,7 +149,7 @@ impl Shared {
         view
     }
 
-    /// What the readings under way began with.
+    /// The views of active reads.
     pub(crate) fn views_in_use(&self) -> Vec<Arc<View>> {
         self.readings()
             .views
@@ -162,7 +162,7 @@ impl Shared {
         sync::lock(&self.readings)
     }
 
-    /// Whether there may be segments of which nothing is in use any more. It says so once.
+    /// Whether there may be segments without live records. It returns `true` once per change.
     pub(crate) fn may_have_dead(&self) -> bool {
         let given_up = self.durable().given_up;
         self.options.auto_compact
@@ -173,14 +173,14 @@ impl Shared {
         self.packing_over.load(Ordering::Acquire)
     }
 
-    /// Waits for a compaction, which is told to end; there is no other from now on.
+    /// Cancels a running compaction and waits for it; prevents further ones.
     pub(crate) fn end_packing(&self) {
         self.packing_over.store(true, Ordering::Release);
         drop(sync::lock(&self.packing));
     }
 
-    /// Checks that this process opened the store. One forked from it has the same open files and the same lock, and knows
-    /// nothing of what the other does with them.
+    /// Checks that this process opened the store. A process forked from it shares the open files and the lock, but not
+    /// the state in memory, so both writing would corrupt the log.
     pub(crate) fn check_process(&self) -> Result<()> {
         let own = self.options.host.process_id();
         if own == self.process {
@@ -196,7 +196,7 @@ impl Shared {
         ))
     }
 
-    /// What to wait for until this thread may write to the log.
+    /// The group to wait for before this thread may write to the log.
     pub(crate) fn blocking_group(&self, writer: &Writer) -> Option<Arc<Group>> {
         let gathered = writer
             .open
@@ -206,8 +206,8 @@ impl Shared {
         gathered.or(writer.phase.in_progress()).cloned()
     }
 
-    /// Tells readers in other processes how far they may read. Not durable. If it fails they see the records later, and
-    /// [`watermark_failure`](Self::watermark_failure) says why; the records are safe all the same.
+    /// Publishes to readers in other processes how far they may read. Not durable. If it fails they see the records
+    /// later, and [`watermark_failure`](Self::watermark_failure) returns the error; the records are safe nevertheless.
     pub(crate) fn write_watermark(&self, segment: SegmentId, offset: u64, position: u64) {
         let Some(own) = &self.watermark else { return };
         let watermark = Watermark {

@@ -1,4 +1,4 @@
-//! The spare: the space of the next segment, made ahead of need.
+//! The spare: the preallocated file of the next segment.
 
 use super::new_segment::FIRST_SEGMENT_BYTES;
 use super::shared::{Shared, Spare};
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Shared {
-    /// The spare, once none is being made.
+    /// The spare, after waiting for one that is being made.
     fn made_spare(&self) -> MutexGuard<'_, Spare> {
         let is_making = |spare: &mut Spare| matches!(spare, Spare::Making);
         sync::wait_while(&self.spare_changed, sync::lock(&self.spare), is_making)
@@ -34,12 +34,21 @@ impl Shared {
         }
     }
 
-    /// It is no part of the store. If it can't be removed now, the next opening removes it.
+    /// Frees the spare's space, including one that is being made: appends have priority.
+    pub(super) fn give_up_spare(&self) {
+        let mut spare = self.made_spare();
+        if let Spare::Ready(..) = &*spare {
+            *spare = Spare::None;
+            self.remove_spare();
+        }
+    }
+
+    /// It is not part of the store. If it can't be removed now, the next open removes it.
     fn remove_spare(&self) {
         let _ = self.storage.remove(files::SPARE);
     }
 
-    /// No spare is made from now on, and there is none.
+    /// Removes the spare, and prevents further ones.
     pub(crate) fn end_spares(&self) {
         let mut spare = self.made_spare();
         if let Spare::Ready(..) = std::mem::replace(&mut *spare, Spare::Over) {
@@ -47,7 +56,7 @@ impl Shared {
         }
     }
 
-    /// Makes the next segment's space ahead of need. A failure costs time later, nothing else.
+    /// Preallocates the next segment. A failure only costs time later.
     pub(crate) fn make_spare(&self) {
         if self.allocation() != Some(Allocation::ZeroFill) {
             return;

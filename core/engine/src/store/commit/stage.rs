@@ -1,9 +1,9 @@
-//! Staging a batch: from a caller's thread, until it is in the open group.
+//! Staging a batch: from the caller's thread into the open group.
 //!
-//! A batch is decided under the writer's lock, which must never be held while the device is read or written. So whenever the
-//! decision needs more than memory has (room, a record to look at, a group that has to be published first), the lock is
-//! released, that is done, and the batch is staged again from the start. Nothing of the failed attempt is kept but what was
-//! read, which stays true.
+//! A batch is validated under the writer's lock, which must never be held during I/O. So whenever the validation needs
+//! I/O or waiting (space, a record to read, a group to be published first), the lock is released, the blocker is
+//! cleared, and the batch is staged again from the start. Only records read by the failed attempt are kept, because
+//! they are immutable.
 
 use super::{
     lead::FLUSH_BYTES,
@@ -29,12 +29,12 @@ const STAGED_BYTES_MAX: usize = 8 << 20;
 pub(crate) enum Outcome {
     /// Staged in a group.
     Staged(Arc<Group>, Staged),
-    /// Nothing needs to be written.
+    /// The batch has no effect to be written.
     Done(Appended),
 }
 
 impl Shared {
-    /// Stages a batch and blocks until it is as durable as was asked.
+    /// Stages a batch and blocks until it is as durable as was requested.
     pub(crate) fn commit(&self, batch: &Batch<'_>) -> Result<Appended> {
         match self.stage(batch, Waiting::Thread)? {
             Outcome::Done(appended) => Ok(appended),
@@ -101,8 +101,8 @@ impl Shared {
                 Err(Stop::Refused(error))
                     if error.kind() == ErrorKind::Conflict && !conflict_is_seen =>
                 {
-                    // The conflict may be with a batch that is pending, which a caller who reads again can't see yet. So
-                    // it is reported only once that batch is published.
+                    // The conflict may be with a pending batch, which a caller that reads again can't see yet. So it is
+                    // reported only once that batch is published.
                     conflict_is_seen = true;
                     let in_line = writer
                         .open
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// The result of a batch that writes nothing new: what is there already is made as durable as the batch asks.
+    /// The result of a batch that writes nothing new: the existing records are made as durable as it requests.
     fn already_done(&self, appended: Appended, durability: Durability) -> Result<Outcome> {
         self.flush(durability == Durability::Sync)?;
         Ok(Outcome::Done(appended))
@@ -165,7 +165,7 @@ impl Shared {
         (staged >= STAGED_BYTES_MAX).then_some(Blocker::Backlog)
     }
 
-    /// Clears what stands in the way of a batch: at most a flush and a new segment.
+    /// Clears the blocker of a batch: at most a flush and a new segment.
     fn clear(
         &self,
         writer: MutexGuard<'_, Writer>,
@@ -189,7 +189,7 @@ impl Shared {
     }
 }
 
-/// Who waits for a staged batch.
+/// Which thread waits for a staged batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// This thread, which leads if it can.
@@ -203,9 +203,9 @@ enum Blocker {
     MakingRoom,
     /// The active segment is full, or too old: its times are 32-bit offsets from its base time.
     Segment,
-    /// Too much is staged and not written.
+    /// Too many bytes are staged and not written.
     Backlog,
-    /// What was found after a crash must be made durable first.
+    /// Records found after a crash must be flushed first.
     Unproven,
 }
 

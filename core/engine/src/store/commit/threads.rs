@@ -1,4 +1,4 @@
-//! What the flusher thread and the maintenance thread do.
+//! The work of the flusher thread and of the maintenance thread.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
 const GATHER: Duration = Duration::from_millis(1);
 
 impl Shared {
-    /// What the background threads of this store run. They don't keep it open: once it is dropped, they have nothing to do.
+    /// The work of this store's background threads. It holds weak references, so the threads don't keep the store open.
     pub(crate) fn background_work(self: &Arc<Self>) -> Work {
         let work = |run: fn(&Self)| -> Arc<dyn Fn() + Send + Sync> {
             let shared = Arc::downgrade(self);
@@ -90,7 +90,7 @@ impl Shared {
                 let _ = self.save_checkpoint();
             }
             if tasks.drop_dead {
-                // What can't be given back now is met again when more is given up.
+                // A dead segment that can't be removed now is found again by the next search.
                 let _ = self.compact_dead();
             }
         }

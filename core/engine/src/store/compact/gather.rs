@@ -388,10 +388,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             .collect();
         let times = times.iter().min().zip(times.iter().max());
         let times = times.map(|(first, last)| (*first, *last));
-        self.parts.samples.sort_unstable();
-        self.parts.keys.sort_unstable();
+        runlog_log::order::sort(&mut self.parts.samples);
+        runlog_log::order::sort(&mut self.parts.keys);
         // Those of one label are found in the order of their positions.
-        self.labels.sort_by_key(|(position, _)| *position);
+        runlog_log::order::sort_by_key(&mut self.labels, |(position, _)| *position);
         let labels = std::mem::take(&mut self.labels);
         let labels = labels.into_iter().map(|(_, labelled)| labelled);
         self.parts.set_labels(labels.collect());

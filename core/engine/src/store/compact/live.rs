@@ -173,7 +173,7 @@ impl Gathering {
 }
 
 fn merged(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_unstable();
+    runlog_log::order::sort(&mut spans);
     spans.dedup_by(|next, span| {
         let is_one = next.source == span.source && next.first <= span.end;
         if is_one {

@@ -9,7 +9,8 @@ use crate::{
     storage::Storage,
 };
 
-/// The checkpoint of a store with this secret. `None` when there is none, or when it doesn't check: opening then reads more of the log.
+/// The checkpoint of a store with this secret. `None` if there is none or its CRC is wrong: opening then reads more of
+/// the log.
 pub(crate) fn read(storage: &dyn Storage, secret: &[u8; 16]) -> Result<Option<Checkpoint>> {
     let failed = |error| small::reading(storage, files::CHECKPOINT, error);
     let Some(file) = small::open(storage, files::CHECKPOINT)? else {
@@ -20,7 +21,7 @@ pub(crate) fn read(storage: &dyn Storage, secret: &[u8; 16]) -> Result<Option<Ch
     if length > limits::CHECKPOINT_BYTES_MAX || length < header.len() as u64 {
         return Ok(None);
     }
-    // Its header first: what is no checkpoint is not read into memory.
+    // The header first, so that a file that isn't a checkpoint is not read into memory.
     file.read_at(0, &mut header).map_err(failed)?;
     if checkpoint::announced_bytes(&header) != Some(length) {
         return Ok(None);

@@ -13,14 +13,14 @@ use crate::{
 };
 
 impl End {
-    /// Whether a reader that may go up to `limit` has to find what it says.
+    /// Whether a reader limited to `limit` has to find the records that the marker names.
     pub(crate) fn is_within(&self, limit: &Watermark) -> bool {
         (self.segment, self.offset) <= (limit.segment, limit.offset)
     }
 }
 
-/// The end marker of a store. `None` when there is none, or when it doesn't check: it can't vouch for anything then, and the
-/// next close replaces it.
+/// The end marker of a store. `None` if there is none or its CRC is wrong: it then proves nothing, and the next close
+/// replaces it.
 pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End>> {
     match read_damaged(storage) {
         Ok(end) => Ok(end.filter(|end| end.store == *store)),
@@ -29,7 +29,7 @@ pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End
     }
 }
 
-/// The same, but one that doesn't check is an error.
+/// As [`read`](Self::read), but a wrong CRC is an error.
 pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
     let Some(file) = small::open(storage, files::END)? else {
         return Ok(None);
@@ -38,12 +38,12 @@ pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
     End::decode(&bytes, &storage.describe()).map(Some)
 }
 
-/// What the end marker says was durable, and is there: else it was damaged since.
+/// Checks that the log reaches the end marker. Everything before it was durable, so a shorter log is damaged.
 pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     let name = files::segment_name(end.segment);
     let has = |segment: &&Arc<Segment>| (segment.id()..=segment.last_id()).contains(&end.segment);
     let found = segments.iter().find(has);
-    // A pack has taken the place of the segment: it was whole when it was read for that.
+    // A pack has replaced the segment: the compaction has read it whole.
     if let Some(pack) = found.filter(|segment| segment.is_pack()) {
         let reached = pack.trailer().map_or(0, |trailer| trailer.next_position);
         return if reached < end.next_position {

@@ -37,7 +37,7 @@ pub(crate) fn reading(storage: &dyn Storage, name: &str, error: std::io::Error) 
     Error::from_io(error, format!("{}: reading {name}", storage.describe()))
 }
 
-/// Writes a small file anew: there is always the old one or the new one, whole.
+/// Replaces a small file atomically: after a crash either the old or the new one exists, whole.
 pub(crate) fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
     let unfinished = format!("{name}{}", files::UNFINISHED);
     let write = || {

@@ -1,4 +1,4 @@
-//! The watermark file: how far the writer has published, for readers in other processes.
+//! The watermark file: the end of what the writer has published, for readers in other processes.
 
 use super::small;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// It may be read while it is written; then its CRC is wrong, and it is read again, at most this often.
+/// It may be read during a write, and then its CRC is wrong: it is read again, at most this often.
 const READS_MAX: u32 = 100;
 
 /// A reader that sees the same watermark this often in a row opens the file again: it may have been replaced.
@@ -17,12 +17,12 @@ const SAME_SEEN_MAX: u32 = 256;
 /// The writer's side.
 pub(crate) struct WatermarkFile {
     file: Arc<dyn File>,
-    /// Why readers in other processes have been behind since then, while the writer went on.
+    /// The error since which readers in other processes are behind, while the writer continues.
     failed: Mutex<Option<Error>>,
 }
 
 impl WatermarkFile {
-    /// Opens the file or makes it. A writer that could not write it would leave readers behind without a word.
+    /// Opens or creates the file. An error here fails the open, rather than leaving readers behind silently.
     pub(crate) fn open(storage: &dyn Storage) -> Result<Self> {
         let failed = |error| {
             let place = storage.describe();
@@ -55,8 +55,8 @@ impl WatermarkFile {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells readers in other processes how far they may read. Not durable. If it fails they see the records later, and
-    /// [`failure`](Self::failure) says so; the records are safe all the same.
+    /// Publishes to readers in other processes how far they may read. Not durable. If it fails they see the records
+    /// later, and [`failure`](Self::failure) returns the error; the records are safe nevertheless.
     pub(crate) fn write(&self, storage: &dyn Storage, watermark: &Watermark) {
         let written = self.file.write_at(0, &watermark.encode());
         if written.is_ok() && self.failed().is_none() {
@@ -78,7 +78,7 @@ impl WatermarkFile {
     }
 }
 
-/// How far the writer has published, if it wrote so since the machine was started.
+/// The watermark, if it was written since the machine's last boot.
 ///
 /// # Errors
 /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for one of a newer build.
@@ -96,7 +96,7 @@ pub(crate) fn read_proven(storage: &dyn Storage, store: &[u8; 16]) -> Result<Opt
     }
 }
 
-/// A reader's side, which keeps the file open between looks.
+/// The reader's side, which keeps the file open between polls.
 #[derive(Default)]
 pub(crate) struct WatermarkReader {
     file: Option<Arc<dyn File>>,
@@ -105,7 +105,8 @@ pub(crate) struct WatermarkReader {
 }
 
 impl WatermarkReader {
-    /// The file where it is open, for a look that keeps nobody else from looking: [`look`] at it, and tell [`seen`](Self::seen).
+    /// The open file, to be read without holding the reader's lock: read it with [`look`], and pass the result to
+    /// [`seen`](Self::seen).
     pub(crate) fn file(&mut self) -> Option<Arc<dyn File>> {
         if self.same_seen >= SAME_SEEN_MAX {
             self.file = None;
@@ -114,8 +115,8 @@ impl WatermarkReader {
         self.file.clone()
     }
 
-    /// Opens the file, which may have been replaced: the one that is there now counts. How far the writer has published, if
-    /// it wrote so while the machine was running as it is now.
+    /// Opens the file again, since it may have been replaced. Returns the watermark, if it was written since the
+    /// machine's last boot.
     pub(crate) fn open(
         &mut self,
         storage: &dyn Storage,
@@ -126,7 +127,7 @@ impl WatermarkReader {
         let file = match storage.open(files::WATERMARK, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            // Without it a reader would stand still beside a writer, or go beyond it.
+            // Without the watermark a reader would miss the writer's records, or read beyond them.
             Err(error) => {
                 return Err(Error::from_io(
                     error,
@@ -139,7 +140,7 @@ impl WatermarkReader {
         Ok(self.seen(found, store, boot))
     }
 
-    /// Takes note of what a look found, and gives it where it counts.
+    /// Records the result of a [`look`], and returns the watermark if it is valid.
     pub(crate) fn seen(
         &mut self,
         found: Option<Watermark>,
@@ -156,7 +157,7 @@ impl WatermarkReader {
     }
 }
 
-/// What the file says, before it is known whether that counts; `Ok(Err(_))` when it can't be read.
+/// The watermark in the file, not yet validated; `Ok(Err(_))` if the file can't be read.
 pub(crate) fn look(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
     let mut bytes = vec![0; WATERMARK_BYTES];
     for _ in 0..READS_MAX {

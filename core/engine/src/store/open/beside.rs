@@ -1,4 +1,4 @@
-//! Loading a store while another process writes to it.
+//! Loading a store for reading while another process writes to it.
 
 use super::load::{LoadMode, Loaded, load};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
     store::{files::watermark, segments::chain},
 };
 
-/// Loads a store as far as its writer has published.
+/// Loads a store up to what its writer has published.
 ///
-/// A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again. An error is
-/// returned only if nothing of the store moved meanwhile: then no writer was the cause of it.
+/// A writer may rotate meanwhile; then the parts that were read are inconsistent, and are read again. An error is
+/// returned only if the store didn't change meanwhile: then no writer caused it.
 pub(crate) fn load_beside_a_writer(
     storage: &dyn Storage,
     identity: &Identity,
@@ -27,7 +27,7 @@ pub(crate) fn load_beside_a_writer(
                 Ok(loaded) => return Ok(loaded),
                 Err(error) => error,
             },
-            // It may be ahead of a log that lost power, where that can't be known.
+            // Without a boot id, the watermark may be ahead of a log that lost power.
             Err(_) if seen.is_some() && storage.boot_id().is_none() => {
                 match load(storage, identity, Access::Read, LoadMode::Reader(None)) {
                     Ok(loaded) => return Ok((loaded, None)),
@@ -42,7 +42,7 @@ pub(crate) fn load_beside_a_writer(
     }
 }
 
-/// What a writer changes when it publishes records or turns to a new segment.
+/// The state that a writer changes when it publishes records or rotates.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Moving {
     watermark: Option<Watermark>,
@@ -66,8 +66,8 @@ impl Moving {
     }
 }
 
-/// Without a boot id the watermark may be older than the log, which a loss of power leaves so. What the records themselves
-/// prove durable was published too, so a reader goes as far as the further of both.
+/// Without a boot id the watermark may be from before a loss of power, and older than the log. Records that prove
+/// themselves durable were published too, so a reader may read up to the later of both.
 fn load_without_boot_id(
     storage: &dyn Storage,
     identity: &Identity,

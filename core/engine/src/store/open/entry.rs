@@ -69,7 +69,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
                 .create_dir()
                 .with_context(|| format!("making the folder {place}"))?;
             let lock = in_time(&options, || lock(&*storage, &holder(&options)))?;
-            // Another process may have made it while this one waited.
+            // Another process may have made it while this one waited for the lock.
             if !matches!(state_of(&*storage)?, Folder::Store) {
                 let (mut store, mut hash_key) = ([0; 16], [0; 16]);
                 store.copy_from_slice(options.host.new_id().as_bytes());
@@ -104,10 +104,10 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         segment.header.features.check_writable(&segment.name)?;
     }
     let watermark = WatermarkFile::open(&*storage)?;
-    // It opens without them.
+    // The store opens without the replaced segments, so they can be removed.
     remove_replaced(&*storage)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
-    // No crash left a store that wasn't there.
+    // A new store was not left by a crash.
     let report = Recovery {
         clean: loaded.report.clean || is_new,
         ..loaded.report
@@ -166,7 +166,7 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     Ok((shared, report))
 }
 
-/// What a handle of a store is, and what only such a one has.
+/// The role of a handle, with the state that only this role has.
 enum Role {
     Writer(Box<dyn Send + Sync>, WatermarkFile),
     Reader(Following),

@@ -1,4 +1,4 @@
-//! What is in the folder of a store: whether it is one, and which.
+//! The contents of a store's folder: whether it is a store, and which one.
 
 use crate::{
     Error, ErrorKind, Result,
@@ -7,7 +7,7 @@ use crate::{
     store::{files::small, segments::chain},
 };
 
-/// No more of the identity file is read.
+/// The most bytes that are read of the identity file.
 pub(crate) const IDENTITY_BYTES_MAX: usize = 4096;
 
 /// What is in a folder.
@@ -92,7 +92,7 @@ pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
     Ok(())
 }
 
-/// Removes segments whose place a pack has taken: a compaction was cut off before it did.
+/// Removes segments that a pack has replaced, left by a compaction that a crash interrupted.
 pub(super) fn remove_replaced(storage: &dyn Storage) -> Result<()> {
     for file in chain::segment_files(storage)?.replaced {
         let name = file.name();

@@ -1,10 +1,10 @@
-//! How a writer is named to those it keeps out.
+//! The description of a writer, shown to others that fail to get the lock.
 
 use runlog_log::calendar::{DAY_MS, date_from_days, time_of_day};
 
 use crate::store::options::OpenOptions;
 
-/// The process, its program, and since when it has the store.
+/// The process, its program, and the time it locked the store.
 #[cfg(not(target_family = "wasm"))]
 #[allow(
     clippy::disallowed_methods,

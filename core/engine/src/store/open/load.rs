@@ -1,13 +1,13 @@
-//! Opening: what the log says, and what has to be done before it can be appended to.
+//! Recovery: reads the log, and plans the writes that are needed before it can be appended to.
 //!
-//! Where the log ends is not written down while a writer is at work: it ends at the last whole batch of the last segment. The
-//! question is whether bytes behind that are a write that a crash cut off, and may go, or damage to what was acknowledged.
-//! Records answer it: each says up to where its segment was durable when its group was written ([`check_torn`]). Beside
-//! that, the checkpoint, the end marker of a clean close and the watermark say how far the log had come; if it doesn't
-//! reach that far, it is damaged, and nothing is changed.
+//! The end of the log is not stored while a writer is active: the log ends at the last whole batch of the last segment.
+//! Recovery has to decide whether bytes after that are a torn write, which may be discarded, or damage to acknowledged
+//! records. The records decide: each stores the offset up to which its segment was durable when its group was written
+//! ([`check_torn`]). Besides, the checkpoint, the end marker of a clean close and the watermark each name an offset
+//! that the log had reached; if it is shorter now, it is damaged, and nothing is changed.
 //!
-//! [`load`] only reads, and decides; [`Plan::apply`] then writes. A crash in between or during is a crash
-//! like any other: the next open decides the same.
+//! [`load`] only reads, and decides; [`Plan::apply`] then writes. A crash between or during these steps is harmless:
+//! the next open decides the same.
 
 use super::{
     plan::{Plan, SealPlan},
@@ -38,20 +38,20 @@ use crate::{
     sync::Arc,
 };
 
-/// The log as it was found, and what is to be done before appending.
+/// The log as it was found, and the writes that are needed before appending.
 pub(crate) struct Loaded {
     pub(crate) durable: Durable,
     pub(crate) plan: Plan,
-    /// Where the log stood at the checkpoint: segment and offset.
+    /// The end of the log at the checkpoint: segment and offset.
     pub(crate) checkpoint_end: Option<(u32, u64)>,
-    /// What the end marker says: segment and offset.
+    /// The end of the log by the end marker: segment and offset.
     pub(crate) marked_end: Option<(SegmentId, u64)>,
     pub(crate) report: Recovery,
-    /// Up to where the records of the last segment prove that it was durable.
+    /// The offset up to which the records of the last segment prove it durable.
     pub(crate) proven: Option<(SegmentId, u64)>,
 }
 
-/// Reads the log. `limit` is how far the writer has published, for a reader beside one.
+/// Reads the log. `limit` is the writer's watermark, for a reader in another process.
 pub(crate) fn load(
     storage: &dyn Storage,
     identity: &Identity,
@@ -132,16 +132,17 @@ pub(crate) fn load(
     })
 }
 
-/// Who looks at the log, and what is known of it.
+/// The role in which the log is loaded, and the watermark, if known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadMode {
-    /// A reader, which goes as far as a writer has published.
+    /// A reader, which reads up to the writer's watermark.
     Reader(Option<Watermark>),
-    /// The writer, and how far the one before had published, if the machine was not started anew since.
+    /// The writer, and the watermark of the previous one, if the machine was not rebooted since.
     Writer(Option<Watermark>),
 }
 
-/// What was published is in the operating system's memory at least, unless the machine was started anew.
+/// Checks that the log reaches the watermark. Published records are at least in the page cache, unless the machine was
+/// rebooted.
 fn check_published(durable: &Durable, watermark: &Watermark) -> Result<()> {
     let end = durable.active().map_or((SegmentId(0), 0), |active| {
         (active.id(), durable.end_of(active))
@@ -191,7 +192,7 @@ impl Loader {
                 );
                 return Err(segment.damaged(0, message));
             }
-            // A repair leaves out positions that were acknowledged and lost.
+            // A repair skips positions whose records were acknowledged and lost.
             self.durable.next_position = segment.header.base_position;
         }
         self.durable.segments.push(segment.clone());
@@ -226,8 +227,8 @@ impl Loader {
         Ok(())
     }
 
-    /// The segment before the last, which a crash kept from being sealed: its records were flushed, and the
-    /// next one's header says where they end.
+    /// The second to last segment, which a crash left unsealed: its records were flushed, and the next one's header
+    /// tells where they end.
     fn half_sealed(
         &mut self,
         segment: &Arc<Segment>,
@@ -264,7 +265,7 @@ impl Loader {
             );
             return Err(segment.damaged(end, message));
         }
-        // For reading it is sealed from now on; the file is when the plan is applied.
+        // In memory it is sealed from now on; the file is sealed when the plan is applied.
         if let Some(last) = self.durable.segments.last_mut() {
             *last = Arc::new(segment.with_index(end, index.bytes.clone())?);
         }
@@ -303,7 +304,8 @@ impl Loader {
             }
             return Ok(());
         }
-        // From the back: what is torn is at the front of the free room, and only up to there anything is looked for.
+        // From the back: a torn write is at the front of the free space, so records are searched for only up to the
+        // last nonzero byte.
         let torn_end = scan::last_nonzero(segment, end, length)?;
         if torn_end > end {
             check_torn(segment, end, torn_end, length, scanned.stopped)?;

@@ -9,7 +9,7 @@ use crate::{
 /// How long an opening waits before it tries to lock the store again.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Tries to lock the store until another writer lets go of it, or the time for that is over.
+/// Retries to lock the store until another writer releases it, or the timeout is over.
 pub(super) fn in_time<T>(options: &OpenOptions, lock: impl Fn() -> Result<T>) -> Result<T> {
     let mut left = options.lock_timeout;
     loop {
@@ -39,8 +39,8 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
     })
 }
 
-/// Locks the identity file too: a person may take the lock file for a stale one and delete it. Where a locked
-/// file can't be read by others, the lock file alone has to do.
+/// Locks the identity file too, since a user may delete the lock file, believing it stale. Where a locked file can't be
+/// read by other processes, the lock file alone is used.
 pub(crate) fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send + Sync>>> {
     if !cfg!(unix) {
         return Ok(None);

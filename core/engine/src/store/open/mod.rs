@@ -1,6 +1,6 @@
 //! Opening a store: its folder, its locks, recovery, and the state of the one writer.
 //!
-//! [`load`] reads the log and decides; [`plan`] writes what recovery has to write; [`entry`] puts an open store together.
+//! [`load`] reads the log and decides; [`plan`] applies the writes of recovery; [`entry`] assembles the open store.
 
 pub(crate) mod beside;
 pub(crate) mod entry;

@@ -1,8 +1,8 @@
-//! [`Plan`]: what recovery writes before the store can be appended to.
+//! [`Plan`]: the writes of recovery, before the store can be appended to.
 //!
-//! The names of files first, then seals, then the tail: each is durable before the next relies on it. Bytes that were found
-//! but that nothing proves durable are written again before they are flushed. A flush alone may do nothing: after a flush that
-//! failed, the operating system takes the pages for clean.
+//! File names first, then seals, then the tail: each is durable before the next relies on it. Bytes that were found but
+//! not proven durable are written again before they are flushed. A flush alone may do nothing, because after a failed
+//! flush the operating system marks the pages as clean.
 
 use crate::{
     Result,
@@ -12,19 +12,19 @@ use crate::{
     sync::Arc,
 };
 
-/// At most this many bytes that nothing proves durable are made so while opening; more, before the first append.
+/// Up to this many unproven bytes are made durable during the open; more of them before the first append.
 const UNPROVEN_AT_OPEN_BYTES_MAX: u64 = 1 << 20;
 
-/// What is to be written before the store can be appended to.
+/// The writes that are needed before the store can be appended to.
 #[derive(Default)]
 pub(crate) struct Plan {
-    /// The segment before the last, without an index block because of a crash while turning to the last.
+    /// The second to last segment, if a crash during the rotation left it without an index block.
     pub(super) seals: Vec<SealPlan>,
     /// Bytes after the last whole batch that aren't zero: from, to.
     pub(super) zero: Option<(u64, u64)>,
-    /// Bytes that nothing proves durable: from, to. See [`make_durable`].
+    /// Bytes that are not proven durable: from, to. See [`make_durable`].
     pub(crate) unproven: Option<(u64, u64)>,
-    /// Up to where readers have seen them already, while the machine was running as it is now.
+    /// The offset up to which readers may have seen them since the last boot.
     pub(super) shown: u64,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct SealPlan {
 }
 
 impl Plan {
-    /// Does what is to be done, durably.
+    /// Executes the plan, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
         let sealed_now = !self.seals.is_empty();
         let is_empty = durable.active_index.records() == 0;
         if is_empty {
-            // A process that ended between naming the last segment and flushing its name left no record there. The name has
-            // to be durable before the segment before is sealed, and before a record is acknowledged.
+            // A process that crashed between naming the last segment and flushing its name left no record there. The
+            // name has to be durable before the previous segment is sealed, and before a record is acknowledged.
             storage
                 .sync_dir()
                 .with_context(|| format!("flushing {}", storage.describe()))?;
@@ -67,8 +67,8 @@ impl Plan {
         if let Some((from, to)) = self.zero {
             active.zero(from, to).with_context(doing)?;
         }
-        // A few are done now; many would make opening slow, and are done before the first append. But what no reader has seen
-        // yet must not be seen before it is durable: a loss of power would take it back.
+        // A few are made durable now; many would make opening slow, and are left to the first append. But records that
+        // no reader has seen yet must not be visible before they are durable: a loss of power would remove them again.
         if let Some((from, to)) = self.unproven {
             let unseen = self.shown.max(from);
             if to - from <= UNPROVEN_AT_OPEN_BYTES_MAX || unseen <= from {

@@ -1,4 +1,4 @@
-//! Going on from a checkpoint: whether it fits the segments, and what it saves reading.
+//! Resuming from a checkpoint: whether it matches the segments, and from which place the log is read.
 
 use crate::{
     Error, ErrorKind, Result, SegmentId,
@@ -13,12 +13,12 @@ use crate::{
     sync::Arc,
 };
 
-/// Whether a reader that may go up to `limit` may use a checkpoint made at `end`.
+/// Whether a reader limited to `limit` may use a checkpoint made at `end`.
 pub(super) fn covers(limit: &Watermark, end: &checkpoint::End) -> bool {
     (end.segment, end.offset) <= (limit.segment.0, limit.offset)
 }
 
-/// What a checkpoint covers was durable: it must be there.
+/// Checks that the log reaches the checkpoint's end. Everything before it was durable, so a shorter log is damaged.
 pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Result<()> {
     let id = SegmentId(found.end.segment);
     let is_packed = |segment: &&Arc<Segment>| {
@@ -59,8 +59,8 @@ pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Re
     Ok(())
 }
 
-/// Takes over a checkpoint: the place in `segments` of the one to go on with, and the offset. `None` when
-/// it can't be used.
+/// Resumes from a checkpoint: the place in `segments` and the offset at which to continue reading. `None` if it can't
+/// be used.
 pub(super) fn resume(
     durable: &mut Durable,
     found: Checkpoint,

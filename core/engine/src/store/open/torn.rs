@@ -1,7 +1,8 @@
-//! Distinguishing a write that a crash cut off from damage.
+//! Distinguishing a torn write from damage.
 //!
-//! Both look the same at the place itself. But a record is only written when the group before it was durable, and says so: if
-//! a whole record stands behind the bad place and says that more was durable, the bad place was acknowledged once.
+//! Both look the same at the place itself. But a record stores the offset up to which its segment was durable when its
+//! group was written: if a whole record after the bad place stores an offset beyond it, the bad bytes were acknowledged
+//! once.
 
 use crate::{
     Error, Result,
@@ -11,8 +12,8 @@ use crate::{
     },
 };
 
-/// Fails if what lies at `end` is damage to what was durable: if a whole record beyond `end` says
-/// that more was durable than `end`, then what lies at `end` was.
+/// Fails if the bytes at `end` are damage to durable records: that is, if a whole record beyond `end` proves that the
+/// segment was durable further than `end`.
 pub(crate) fn check_torn(
     segment: &Segment,
     end: u64,

@@ -1,4 +1,4 @@
-//! Publishing what stands in a segment: batch by batch from its records, or at once from its index block.
+//! Publishing the records of a segment: batch by batch from its records, or at once from its index block.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use crate::{
     sync::Arc,
 };
 
-/// Applies what the index block of a sealed segment says, from an offset on.
+/// Applies the index block of a sealed segment, from an offset on.
 pub(crate) fn apply_block(
     durable: &mut Durable,
     segment: SegmentId,
@@ -36,7 +36,7 @@ pub(crate) fn apply_block(
     Ok(())
 }
 
-/// What a scan came to.
+/// The result of a scan.
 pub(crate) struct Scanned {
     pub(crate) records: u64,
     /// The highest offset that one of the records proves durable.
@@ -116,7 +116,7 @@ fn continues(
         );
         return ControlFlow::Break(segment.damaged(frame.offset, message));
     }
-    // Checked before the batch is kept: one that never ends would be kept whole.
+    // Checked before the record is kept: a batch that never ends would fill the memory.
     if batch.len() >= limits::BATCH_RECORDS_MAX || batch_bytes > limits::BATCH_BYTES_MAX as u64 {
         return ControlFlow::Break(segment.damaged(frame.offset, "a batch larger than one can be"));
     }

@@ -1,5 +1,5 @@
-//! [`Durable`]: what readers see. The writer adds to it once a group is acknowledged; recovery and followers
-//! add to it from the log, by the same code.
+//! [`Durable`]: the state that readers see. The writer adds a group to it once the group is acknowledged; recovery and
+//! followers add records from the log, by the same code.
 
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ pub(crate) struct Durable {
     /// The position that the next record gets.
     pub(crate) next_position: u64,
     pub(crate) last_time_ms: u64,
-    /// How many truncations and deletions were published since it was opened: only these leave segments of which nothing is
-    /// in use.
+    /// How many truncations and deletions were published since the open: only these lead to segments without live
+    /// records.
     pub(crate) given_up: u64,
     /// The highest epoch of a writer that wrote to it.
     pub(crate) epoch: u32,
@@ -36,11 +36,11 @@ pub(crate) struct Durable {
     pub(crate) hash_key: [u8; 16],
 }
 
-/// The `control` of a record that is counted and otherwise left out: a newer build's, of a kind that may be skipped.
+/// The `control` of a record that is counted but not indexed: a newer build's, of a kind that may be skipped.
 const SKIPPED: u32 = u32::MAX;
 
 /// A record of the active segment as the index needs it. `control` is the place of its control row among those staged
-/// with it, plus 1; 0 for data; `u32::MAX` for one that is left out.
+/// with it, plus 1; 0 for data; `u32::MAX` for one that is skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) offset: u64,
@@ -86,7 +86,7 @@ impl Durable {
         self.segments.last()
     }
 
-    /// The segment with a number, or the pack that stands for it.
+    /// The segment with a number, or the pack that replaces it.
     pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
         let after = self.segments.partition_point(|segment| segment.id() <= id);
         let found = self.segments.get(after.checked_sub(1)?)?;
@@ -111,12 +111,12 @@ impl Durable {
         self.segments.get(index.checked_sub(1)?)
     }
 
-    /// Where a data record is, as far as it is known without reading.
+    /// The location of a data record, as far as it is known without I/O.
     pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
         self.spot_in(&self.run(source, ordinal)?, ordinal)
     }
 
-    /// The records of a stream beside this one that are in the same segment.
+    /// The run of a stream's records that this one belongs to: those in the same segment.
     pub(crate) fn run(&self, source: u32, ordinal: u32) -> Result<Run> {
         let unknown = || {
             let message = format!(
@@ -225,8 +225,8 @@ impl Durable {
         Ok(())
     }
 
-    /// Publishes one whole batch read from the active segment. An error when it contradicts the log before;
-    /// what was published of it then must not be used.
+    /// Publishes one whole batch read from the active segment. An error if it contradicts the log before it; the state
+    /// is then partly updated and must not be used.
     pub(crate) fn publish_frames(&mut self, segment: &Segment, frames: &[Frame]) -> Result<()> {
         let mut entries = Entries::default();
         for frame in frames {
@@ -274,7 +274,7 @@ impl Durable {
                 });
             }
             entries.records.push(entry);
-            // One by one, because an engine record may only be judged against the state just before it.
+            // One by one, because an engine record must be validated against the state just before it.
             let end = frame.end();
             self.publish(std::mem::take(&mut entries), end)
                 .map_err(|error| {
@@ -311,8 +311,9 @@ impl Durable {
                 header.sequence <= last(control.other)?
             }
             Kind::REDACT => {
-                control.target = record::engine::decode_redact(body.payload)?.0;
-                control.target < self.next_position && last(header.stream).is_some()
+                (control.target, control.id) = record::engine::decode_redact(body.payload)?;
+                let is_before = control.redacted().all(|at| at < self.next_position);
+                is_before && last(header.stream).is_some()
             }
             Kind::SNAPSHOT => {
                 control.target = self.next_position;
@@ -341,8 +342,8 @@ impl Run {
     }
 }
 
-/// The postings of one stream in a sealed segment, kept from one lookup to the next. The segment is told by its seed: a pack
-/// may have the number of another one.
+/// The postings of one stream in a sealed segment, kept from one lookup to the next. The segment is identified by its
+/// seed, because a pack may have the number of another segment.
 #[derive(Default)]
 pub(crate) struct Postings(Option<(u32, Arc<Block>, StreamRow)>);
 
@@ -355,7 +356,7 @@ pub(crate) struct Spot {
     pub(crate) stream: StreamId,
     pub(crate) source: u32,
     pub(crate) ordinal: u32,
-    /// In a sealed segment its index block knows it.
+    /// `None` in a sealed segment, whose index block has it.
     offset: Option<u64>,
 }
 
@@ -365,7 +366,7 @@ impl Spot {
         self.offset_in(&mut Postings::default())
     }
 
-    /// The same, for one of several records that are looked up in order.
+    /// As [`offset`](Self::offset), for one of several records that are looked up in order.
     pub(crate) fn offset_in(&self, Postings(kept): &mut Postings) -> Result<u64> {
         if let Some(offset) = self.offset {
             return Ok(offset);
@@ -400,7 +401,8 @@ impl Spot {
     }
 }
 
-/// Nothing refers to the record any more, but for a reading that began while something did, in another process.
+/// The error for a record that a compaction in another process dropped, while this read, which started before, still
+/// referred to it.
 fn dropped(segment: &Segment, source: u32, ordinal: u32) -> Error {
     Error::new(
         ErrorKind::NotFound,

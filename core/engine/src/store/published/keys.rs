@@ -1,9 +1,9 @@
-//! [`KeyCache`]: which idempotency keys the streams' records in sealed segments carry.
+//! [`KeyCache`]: the idempotency keys of the streams' records in sealed segments.
 //!
-//! The index block of a segment knows the keys in it, so a stream that lies in many segments would have to be looked for in
-//! each of them, at every append with a key. The hashes of a stream's keys are therefore gathered once, from then on kept
-//! up as segments are sealed, and the streams that were not asked for longest are dropped. The keys of the active segment
-//! are not here: its index finds them in one step.
+//! A key is indexed in the index block of its segment, so an append with a key to a stream with records in many
+//! segments would search each of them. The hashes of a stream's keys are therefore collected once and updated as
+//! segments are sealed; the least recently used streams are evicted. The keys of the active segment are not cached: its
+//! index finds them in O(1).
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,18 +15,18 @@ use crate::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, read},
 };
 
-/// At most this many hashes are kept, of all streams together: about 16 MiB. A stream with more of them is looked for in its
-/// segments, outside of every lock.
+/// At most this many hashes are kept, of all streams together: about 16 MiB. A stream with more of them is searched in
+/// its segments, outside of every lock.
 const HASHES_MAX: usize = 1 << 20;
 
-/// What a stream takes beside its hashes.
+/// The cost of a stream, in hashes, beside its own hashes.
 const STREAM_COST: usize = 8;
 
 /// The hashes of some streams' keys.
 #[derive(Default)]
 pub(crate) struct KeyCache {
     streams: NumberMap<Known>,
-    /// The streams by when they were asked for last.
+    /// The streams by their last use.
     by_use: BTreeMap<u64, u32>,
     uses: u64,
     cost: usize,
@@ -35,7 +35,7 @@ pub(crate) struct KeyCache {
 struct Known {
     /// `None` where there are too many to keep.
     hashes: Option<HashSet<u64>>,
-    /// Those in segments before this one are among them.
+    /// The hashes cover the segments before this one.
     before: SegmentId,
     used: u64,
 }
@@ -46,11 +46,11 @@ impl Known {
     }
 }
 
-/// What the cache says of a hash.
+/// The result of a lookup in the cache.
 enum Answer {
     /// No sealed segment has it.
     Absent,
-    /// Its segments have to be asked.
+    /// A segment may have it: search the segments.
     Ask,
     /// The hashes in the segments from this one on have to be gathered first.
     Gather(SegmentId),
@@ -73,7 +73,7 @@ impl KeyCache {
         }
     }
 
-    /// Adds what was gathered of the segments from `from` up to `active`.
+    /// Adds the hashes collected from the segments from `from` up to `active`.
     fn add(
         &mut self,
         stream: u32,
@@ -84,7 +84,7 @@ impl KeyCache {
         let before = self.remove(stream);
         let known_before = before.as_ref().map_or(SegmentId(0), |known| known.before);
         if known_before != from {
-            // Another thread was here first; what it found is right too.
+            // Another thread was faster; its result is valid too.
             before
                 .into_iter()
                 .for_each(|known| self.insert(stream, known));
@@ -127,7 +127,7 @@ impl KeyCache {
 }
 
 fn unpoisoned(cache: &Mutex<KeyCache>) -> MutexGuard<'_, KeyCache> {
-    // What a panic left behind may be short of a stream, which is then gathered again.
+    // After a panic the cache may lack a stream, which is then collected again.
     cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! What is published: the state of the log that readers see, and who waits for it to grow.
+//! The published state of the log, which readers see, and the threads and tasks that wait for it to grow.
 
 pub(crate) mod batches;
 pub(crate) mod durable;

@@ -1,10 +1,10 @@
-//! [`Watch`]: wakes those who wait for new records.
+//! [`Watch`]: wakes the threads and tasks that wait for new records.
 
 use std::{task::Waker, time::Duration};
 
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, wait_for};
 
-/// The last published position, and who waits for it to grow.
+/// The last published position, and the threads and tasks that wait for it to grow.
 #[derive(Default)]
 pub(crate) struct Watch {
     position: AtomicU64,
@@ -29,24 +29,24 @@ impl Watch {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Notes that everything up to `position` is published; [`wake`](Self::wake) then wakes those that wait.
+    /// Sets the last published position; [`wake`](Self::wake) then wakes the waiters.
     pub(crate) fn note(&self, position: u64) {
         self.position.fetch_max(position, Ordering::SeqCst);
     }
 
-    /// Everything up to `position` is published.
+    /// Sets the last published position and wakes the waiters.
     pub(crate) fn advance(&self, position: u64) {
         self.note(position);
         self.wake();
     }
 
-    /// The store was closed.
+    /// Marks the store as closed and wakes the waiters.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Wakes everyone.
+    /// Wakes all waiters.
     pub(crate) fn wake(&self) {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         let wakers = std::mem::take(&mut waiting.wakers);
@@ -58,7 +58,8 @@ impl Watch {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Blocks until the position is past `seen`, the store is closed, or `timeout` is over; whether it was over.
+    /// Blocks until the position is past `seen`, the store is closed, or `timeout` is over; returns whether it timed
+    /// out.
     pub(crate) fn wait_past(&self, seen: u64, timeout: Duration) -> bool {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         waiting.threads += 1;

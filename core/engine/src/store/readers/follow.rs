@@ -1,4 +1,4 @@
-//! Following a writer in another process: a reader looks at the watermark file, and applies what was published since.
+//! Following a writer in another process: a reader polls the watermark file, and applies the records published since.
 
 use crate::{
     Error, Result, SegmentId,
@@ -15,18 +15,19 @@ use crate::{
     sync::{self, Arc},
 };
 
-/// A segment whose place a pack took may be met so often, one after the other, until its reading fails.
+/// How many times in a row a read retries because a pack replaced its segment, before it fails.
 const RENEWALS_MAX: u32 = 8;
 
 impl Shared {
-    /// Applies what a writer in another process published since the last look. A writer itself flushes what is due, where no
-    /// thread of its own does.
+    /// Applies the records that a writer in another process published since the last refresh. On the writer itself it
+    /// flushes at deadlines that no thread watches.
     pub(crate) fn refresh(&self) -> Result<()> {
         let Some(follower) = &self.follower else {
             self.flush_if_due();
             return Ok(());
         };
-        // Readers look side by side: one that comes with an older find than another applied has nothing left to apply.
+        // The file is read without the lock, by threads in parallel. A thread with an older watermark than the one
+        // already applied has nothing to apply.
         let open = sync::lock(follower).file.file();
         let looked = open.map(|file| watermark::look(&*file)).transpose()?;
         let mut state = sync::lock(follower);
@@ -39,7 +40,7 @@ impl Shared {
             return Ok(());
         };
         match self.follow_to(&watermark) {
-            // A pack has taken the place of a segment that this reader had not read to its end yet.
+            // A pack has replaced a segment that this reader had not read to its end yet.
             Err(error) if Segment::is_gone(&error) => self.reload(&mut state)?,
             followed => {
                 followed?;
@@ -50,7 +51,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads what may be gone because a pack took its place, and if so, again from there.
+    /// Runs a read, and repeats it from the pack if a pack replaced the file that it read.
     pub(crate) fn past_packs<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..RENEWALS_MAX {
             match read() {
@@ -61,7 +62,8 @@ impl Shared {
         read()
     }
 
-    /// Has a reader see what a writer in another process has put in the place of segments. The writer itself knows it.
+    /// Reloads the segments of a reader, if a writer in another process has replaced some by packs. The writer itself
+    /// is up to date.
     pub(crate) fn renew(&self) -> Result<()> {
         let Some(follower) = &self.follower else {
             return Ok(());
@@ -73,7 +75,7 @@ impl Shared {
     fn reload(&self, state: &mut Following) -> Result<()> {
         let (loaded, seen) = load_beside_a_writer(&*self.storage, &self.identity)?;
         let mut durable = sync::write(&self.durable);
-        // What was seen stays seen.
+        // Never goes back to an earlier state than readers have seen.
         if loaded.durable.next_position >= durable.next_position {
             *durable = loaded.durable;
             state.seen = seen;

@@ -1,3 +1,3 @@
-//! Readers beside a writer in another process.
+//! Readers that follow a writer in another process.
 
 pub(crate) mod follow;

@@ -1,4 +1,4 @@
-//! The chain of segments: that each follows the one before, and whether one is sealed.
+//! The chain of segments: checks that each continues the one before, and whether it is sealed.
 
 use std::cmp::Reverse;
 
@@ -14,16 +14,16 @@ use crate::{
     sync::Arc,
 };
 
-/// The files that have records of the log, and those of them whose place a pack has taken.
+/// The files with records of the log, separated into valid ones and those that a pack has replaced.
 #[derive(Default)]
 pub(crate) struct SegmentFiles {
     /// In order.
     pub(crate) current: Vec<SegmentFile>,
-    /// What a compaction that was cut off left: the next writer removes it.
+    /// Left by a compaction that a crash interrupted: the next writer removes them.
     pub(crate) replaced: Vec<SegmentFile>,
 }
 
-/// The files of segments and packs that are there.
+/// The existing files of segments and packs.
 pub(crate) fn segment_files(storage: &dyn Storage) -> Result<SegmentFiles> {
     let names = storage
         .list()
@@ -40,7 +40,9 @@ impl SegmentFiles {
     fn of(mut files: Vec<SegmentFile>) -> Self {
         // Of those that begin at one segment the longest first, and of as long ones the newest: each that another one
         // replaces then follows that one.
-        files.sort_unstable_by_key(|file| (file.first, Reverse((file.last, file.generation))));
+        runlog_log::order::sort_by_key(&mut files, |file| {
+            (file.first, Reverse((file.last, file.generation)))
+        });
         let mut found = Self::default();
         for file in files {
             let mut before = found
@@ -57,7 +59,7 @@ impl SegmentFiles {
     }
 }
 
-/// Where a log goes on whose place `at` a pack has taken: behind that, where the next segment begins.
+/// The place at which to continue after `at`, which a pack has replaced: the beginning of the segment after the pack.
 pub(crate) fn behind_pack(storage: &dyn Storage, at: (SegmentId, u64)) -> Result<(SegmentId, u64)> {
     let files = segment_files(storage)?.current;
     let pack = files
@@ -83,7 +85,7 @@ pub(crate) fn open_segments(
             if file.first != expected {
                 return Err(missing(storage, expected));
             }
-            // Only the last is appended to; who seals one opens it anew.
+            // Only the last is appended to; sealing one opens its file again.
             let access = if Some(file) == files.last() {
                 access
             } else {
@@ -101,8 +103,8 @@ pub(crate) fn open_segments(
             }
             segments.push(Arc::new(segment));
         }
-        // A segment is sealed only once the next has its name. A writer may have named and sealed since the folder was
-        // listed; then the next is there now.
+        // A segment is sealed only once the next has its name. A writer may have done both since the folder was listed;
+        // then the next exists now.
         if segments
             .last()
             .is_none_or(|segment| segment.trailer().is_none())
@@ -112,8 +114,8 @@ pub(crate) fn open_segments(
         files = segment_files(storage)?.current;
         let expected = next_id(&segments);
         if files.last().is_none_or(|file| file.last < expected) {
-            // A reader in a browser sees the folder as it was a moment ago, and the files as they are now: the writer may have
-            // sealed this one meanwhile. What it had published by that moment is there.
+            // A reader in a browser sees an older listing of the folder together with current files: the writer may
+            // have sealed this one meanwhile. All records published at the time of the listing exist.
             if last.is_some_and(|last| last < expected) {
                 break;
             }
@@ -197,7 +199,8 @@ pub(crate) fn checked_block(
     }
 }
 
-/// Whether a segment's index block is missing or doesn't check. Where it is proved that it was durable, its labels aren't looked at.
+/// Whether a segment's index block is missing or doesn't check. If the seal is proven durable, its labels aren't
+/// checked.
 pub(crate) fn has_no_index(segment: &Segment, next: &Segment) -> Result<bool> {
     if segment.trailer().is_some() && !is_seal_unproven(next)? {
         return match segment.block() {
@@ -208,13 +211,13 @@ pub(crate) fn has_no_index(segment: &Segment, next: &Segment) -> Result<bool> {
     Ok(!matches!(checked_block(segment)?, Ok(Some(_))))
 }
 
-/// Whether nothing proves that the seal of the segment before `next` was durable. Only a record there does.
+/// Whether the seal of the segment before `next` is not proven durable. Only a record in `next` proves it.
 pub(crate) fn is_seal_unproven(next: &Segment) -> Result<bool> {
     Ok(next.trailer().is_none() && !next.has_record()?)
 }
 
-/// Whether a crash kept the index block of a segment from being written whole. Else one that is missing or
-/// doesn't check is damage.
+/// Whether a crash may have interrupted the write of a segment's index block. Otherwise a missing or invalid one is
+/// damage.
 pub(crate) fn is_half_written(segment: &Segment, next: &Segment) -> Result<bool> {
     Ok(has_no_index(segment, next)? && is_seal_unproven(next)?)
 }

@@ -1,4 +1,4 @@
-//! Segment files as parts of the log: how they follow each other, and what is written to one as a whole.
+//! Segment files as parts of the log: their chain, and writes to a segment as a whole.
 
 pub(crate) mod chain;
 pub(crate) mod seal;

@@ -10,14 +10,14 @@ const ZEROS_BYTES: usize = 64 << 10;
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl Segment {
-    /// How long its file is; of a pack, how long it would be if nothing was compressed.
+    /// The length of its file; for a pack the length of its uncompressed image.
     pub(crate) fn file_bytes(&self) -> Result<u64> {
         self.file
             .len()
             .with_context(|| format!("measuring {}", self.name))
     }
 
-    /// How many bytes its file takes, compressed as it is.
+    /// The length of its file as stored.
     pub(crate) fn stored_bytes(&self) -> Result<u64> {
         match self.image() {
             Some(image) => image
@@ -34,8 +34,8 @@ impl Segment {
             .with_context(|| format!("flushing {}", self.name))
     }
 
-    /// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed
-    /// flush the operating system may have them in memory only, and believe them flushed.
+    /// Makes unproven bytes durable: writes them again and flushes them, because after a failed flush the operating
+    /// system may have them in the page cache only, marked as clean.
     pub(crate) fn rewrite(&self, mut from: u64, to: u64) -> Result<()> {
         let doing = || format!("making the tail of {} durable", self.name);
         while from < to {

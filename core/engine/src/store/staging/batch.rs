@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, StreamId, limits, store::published::durable::Durab
 /// The result of an op, or why the batch is not staged.
 pub(super) type Result<T> = std::result::Result<T, Stop>;
 
-/// One batch on its way into the open group.
+/// A batch being staged into the open group.
 pub(crate) struct Staging<'a, 'b> {
     pub(crate) writer: &'a mut Writer,
     pub(crate) durable: &'a Durable,

@@ -1,7 +1,8 @@
 //! The records of a batch, encoded at the end of the open group.
 //!
-//! Each record's header is held back until the next one comes: only then is it known not to be the last of its batch, and the
-//! flags are part of the CRC. The last one of the group stays held until the group is written, to get its watermark.
+//! Each record's header is held back until the next record is staged: only then is it known not to be the last of its
+//! batch, and the flags are part of the CRC. The header of the group's last record is held until the group is written,
+//! to get its watermark.
 
 use super::{
     batch::Staging,
@@ -22,8 +23,9 @@ use crate::{
 
 /// Begins a group with the mark of this writer: a batch by itself, which has no position.
 ///
-/// Its time is that of the record before it, not that of the batch behind it: a crash may leave the mark alone, and the next
-/// writer knows the time of the last record only, before which a clock that was put back must not go.
+/// Its time is that of the record before it, not that of the batch after it: a crash may leave the mark without the
+/// batch, and the next writer, which starts from the last record's time, must not assign an earlier time if the clock
+/// was set back.
 pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32) {
     let mut flags = Flags::BATCH_FIRST;
     flags.set(Flags::BATCH_LAST);

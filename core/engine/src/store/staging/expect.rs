@@ -1,4 +1,4 @@
-//! What a batch expects of a stream, checked against what is staged and what is published.
+//! The expectations of a batch, checked against staged and published state.
 //!
 //! `Expected::At` names a position, which the directory doesn't keep: it is looked for among the staged records first, then
 //! read from the log (see [`facts`](super::facts)), and kept in the stream's head from then on.
@@ -62,8 +62,8 @@ impl Staging<'_, '_> {
 
     /// The position of the record with a sequence of a stream that was changed last at position `since`.
     ///
-    /// The newest record of a stream with a sequence is the one that has it now. So it is looked for among those in line,
-    /// then among the published ones, where the directory knows it.
+    /// The newest record of a stream with a sequence is the one that has it now. So it is searched among the staged
+    /// records first, then among the published ones, by the directory.
     fn position_of(&self, mut number: u32, sequence: u32, mut since: u64) -> Result<u64> {
         let entries = &self.open.entries;
         let start = self.writer.next_position - entries.records.len() as u64;

@@ -1,10 +1,12 @@
-//! [`Facts`]: what staging a batch needs to know of records that are in the log already.
+//! [`Facts`]: the properties of logged records that staging a batch depends on.
 //!
-//! They are read from the device before the writer's lock is taken, so that no other thread waits for that; what turns out to be
-//! missing under the lock is asked for by [`Need`], and the batch is staged again. A fact once read stays true: the
-//! record at a position, and the record with an ordinal, never change.
+//! They are read before the writer's lock is taken, so that no other thread waits for the device; a fact found missing
+//! under the lock is requested by [`Need`], and the batch is staged again. Facts stay valid: the record at a position,
+//! and the record with an ordinal, never change.
 
 use std::collections::HashMap;
+
+use runlog_log::redacted_positions;
 
 use crate::{
     Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId,
@@ -16,7 +18,7 @@ use crate::{
     sync::{RwLock, read},
 };
 
-/// What was read for a batch.
+/// The facts read for a batch.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// The headers of records to be redacted, by position.
@@ -25,7 +27,7 @@ pub(crate) struct Facts {
     positions: HashMap<(u32, u32), u64>,
 }
 
-/// What has to be read before a batch can be staged.
+/// A fact that has to be read before a batch can be staged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// The header of the record at a position.
@@ -40,7 +42,7 @@ pub(crate) enum Stop {
     Refused(Error),
     /// Something has to be read first.
     Read(Need),
-    /// What is in line has to be published first.
+    /// Staged batches have to be published first.
     Publish,
 }
 
@@ -72,14 +74,16 @@ impl Facts {
         batch: &Batch<'_>,
     ) -> Result<()> {
         for op in &batch.ops {
-            if let Op::Redact { position, .. } = op {
-                self.read_header(durable, *position)?;
+            if let Some((first, others, _)) = op.redacted() {
+                for position in redacted_positions(first, others) {
+                    self.read_header(durable, position)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Reads what is needed, and where that is a position, what the rest of the batch will need too.
+    /// Reads a fact; if it is a position, also those that the rest of the batch will need.
     pub(crate) fn read(
         &mut self,
         durable: &RwLock<Durable>,
@@ -124,13 +128,13 @@ impl Facts {
         Ok(())
     }
 
-    /// Reads where the last record of a stream is.
+    /// Reads the position of a stream's last record.
     fn read_last(&mut self, durable: &RwLock<Durable>, stream: &StreamId) -> Result<()> {
         let last = {
             let durable = read(durable);
             let directory = &durable.directory;
             directory.number(stream).and_then(|number| {
-                // The records of a deleted one may be given up, and nothing is expected of them.
+                // The records of a deleted stream may have been dropped, and no op can expect anything of them.
                 let stream = directory.stream(number).filter(|stream| !stream.deleted)?;
                 directory.resolve(number, stream.last_sequence())
             })
@@ -175,7 +179,7 @@ fn stream_expected_at(op: &Op<'_>) -> Option<StreamId> {
             stream, expected, ..
         }
         | Op::Delete { stream, expected } => (stream, expected),
-        Op::Redact { .. } => return None,
+        Op::Redact { .. } | Op::RedactMany { .. } => return None,
     };
     matches!(expected, Expected::At(_)).then_some(*stream)
 }

@@ -1,4 +1,4 @@
-//! [`Group`]: batches that one write (and one flush) acknowledges together, and those who wait for it.
+//! [`Group`]: batches that one write (and one flush) acknowledges together, and the threads and tasks that wait for it.
 
 use std::task::Waker;
 
@@ -10,8 +10,8 @@ use crate::{
     },
 };
 
-/// A waiting thread yields this often before it parks. Waking a parked thread takes longer than writing a small
-/// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
+/// A waiting thread yields this often before it parks. Waking a parked thread takes longer than writing a small group
+/// where processors sleep when idle; while it yields, other runnable threads get the processor.
 const YIELDS_MAX: u32 = if cfg!(runlog_shuttle) { 1 } else { 128 };
 
 const PENDING: u8 = 0;
@@ -20,7 +20,7 @@ const LEAD: u8 = 1;
 
 const DONE: u8 = 2;
 
-/// What the waiters of a group share.
+/// The state that the waiters of a group share.
 ///
 /// Each waiting thread is parked and unparked by itself: threads that share a condition variable would queue
 /// up at its lock all at once.
@@ -42,7 +42,7 @@ struct State {
     compared: usize,
 }
 
-/// Where a future that awaits a group has its waker there.
+/// The index of a future's waker in the group.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Slot(Option<usize>);
 
@@ -50,7 +50,7 @@ pub(crate) struct Slot(Option<usize>);
 pub(crate) enum Woken {
     /// The group is done.
     Done(Result<()>),
-    /// This thread is to lead it.
+    /// This thread has to lead the group.
     Lead,
 }
 
@@ -107,8 +107,8 @@ impl Group {
         }
     }
 
-    /// The outcome, or has `waker` woken when there is one. Each future has its own slot, so that it needn't look for its
-    /// waker among those of all others.
+    /// The outcome; if there is none yet, registers `waker`. Each future has its own slot, so that it needn't look for
+    /// its waker among those of all others.
     pub(crate) fn poll(&self, slot: &mut Slot, waker: &Waker) -> Option<Result<()>> {
         let state = &mut *self.state();
         if state.result.is_some() {
@@ -142,8 +142,8 @@ impl Group {
         thread.inspect(Thread::unpark);
     }
 
-    /// Gives the group its result: it is there for everyone from now on. Those who wait are yet to be woken, when the caller
-    /// has released the writer's lock.
+    /// Sets the group's result, visible to all from now on. The caller wakes the returned waiters once it has released
+    /// the writer's lock.
     pub(crate) fn settle(&self, result: Result<()>) -> Waiters {
         let mut state = self.state();
         state.result = Some(result);
@@ -155,7 +155,7 @@ impl Group {
     }
 }
 
-/// Who waits for a group that has its result.
+/// The waiters of a settled group, to be woken.
 #[must_use = "they wait for ever"]
 pub(crate) struct Waiters {
     threads: Vec<Thread>,
@@ -170,7 +170,7 @@ impl Waiters {
     }
 }
 
-/// The error that waiters of a failed group get: what they wrote may or may not be there.
+/// The error for the waiters of a failed group: their records may or may not exist.
 pub(crate) fn outcome_unknown(cause: &Error) -> Error {
     Error::new(
         crate::ErrorKind::OutcomeUnknown,
@@ -181,7 +181,7 @@ pub(crate) fn outcome_unknown(cause: &Error) -> Error {
     )
 }
 
-/// The error that waiters of a group get for which the device had no room.
+/// The error for the waiters of a group that didn't fit on the device.
 pub(crate) fn refused(cause: &Error) -> Error {
     Error::new(
         crate::ErrorKind::StorageFull,

@@ -1,15 +1,15 @@
-//! [`Heads`]: what the writer knows of each stream, staged records included.
+//! [`Heads`]: the writer's state of each stream, staged records included.
 
 use crate::{
     index::{directory::Directory, stream::Stream, streams::PIECE_STREAMS},
     store::published::durable::Durable,
 };
 
-/// What the writer knows of a stream, staged records included.
+/// The writer's state of a stream, staged records included.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Head {
     pub(crate) last_sequence: u32,
-    /// How many data records it was ever given.
+    /// How many data records were ever appended to it.
     pub(crate) ordinals: u32,
     pub(crate) last_position: LastPosition,
     /// The last segment that its data records are in.
@@ -61,15 +61,15 @@ impl Head {
     }
 }
 
-/// The heads of all streams, published and staged, a piece at a time: one that nothing was staged for is as the directory has it,
-/// and is not there.
+/// The heads of all streams, published and staged, loaded in pieces: a piece without staged records is not stored, and
+/// equals the directory's.
 pub(crate) struct Heads {
     pieces: Vec<Vec<Head>>,
     len: usize,
 }
 
 impl Heads {
-    /// As what is published has them.
+    /// The heads as published.
     pub(crate) fn new(durable: &Durable) -> Self {
         Self {
             pieces: Vec::new(),
@@ -82,7 +82,7 @@ impl Heads {
         self.len
     }
 
-    /// The head of a stream that is there.
+    /// The head of an existing stream.
     pub(crate) fn get(&self, number: u32, directory: &Directory) -> Head {
         let index = number as usize - 1;
         let piece = self.pieces.get(index / PIECE_STREAMS);
@@ -102,7 +102,7 @@ impl Heads {
         &mut self.pieces[piece][place]
     }
 
-    /// Takes a piece over from the directory. Nothing is staged for its streams.
+    /// Loads a piece from the directory. No record is staged for its streams.
     #[cold]
     fn take(&mut self, piece: usize, directory: &Directory) {
         let start = piece * PIECE_STREAMS;
@@ -125,7 +125,7 @@ impl Heads {
         self.len += 1;
     }
 
-    /// Takes back the streams that were added last. So many are left.
+    /// Removes the streams added last, down to `len` streams.
     pub(crate) fn truncate(&mut self, len: usize) {
         let (piece, rest) = (len / PIECE_STREAMS, len % PIECE_STREAMS);
         self.pieces.truncate(piece + 1);

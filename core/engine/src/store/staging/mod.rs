@@ -1,5 +1,5 @@
-//! What the writer has staged and not yet published: the open group, the state of the writer, and how one batch gets into
-//! the group. Nothing here does I/O or waits.
+//! The writer's state that isn't published yet: the open group, the state of the writer, and the staging of one batch
+//! into the group. Staging does no I/O and doesn't wait.
 
 pub(crate) mod batch;
 pub(crate) mod due;

@@ -1,4 +1,4 @@
-//! [`OpenGroup`]: the batches that gather to be written together.
+//! [`OpenGroup`]: the batches gathered to be written together.
 
 use std::io;
 
@@ -16,24 +16,24 @@ pub(crate) struct OpenGroup {
     pub(crate) group: Arc<Group>,
     /// The offset of its first byte.
     pub(crate) start: u64,
-    /// Its bytes, behind `lead` bytes that make them lie in memory as they will lie in pages of the file: then
-    /// a storage may hand them to the device as they are.
+    /// Its bytes, after `lead` bytes that give them the same alignment in memory as in the file's pages: a storage can
+    /// then write them directly, without a copy.
     pub(crate) bytes: Vec<u8>,
     lead: usize,
     pub(crate) entries: Entries,
-    /// Whether one of its batches is to be flushed.
+    /// Whether one of its batches requests a flush.
     pub(crate) sync: bool,
     /// How many threads wait for it.
     pub(crate) waiters: u32,
-    /// How soon the flusher thread was asked to lead it.
+    /// The urgency with which the flusher thread was requested to lead it.
     pub(crate) urgency: FlushUrgency,
     /// The header of its last record.
     pub(crate) last: Option<Held>,
-    /// When it is to be flushed at the latest, if one of its batches says so.
+    /// The deadline for flushing it, if one of its batches sets one.
     pub(crate) due: Option<Due>,
 }
 
-/// How soon the flusher thread is to lead a group that no thread waits for.
+/// How soon the flusher thread has to lead a group that no thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum FlushUrgency {
     #[default]
@@ -60,7 +60,7 @@ impl OpenGroup {
         let in_memory = bytes.as_ptr().addr() as u64 % PAGE_BYTES;
         let lead = (PAGE_BYTES + start % PAGE_BYTES - in_memory) % PAGE_BYTES;
         let lead = usize::try_from(lead).expect("less than a page");
-        // What stands in front of the group is never written: what was there before may stay.
+        // The bytes before the group are never written, so their old content may stay.
         bytes.truncate(lead);
         bytes.resize(lead, 0);
         Self {
@@ -87,9 +87,9 @@ impl OpenGroup {
         &self.bytes[self.lead..]
     }
 
-    /// Writes the current watermark into the last record's header, just before the group is written. What was staged
-    /// while the group before was being flushed has only that one's watermark. After this, only the last group of the log is
-    /// one that no later record proves durable.
+    /// Writes the current watermark into the last record's header, just before the group is written. Records staged
+    /// during the flush of the previous group got an older watermark. With this, a later record proves every group of
+    /// the log durable, except the last one.
     pub(crate) fn prove(&mut self, synced_end: u64, salt: u32) {
         let Some(last) = self
             .last
@@ -103,8 +103,8 @@ impl OpenGroup {
             .copy_from_slice(&last.header.encode(salt, last.offset));
     }
 
-    /// Writes it into a file that has room up to `capacity`, and flushes it if one of its batches asks for that, together
-    /// with what was written before and isn't flushed.
+    /// Writes it into a file with space up to `capacity`; if one of its batches requests a flush, flushes it together
+    /// with earlier unflushed bytes.
     pub(crate) fn write_to(
         &mut self,
         file: &dyn File,
@@ -140,13 +140,13 @@ impl OpenGroup {
 pub(crate) enum Unwritten {
     /// The device is full. Bytes before the group are unaffected.
     Full(io::Error),
-    /// Something else: it is unknown what is on the device.
+    /// Another error: it is unknown which bytes are on the device.
     Failed(io::Error),
 }
 
 impl Unwritten {
-    /// A failure that concerns the bytes of the group alone: they were written, and flushed only if all before them was
-    /// flushed already.
+    /// The outcome of an error that affects the group's bytes alone: they were written without a flush, or flushed when
+    /// all earlier bytes were flushed already.
     fn of_these_bytes(error: io::Error) -> Self {
         if is_full(&error) {
             Self::Full(error)
@@ -156,7 +156,7 @@ impl Unwritten {
     }
 }
 
-/// Whether an error says that there is no room.
+/// Whether an error means that the device is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,29 +1,31 @@
-//! [`Phase`]: what the writer is doing, as one explicit state machine; and how group commit works.
+//! [`Phase`]: the state machine of the writer, and the protocol of group commit.
 //!
 //! # Group commit
 //!
-//! This is leader/follower group commit: the threads that append take turns in writing for each other.
+//! This is leader/follower group commit: one of the appending threads writes the batches of all, and the role passes
+//! from thread to thread.
 //!
-//! A flush takes so much longer than anything else that many batches have to share one. A thread that appends stages its
-//! batch in the *open group*, under the writer's lock: from then on its positions and sequences are settled, and batches
-//! staged later are checked against it. Then the thread needs the group to be written. If nothing is under way, it *leads*:
-//! it takes the open group, releases the lock, writes the group in one piece, flushes it if one of its batches asks for that,
-//! and publishes it to readers. While it does so, other threads stage in the next open group, and wait.
+//! A flush takes so much longer than anything else that many batches have to share one. A thread that appends stages
+//! its batch in the *open group*, under the writer's lock: from then on its positions and sequences are assigned, and
+//! batches staged later are checked against it. Then the thread needs the group to be written. If no write is in
+//! progress, it *leads*: it takes the open group, releases the lock, writes the group in one piece, flushes it if one
+//! of its batches requests that, and publishes it to readers. While it does so, other threads stage in the next open
+//! group, and wait.
 //!
-//! When the write is over, the leader takes the lock again, settles the group (whoever waits for it has its result from then
-//! on), leaves the state `Writing`, and *hands over*: it offers the lead to one of the threads that wait for the group which
-//! gathered meanwhile. Only then does it wake those whose group is done. So a lone writer never waits for another thread, and
-//! many writers keep the device busy: while one group is flushed, the next one gathers.
+//! When the write is over, the leader takes the lock again, settles the group (its waiters have their result from then
+//! on), leaves the state `Writing`, and *hands over*: it offers the lead to one of the threads that wait for the group
+//! gathered meanwhile. Only then does it wake the waiters of the finished group. So a lone writer never waits for
+//! another thread, and many writers keep the device busy: while one group is flushed, the next one gathers.
 //!
-//! Threads that wrote together were woken together and are about to append again. One that would lead right away would take a
-//! group of one, and the rest would form another. Where more than one thread was seen, the leader therefore gathers first: it
-//! yields as long as more threads join, a few times at most.
+//! Threads whose batches were in one group are woken together and are about to append again. A thread that led right
+//! away would write a group of one batch, and the rest would form another group. If more than one thread was seen, the
+//! leader therefore gathers first: it yields as long as more threads join, a few times at most.
 //!
-//! A batch that was only put in line (`Store::stage`) has nobody who waits yet. The flusher thread leads such a group a moment
-//! later, or at once when somebody awaits one of its batches. Without threads the polling task leads, and where no thread can
-//! be started, the thread that stages.
+//! A batch that was only queued (`Store::stage`) has no waiting thread yet. The flusher thread leads such a group a
+//! moment later, or at once when a task awaits one of its batches. On a host without threads the polling task leads,
+//! and if no thread can be started, the thread that stages.
 //!
-//! # What the writer is doing
+//! # Activity
 //!
 //! ```text
 //!            more than one thread writes
@@ -38,12 +40,12 @@
 //!   └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! At most one thread is in `Writing`, `Flushing` or `MakingRoom`: it alone writes to the log, without the writer's lock.
-//! Others may stage meanwhile, except while room is made, because nobody knows yet where in which segment the next record
-//! will be. Who needs the state to be left waits for its group. That group is settled under the lock before the state is left,
-//! so that `Idle` always means: all that was led has its result.
+//! At most one thread is in `Writing`, `Flushing` or `MakingRoom`: it alone writes to the log, without the writer's
+//! lock. Others may stage meanwhile, except while room is made, because the segment and offset of the next record
+//! aren't known yet. A thread that has to wait for the end of a state waits for its group. That group is settled under
+//! the lock before the state is left, so that in `Idle` every group that was led has its result.
 //!
-//! # Whether it takes batches
+//! # Lifecycle
 //!
 //! ```text
 //!   Open ───────────────── close ──▶ Closing ── all is written, and the lock released ──▶ Closed
@@ -51,13 +53,13 @@
 //!     └──────────▶ Failed ── close ─────┘
 //! ```
 //!
-//! A new batch is taken in `Open` alone. In `Closing`, what is in line and under way is still written, by its own threads or
-//! by the one that closes; that one saves the checkpoint, cuts the file, and releases the store's lock as the very last. So
-//! nothing is written, and no batch gets its result, after another writer may have the store. Other threads that close
-//! meanwhile wait until it is `Closed`.
+//! New batches are accepted in `Open` only. In `Closing`, queued batches and groups in progress are still written, by
+//! their own threads or by the closing thread; that one saves the checkpoint, truncates the file, and releases the
+//! store's lock as its last action. So no byte is written, and no batch gets its result, once another writer may have
+//! the store. Other threads that close meanwhile wait until it is `Closed`.
 //!
-//! In `Failed` nothing is written any more: nobody can tell what the failed write or flush left on the device. Every batch that
-//! was in line got that as its result.
+//! In `Failed` nothing is written any more, because it is unknown which bytes the failed write or flush left on the
+//! device. Every queued batch got that error as its result.
 
 use super::group::Group;
 use crate::{
@@ -65,12 +67,12 @@ use crate::{
     sync::{Arc, thread::ThreadId},
 };
 
-/// What the writer is doing, and whether it takes batches.
+/// The activity and the lifecycle of the writer.
 #[derive(Default)]
 pub(crate) struct Phase {
     activity: Activity,
     lifecycle: Lifecycle,
-    /// Why nothing more is written, if so.
+    /// The failure after which nothing is written, if there was one.
     failure: Option<Error>,
 }
 
@@ -82,9 +84,9 @@ enum Activity {
     Gathering,
     /// The group is being written.
     Writing(Arc<Group>),
-    /// What was written is being flushed. Those that wait for it wait on this group.
+    /// Written bytes are being flushed. Threads that wait for it wait on this group.
     Flushing(Arc<Group>),
-    /// The active segment is being extended or rotated. Those that wait for it wait on this group.
+    /// The active segment is being extended or rotated. Threads that wait for it wait on this group.
     MakingRoom(Arc<Group>),
 }
 
@@ -99,7 +101,7 @@ enum Lifecycle {
     Closed,
 }
 
-/// What a thread that wants to close the store has to do.
+/// The part of a thread in closing the store.
 pub(crate) enum Close {
     /// All of it.
     Do,
@@ -123,7 +125,7 @@ impl Phase {
         matches!(self.activity, Activity::MakingRoom(_))
     }
 
-    /// What to wait for until the thread that alone writes to the log has left its state; `None` when there is none.
+    /// The group to wait for until the thread that writes to the log has left its state; `None` if no thread writes.
     pub(crate) fn in_progress(&self) -> Option<&Arc<Group>> {
         match &self.activity {
             Activity::Idle | Activity::Gathering => None,
@@ -171,8 +173,8 @@ impl Phase {
         self.leave_idle(Activity::MakingRoom(Arc::default()));
     }
 
-    /// From `Writing`, `Flushing` or `MakingRoom` to `Idle`. The group that was waited for is to be settled before the writer's
-    /// lock is released.
+    /// From `Writing`, `Flushing` or `MakingRoom` to `Idle`. The caller has to settle the returned group before it
+    /// releases the writer's lock.
     #[must_use]
     pub(crate) fn end(&mut self) -> Arc<Group> {
         match std::mem::take(&mut self.activity) {
@@ -196,7 +198,7 @@ impl Phase {
         self.failure.is_none() && !matches!(self.lifecycle, Lifecycle::Closed)
     }
 
-    /// A write or a flush failed. The first failure is the one that is reported.
+    /// Records a failed write or flush. The first failure is the one that is reported.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.failure.get_or_insert_with(|| error.clone());
     }
@@ -242,7 +244,7 @@ impl Phase {
         }
     }
 
-    /// From `Closing` to `Closed`. The group that other threads wait for is to be settled.
+    /// From `Closing` to `Closed`. The caller has to settle the returned group, which other threads wait for.
     pub(crate) fn end_closing(&mut self) -> Arc<Group> {
         match std::mem::replace(&mut self.lifecycle, Lifecycle::Closed) {
             Lifecycle::Closing { end, .. } => end,

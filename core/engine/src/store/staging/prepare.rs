@@ -1,4 +1,4 @@
-//! What can be done for a batch before the writer's lock is taken: limits, sizes, and CRCs of bodies.
+//! The work for a batch that needs no lock: limits, sizes, and CRCs of bodies.
 
 use crate::{
     Batch, Error, ErrorKind, Expected, Label, NewRecord, Op, Result, StreamId,
@@ -96,13 +96,13 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                 add_control(&mut prepared, body.encoded_bytes());
                 records_max += 1;
             }
-            Op::Redact { reason, .. } => {
+            Op::Redact { reason, .. } | Op::RedactMany { reason, .. } => {
                 check_bytes(
                     "the reason of a redaction",
                     reason.as_bytes(),
                     META_BYTES_MAX,
                 )?;
-                add_control(&mut prepared, 8 + reason.len());
+                add_control(&mut prepared, 24 + reason.len());
                 records_max += 1;
             }
             Op::Truncate { .. } | Op::Fork { .. } | Op::Delete { .. } => {
@@ -131,7 +131,8 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     Ok(prepared)
 }
 
-/// An append of no records leaves nothing behind that says to a repeat which sequence the first one found.
+/// The error for a key on an append of no records: it leaves no record from which a repeat could learn the sequence
+/// that the first one found.
 fn nothing_to_repeat(stream: &StreamId) -> Error {
     Error::new(
         ErrorKind::InvalidInput,
@@ -147,7 +148,7 @@ fn add_control(prepared: &mut Prepared, body_bytes: usize) {
     prepared.index_bytes_max += (index::CONTROL_ROW_BYTES + 8) as u64;
 }
 
-/// The labels of a record as they are written; `None` for none, which costs nothing then.
+/// The labels of a record as they are written; `None` if it has none, without a cost.
 fn checked_labels(record: &NewRecord<'_>) -> Result<Option<LabelSet>> {
     let labels = LabelSet::of_some(record.labels);
     if labels.is_none() && !record.labels.is_empty() {

@@ -1,4 +1,4 @@
-//! Staging a batch: whole, or not at all.
+//! Staging a batch atomically.
 
 use super::{
     batch::{Result, Staging, Undo},
@@ -11,6 +11,8 @@ use super::{
     refusals::{already_exists, conflict, conflict_at, deleted, not_found},
     writer::{Staged, Writer},
 };
+use runlog_log::redacted_positions;
+
 use crate::{
     Batch, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position,
     Sequence, StreamId,
@@ -20,8 +22,8 @@ use crate::{
 };
 
 impl Writer {
-    /// Checks a batch against what is staged, and stages it in the open group, whole or not at all. The
-    /// caller has made sure of the room.
+    /// Checks a batch against what is staged, and stages it in the open group, whole or not at all. The caller has
+    /// checked that the segment has space.
     pub(crate) fn stage(
         &mut self,
         durable: &Durable,
@@ -65,7 +67,7 @@ impl Writer {
         }
         .run(batch, time_ms);
         match &staged {
-            // A batch without a record leaves nothing, not even a mark before it.
+            // A batch without a record stages nothing, not even the writer's mark.
             Ok(staged) if staged.is_empty => {}
             Ok(_) => {
                 self.end = open.end();
@@ -77,7 +79,7 @@ impl Writer {
             Err(_) => self.undo(&mut open, undo, durable),
         }
         if open.entries.records.is_empty() {
-            // A mark in it goes with it, and is staged again before the next batch.
+            // A mark in it is dropped too, and staged again before the next batch.
             self.spare_buffer = open.bytes;
         } else {
             self.staged_mark = self.mark.take().or(self.staged_mark);
@@ -92,7 +94,7 @@ impl Writer {
         open.entries.controls.truncate(undo.controls);
         open.entries.labels.truncate(undo.labels);
         for key in open.entries.keys.drain(undo.keys..) {
-            // No other batch in line has it: this one would have waited for that.
+            // No other staged batch has this key: this one would have waited for that.
             self.new_keys.remove(&(key.stream, key.hash));
         }
         for (number, head) in self.changed.drain(..).rev() {
@@ -206,7 +208,12 @@ impl Staging<'_, '_> {
                 self.change(number).deleted = true;
                 Ok(result(position, Sequence::ZERO))
             }
-            Op::Redact { position, reason } => self.redact(*position, reason),
+            Op::Redact { position, reason } => self.redact(*position, 0, reason),
+            Op::RedactMany {
+                first,
+                others,
+                reason,
+            } => self.redact(*first, *others, reason),
         }
     }
 
@@ -289,7 +296,20 @@ impl Staging<'_, '_> {
         ))
     }
 
-    fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
+    fn redact(&mut self, first: Position, others: u128, reason: &str) -> Result<OpResult> {
+        for position in redacted_positions(first, others) {
+            self.check_redactable(position)?;
+        }
+        let header = self.facts.header(first)?;
+        let payload = record::engine::encode_redact(first.0, others, reason);
+        let (stream, sequence) = (header.stream, header.sequence);
+        let at = self.control(Kind::REDACT, stream, sequence, &[], &payload, |control| {
+            (control.target, control.id) = (first.0, others.to_le_bytes());
+        });
+        Ok(result(at, Sequence::ZERO))
+    }
+
+    fn check_redactable(&self, position: Position) -> Result<()> {
         // A position that a repair left out is none either.
         if Place::of(self.durable, position.0).is_none() {
             return Err(Error::new(
@@ -305,12 +325,7 @@ impl Staging<'_, '_> {
             );
             return Err(Error::new(ErrorKind::InvalidInput, message).into());
         }
-        let payload = record::engine::encode_redact(position.0, reason);
-        let (stream, sequence) = (header.stream, header.sequence);
-        let at = self.control(Kind::REDACT, stream, sequence, &[], &payload, |control| {
-            control.target = position.0
-        });
-        Ok(result(at, Sequence::ZERO))
+        Ok(())
     }
 }
 

@@ -23,25 +23,25 @@ const SPARE_BYTES_MAX: usize = 16 << 20;
 /// The bytes of a mark.
 pub(crate) const MARK_BYTES: u64 = record::frame_bytes(8) as u64;
 
-/// Everything that only the writer knows: what is staged but not published.
+/// The state that only the writer has: everything staged but not published.
 pub(crate) struct Writer {
     pub(crate) active: Arc<Segment>,
     /// Where the staged records of the active segment end.
     pub(crate) end: u64,
-    /// Up to where bytes were handed to the operating system.
+    /// The offset up to which bytes were written to the operating system.
     pub(crate) written_end: u64,
-    /// Up to where bytes are known durable.
+    /// The offset up to which bytes are known durable.
     pub(crate) synced_end: u64,
-    /// The end of what was found after a crash and nothing proves durable. It begins at `synced_end`, and is made
-    /// durable before anything is appended.
+    /// The end of the bytes found after a crash that aren't proven durable. They begin at `synced_end`, and are made
+    /// durable before the first append.
     pub(crate) unproven_end: Option<u64>,
-    /// Up to where the active segment may be filled.
+    /// The offset up to which the active segment may be filled.
     pub(crate) capacity: u64,
     /// The size of the active segment's index block if all that is staged were in it.
     pub(crate) index_bytes: u64,
     /// The position that the next staged record gets.
     pub(crate) next_position: u64,
-    /// The time of the last staged record, or where the active segment has none its base time.
+    /// The time of the last staged record, or the active segment's base time if it has none.
     pub(crate) last_time_ms: u64,
     /// The epoch for the mark of this writer, until the mark is staged: before the first batch.
     pub(crate) mark: Option<u32>,
@@ -52,26 +52,27 @@ pub(crate) struct Writer {
     /// Keys that are staged but not published: their streams and hashes.
     pub(crate) new_keys: HashSet<(u32, u64)>,
     pub(crate) open: Option<OpenGroup>,
-    /// What is being done, and whether batches are taken.
+    /// The writer's activity and lifecycle.
     pub(crate) phase: Phase,
-    /// Whether the next group is to be flushed, with all that was written before.
+    /// Whether a flush of the next group was requested, together with everything written before.
     pub(crate) sync_asked: bool,
-    /// When what was written and not flushed is to be flushed at the latest, if a batch says so.
+    /// The deadline for flushing written bytes, if a batch sets one.
     pub(crate) due: Option<Due>,
     /// How many threads wrote at the same time, as the last write saw it.
     pub(crate) threads_seen: u32,
     pub(crate) spare_buffer: Vec<u8>,
     /// The old heads that the batch being staged has changed. Kept between batches to reuse its memory.
     pub(crate) changed: Vec<(u32, Head)>,
-    /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
+    /// Whether the active segment's file may be extended: it was truncated at the last close, or the device had no
+    /// space for more.
     pub(crate) extendable: bool,
-    /// Whether the maintenance thread was asked to make the next segment's space.
+    /// Whether the maintenance thread was requested to preallocate the next segment.
     pub(crate) spare_asked: bool,
     /// The end of the active segment when a checkpoint was last requested; its start if that was in an earlier segment.
     pub(crate) checkpoint_asked: u64,
     /// How many bytes were written in earlier segments since that request.
     pub(crate) unsaved_before: u64,
-    /// Up to where the active segment was last handed to the device without a flush.
+    /// The offset up to which writeback of the active segment was last started.
     pub(crate) writeback_asked: u64,
 }
 
@@ -137,7 +138,8 @@ impl Writer {
         self.index_bytes = index::Counts::default().block_bytes_max();
     }
 
-    /// Whether a checkpoint is due after every `step` bytes, the active segment being `end` long: then it is asked for.
+    /// Whether a checkpoint is due, one every `step` bytes, with the active segment at `end`; if so, counts it as
+    /// requested.
     pub(crate) fn ask_for_checkpoint(&mut self, end: u64, step: u64) -> bool {
         let is_due = self.unsaved_before + end.saturating_sub(self.checkpoint_asked) >= step;
         if is_due {
@@ -146,7 +148,7 @@ impl Writer {
         is_due
     }
 
-    /// Whether so many bytes were written that are neither flushed nor on their way to the device: then they are to be.
+    /// Whether `step` bytes were written since the last flush or writeback; if so, counts their writeback as started.
     pub(crate) fn ask_for_writeback(&mut self, step: u64) -> bool {
         let handed = self.writeback_asked.max(self.synced_end);
         let is_due = self.written_end.saturating_sub(handed) >= step;
@@ -171,7 +173,7 @@ impl Writer {
         u32::try_from(self.time_ms(now_ms) - self.active.header.base_time_ms).is_ok()
     }
 
-    /// The time of what is staged now: never before what stands before it, whatever the clock says.
+    /// The time of a record staged now: never before the previous record's, even if the clock was set back.
     pub(super) fn time_ms(&self, now_ms: u64) -> u64 {
         now_ms.max(self.last_time_ms)
     }
@@ -194,7 +196,8 @@ impl Writer {
         self.heads.get(number, &durable.directory).deleted
     }
 
-    /// Sets what is known only when the open group is about to be written: whether to flush it, and its watermark.
+    /// Sets the properties of the open group that are known only just before its write: whether to flush it, and its
+    /// watermark.
     pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
         let due = Due::earliest(open.due, self.due);
         open.sync |=
@@ -202,7 +205,7 @@ impl Writer {
         open.prove(self.synced_end, self.active.seed);
     }
 
-    /// A group was written and published.
+    /// Updates the state after a group was written and published.
     pub(crate) fn published(&mut self, mut open: OpenGroup, end: u64, durable: &Durable) {
         self.written_end = end;
         self.staged_mark = None;
@@ -218,7 +221,7 @@ impl Writer {
         }
     }
 
-    /// All that was written in the active segment is durable.
+    /// Updates the state after a flush: everything written in the active segment is durable.
     pub(crate) fn flushed(&mut self, end: u64) {
         self.synced_end = end;
         self.due = None;
@@ -242,7 +245,7 @@ impl Writer {
         self.open.take()
     }
 
-    /// Forgets what was just published.
+    /// Drops the staged state that was just published.
     fn forget_published(&mut self, durable: &Durable) {
         if !self.new_ids.is_empty() {
             self.new_ids

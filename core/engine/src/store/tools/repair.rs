@@ -1,10 +1,9 @@
-//! `repair`: makes a store open again that doesn't, without cutting anything that can be read, and without giving a
-//! position out again.
+//! `repair`: makes a damaged store open again, without removing any readable record, and without reusing a position.
 //!
-//! What is to be done is decided from what is there alone, before anything is changed ([`Plan`]); and it is tried on a
-//! directory of its own, so that what can't be repaired stays as it is. Then it is done in an order that no crash in between
-//! can turn into silent loss. At each of these points the store either opens and has all that a whole repair saves, or is
-//! refused as damaged and the next repair comes to the same:
+//! The changes are planned from the existing files alone, before anything is written ([`Plan`]), and applied to a
+//! directory in memory first, so that a store that can't be repaired is left unchanged. Then they are written in an
+//! order in which no crash can cause a silent loss. After a crash at any of these steps the store either opens with
+//! everything that the whole repair preserves, or is refused as damaged and the next repair has the same result:
 //!
 //! 1. What is overwritten is saved in `cut-….bin`, and files that are no segments of this log get such names.
 //! 2. Copies of headers are written again, one after the other: there is always another, or else the records, which give the
@@ -17,10 +16,11 @@
 //!    then nothing but the small files would give the positions.
 //! 4. Index blocks are written, each behind its records, from those alone and from the checkpoint. Until its last byte is
 //!    durable, the segment has none, as before.
-//! 5. Index blocks that an earlier repair made are written once more: one that it could not flush looks as if it was there.
-//!    Then the end marker is replaced by one that says the new end, or removed; until then it says that there was more, and the
-//!    store is refused. Then the checkpoint is removed, which was needed to name what is lost until here. The watermark is
-//!    overwritten with zeros in place: readers keep its file open, and a removed one would go on telling them the old end.
+//! 5. Index blocks that an earlier repair made are written once more: one that it could not flush looks as if it was
+//!    there. Then the end marker is replaced by one that says the new end, or removed; until then it says that there
+//!    was more, and the store is refused. Then the checkpoint is removed, which was needed to name what is lost until
+//!    here. The watermark is overwritten with zeros in place: readers keep its file open, and a removed file would
+//!    still show them the old end.
 //! 6. `RUNLOG` comes last: without it the store can't be opened.
 
 mod apply;
@@ -46,22 +46,22 @@ use crate::{
 };
 use plan::Plan;
 
-/// A repair looks again after it has done something, at most this often.
+/// A repair examines the store again after it has changed it, at most this often.
 const ROUNDS_MAX: u32 = 4;
 
-/// Repairs a store: makes again what can be made from the records, and goes on behind what can't be read. Nothing that can
-/// be read is cut: of a batch that lost records, the others stay. What is overwritten is saved before, in `cut-….bin`.
+/// Repairs a store: rebuilds derived data from the records, and continues after records that can't be read. No readable
+/// record is removed: of a batch that lost records, the others are kept. Overwritten bytes are saved first, in
+/// `cut-….bin`.
 ///
-/// Positions that were acknowledged are not given out again. Reading a record that is lost is an error that names its place;
-/// everything else reads as before. Doing it again when it was cut off, or when nothing is to be done, is safe.
+/// Acknowledged positions are not assigned again. Reading a lost record is an error that names its place; all other
+/// records read as before. Repeating a repair is safe, also after it was interrupted and if there is nothing to repair.
 ///
-/// # Errors
-/// [`Locked`](ErrorKind::Locked) while a writer has the store; [`Damaged`](ErrorKind::Damaged) when nothing can be made of
-/// it, and [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it: nothing is changed
-/// then. Those of reading, before anything is changed; those of writing: do it again.
+/// # Errors [`Locked`](ErrorKind::Locked) while a writer has the store open; [`Damaged`](ErrorKind::Damaged) if it
+/// can't be repaired, and [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it:
+/// nothing is changed then. Those of reading, before anything is changed; those of writing: do it again.
 pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Result<Repair> {
     let storage = &**storage;
-    // First of all that it is a store: locking makes a file.
+    // Checks first that it is a store, because locking creates a file.
     Sources::read(storage)?;
     let lock = lock(storage, holder)?;
     let is_named = match storage.open(files::IDENTITY, Access::Read) {
@@ -80,7 +80,7 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         None
     };
     let mut repair = Repair::default();
-    // What was damaged in several places may show some of it only when the rest is repaired.
+    // With damage in several places, some of it may become visible only once the rest is repaired.
     for _ in 0..ROUNDS_MAX {
         let sources = Sources::read(storage)?;
         sources.identity.features.check_writable(&format!(

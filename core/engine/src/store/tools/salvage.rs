@@ -1,5 +1,5 @@
-//! `salvage`: every whole record of a folder, whatever else is lost: segments without a neighbour, a header or an index
-//! block, and what repairs and people have put aside in `cut-….bin`.
+//! `salvage`: every whole record of a folder, whatever else is lost: from segments without a neighbour, a header or an
+//! index block, and from bytes put aside in `cut-….bin`.
 
 mod found;
 mod image;
@@ -15,16 +15,15 @@ use crate::{Result, storage::Storage, store::files::checkpoint};
 
 pub use found::{Salvage, Salvaged};
 
-/// Gives every whole record of a folder, in order of segment and offset, whether it can be opened as a store or not. It takes
-/// no lock, changes nothing, and keeps in memory only the ids of the streams.
+/// Finds every whole record of a folder, in order of segment and offset, whether it can be opened as a store or not. It
+/// takes no lock, changes nothing, and keeps in memory only the ids of the streams.
 ///
-/// What was truncated or deleted is given, too, unless a compaction left it out: this is what lies there, not what it means. Of a
-/// pack every block that is whole is decoded, whatever happened to the others, to its header or to its table of blocks; while it is
-/// whole, nothing is given of the files whose place it took.
+/// Truncated and deleted records are found too, unless a compaction dropped them: it reports the records in the files,
+/// not the state of the streams. Of a pack every whole block is decoded, even if others, its header or its table of
+/// blocks are damaged; if the pack is whole, the files that it replaced are skipped.
 ///
-/// # Errors
-/// [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it can't be listed. What can't be
-/// read of a file is left out, and noted.
+/// # Errors [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it
+/// can't be listed. Unreadable parts of a file are skipped, and noted.
 pub fn salvage(
     storage: &dyn Storage,
     visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,

@@ -1,5 +1,4 @@
-//! `verify`: reads every byte of a store, makes everything anew that is derived from its records, and reports every
-//! difference.
+//! `verify`: reads every byte of a store, rebuilds all data derived from its records, and reports every difference.
 
 use super::examine::{
     run::{View, examine},
@@ -18,14 +17,14 @@ use crate::{
     },
 };
 
-/// Reads every byte of a store, also beside a writer, makes everything again that is derived from the records, and reports
-/// every damage and every difference: index blocks, headers, checkpoint, end marker, watermark, and what opening makes of
-/// them. Changes nothing.
+/// Reads every byte of a store, also while a writer is active, rebuilds all data derived from the records, and reports
+/// every damage and every difference: index blocks, headers, checkpoint, end marker, watermark, and the result of
+/// opening. Changes nothing.
 ///
 /// # Errors
 /// Those of reading: [`NotFound`](ErrorKind::NotFound), [`NotAStore`](ErrorKind::NotAStore),
-/// [`Io`](ErrorKind::Io); [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it. Damage
-/// is no error: it is in the [`Verification`].
+/// [`Io`](ErrorKind::Io); [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it.
+/// Damage is not an error: it is reported in the [`Verification`].
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     verify_with(storage, &mut |_, _| {})
 }
@@ -38,13 +37,13 @@ pub fn verify_with(
     storage: &dyn Storage,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
-    // Before the segments: what these say is true of any later state of the log.
+    // Read before the segments: they hold for any later state of the log.
     let sources = Sources::read(storage)?;
     let view = view(storage, &sources.identity)?;
     Ok(examine(storage, sources, view, progress)?.walker.report)
 }
 
-/// What opening makes of the store: as a writer would find it; where one is at work, as far as that one has published.
+/// The result of opening the store: as a writer would find it, or with an active writer, up to what it has published.
 fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
     let mut refused = None;
     loop {
@@ -56,7 +55,7 @@ fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
         }
         match loaded {
             Ok(loaded) => return Ok(View::Opened(Box::new(loaded))),
-            // Once more: what a writer was just writing may have been read half.
+            // Retried once: a write in progress may have been read in part.
             Err(error) if error.kind() == ErrorKind::Damaged && refused.is_none() => {
                 refused = Some(error)
             }

@@ -1,4 +1,4 @@
-//! Looking up messages: by their ids, by a filter, and where each is kept.
+//! Looking up messages: by id, by a filter, and by position.
 
 use std::{
     collections::BTreeSet,
@@ -23,8 +23,8 @@ impl ChatFold {
             .and_then(|place| self.message_at(*place))
     }
 
-    /// The messages that a filter admits, in the chat's order. Those of a request, a block, a thread or a type are not
-    /// looked for among the others; an offset costs what is passed over.
+    /// The messages that a filter admits, in the chat's order. Those of a request, a block, a thread or a type are
+    /// indexed, so other messages aren't scanned; an offset costs the messages skipped.
     pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
         let limit = if filter.limit == 0 {
             usize::MAX
@@ -54,8 +54,8 @@ impl ChatFold {
         Some((sequence, position))
     }
 
-    /// The messages that a filter admits behind one place and before another, in the chat's order or backwards. It costs
-    /// what is taken of it, and those that one of the filters lets pass and another doesn't.
+    /// The messages that a filter admits behind one place and before another, in the chat's order or backwards. It
+    /// costs the messages taken, and those that pass one of the filters and not another.
     pub fn admitted<'a, 'filter>(
         &'a self,
         filter: &'filter MessageFilter,
@@ -99,7 +99,7 @@ impl ChatFold {
             .unwrap_or(&self.message_order)
     }
 
-    /// What is kept of a request; `None` for one that was never begun, whose steps were saved by hand.
+    /// The record of a request; `None` for one that was never begun, whose steps were saved directly.
     pub fn request(&self, request_id: &str) -> Option<&ChatRequest> {
         self.requests.get(request_id)?.record.as_deref()
     }
@@ -144,7 +144,7 @@ impl ChatFold {
         })
     }
 
-    /// The id of the message that has this id in a copy of the chat. Looks through all of them.
+    /// The id of the message that has this id in a copy of the chat. Scans all messages.
     pub fn id_of_copied(&self, copy: SessionId, id_there: &str) -> Option<&str> {
         self.message_places
             .keys()

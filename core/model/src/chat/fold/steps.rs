@@ -1,7 +1,7 @@
 //! Looking up steps: those of a request, those of a node of the call stack, and those that can be resumed.
 
 use super::ChatFold;
-use crate::{Error, Result, Step, StepStatus, limits::STACK_DEPTH_MAX};
+use crate::{Error, RequestStatus, Result, Step, StepStatus, limits::STACK_DEPTH_MAX};
 
 impl ChatFold {
     /// The step with this id.
@@ -46,8 +46,8 @@ impl ChatFold {
             .collect()
     }
 
-    /// The last step that can be resumed and that no later one has made up for: a failed step that the same assistant
-    /// tried again, with success, is over.
+    /// The last step that can be resumed and that nothing has made up for: a failed step that the same assistant tried
+    /// again, with success, is over, and so is one of a request that was completed all the same.
     pub fn last_resumable_step(&self) -> Option<&Step> {
         self.open_steps
             .iter()
@@ -71,6 +71,11 @@ impl ChatFold {
 
     fn is_made_up_for(&self, place: usize) -> bool {
         let step = &self.steps[place];
+        let request = self.request(&step.request_id);
+        // Its assistant went on without it, and answered.
+        if request.is_some_and(|request| request.status == RequestStatus::Completed) {
+            return true;
+        }
         let later = self
             .stacks
             .get(&step.stack_id)

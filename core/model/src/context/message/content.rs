@@ -1,7 +1,7 @@
-//! Whether a message's content is such that providers take it.
+//! Checks that providers accept a message's content.
 //!
-//! A context holds what a model is sent, for ever: one message that a provider refuses makes every later call fail, long
-//! after the mistake. So what no provider takes is refused where it is made.
+//! A context is sent to a model again at every call: one message that a provider refuses makes every later call fail,
+//! long after the mistake. So content that no provider accepts is refused when it is appended.
 
 use super::envelope::{Envelope, Item};
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
     json::slices::{beginning, has_field, unique_fields},
 };
 
-/// How strictly a message is looked at.
+/// How strictly a message is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::context) enum Content {
-    /// It is to be sent to a model: a provider must be able to take it.
+    /// It will be sent to a model: a provider must be able to accept it.
     Checked,
-    /// It stands in a transcript as it was.
+    /// It is part of a transcript, and kept as it is.
     AsItIs,
 }
 

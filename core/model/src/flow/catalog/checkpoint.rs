@@ -1,4 +1,4 @@
-//! The flows catalog written down: a flow is an item, whose place is its rank in the order of creation.
+//! The checkpoint of the flows catalog: a flow is an item, whose place is its rank in the order of creation.
 
 use bincode::{Decode, Encode};
 

@@ -1,4 +1,4 @@
-//! The runs catalog written down: a run is an item, whose place is its rank in the order of creation.
+//! The checkpoint of the runs catalog: a run is an item, whose place is its rank in the order of creation.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct RunRow {
     pub(crate) project: Option<u32>,
     /// The run that spawned it.
     pub(crate) parent: Option<u32>,
-    /// The run it goes on from.
+    /// The run it resumes.
     pub(crate) resumed_from: Option<u32>,
     /// Its status: 0 running, 1 paused, 2 completed, 3 failed, 4 cancelled.
     pub(crate) status: u8,
@@ -48,9 +48,9 @@ pub(crate) struct RunRow {
     pub(crate) step_count: u32,
     /// When it was made.
     pub(crate) created_at_ms: u64,
-    /// When it paused or was over; 0 while it runs.
+    /// When it paused or ended; 0 while it runs.
     pub(crate) ended_at_ms: u64,
-    /// Where in its stream stands what was said of it last; 0 where nothing was.
+    /// The sequence in its stream of its last recorded details; 0 if there are none.
     pub(crate) described: u32,
 }
 
@@ -224,7 +224,7 @@ impl RunCatalog {
         self.insert(entry).map(|_| ())
     }
 
-    /// Gives a run what a later part says of it. Only its end changes, and what is said of it.
+    /// Applies a later part to a run. Only its end and its recorded details change.
     fn change_row(&mut self, row: &RunRow) -> std::result::Result<(), String> {
         let found = self.entries.get(row.place).map(|entry| entry.id);
         if found != Some(row.id.0) {

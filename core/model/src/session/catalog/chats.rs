@@ -57,7 +57,7 @@ impl Catalog {
         self.sessions.get(&id).map(SessionEntry::chat)
     }
 
-    /// The session that was deleted last of those that a chat id names. Looks through those that were deleted.
+    /// The session that was deleted last of those that a chat id names. Scans the deleted sessions.
     pub fn deleted_chat(&self, chat_id: &str) -> Option<&Session> {
         let deleted = self.listed.deleted().iter();
         let named = deleted
@@ -71,8 +71,8 @@ impl Catalog {
         named.max_by_key(|session| session.deleted_at_ms)
     }
 
-    /// One page of chats, of those after a place where one is given; and the place to go on after, `None` on the last
-    /// page.
+    /// One page of chats, of those after a place where one is given; and the place after which the next page continues,
+    /// `None` on the last page.
     ///
     /// By at most one of the filters, without keywords, it costs the page, those that a page number passes over, and where
     /// few of many chats are found, putting those in order: never more than the root of 21 times all. With more filters
@@ -197,7 +197,7 @@ impl Catalog {
         let mut ranks: Vec<Rank> = ranks
             .filter(|rank| end.is_none_or(|end| *rank < end))
             .collect();
-        ranks.sort_unstable_by(|one, other| other.cmp(one));
+        runlog_log::order::sort_by(&mut ranks, |one, other| other.cmp(one));
         ranks.into_iter().skip(skipped).take(count).collect()
     }
 }

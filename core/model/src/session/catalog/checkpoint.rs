@@ -1,4 +1,4 @@
-//! The catalog written down: sessions and instances are items, in the order they were made.
+//! The catalog's checkpoint: sessions and instances are items, in the order of their creation.
 
 use bincode::{Decode, Encode};
 
@@ -7,6 +7,7 @@ use crate::{
     AgentInstance, Error, Result, Session,
     checkpoint::{Checkpointed, Progress},
     codec,
+    json::read_bytes,
 };
 
 /// About how many bytes an item takes in a part beside its texts, and twice as many where it is a chat.
@@ -198,8 +199,7 @@ impl Catalog {
 }
 
 fn session(json: &[u8]) -> Result<Session> {
-    serde_json::from_slice(json)
-        .map_err(|source| wrong(format!("a session can't be read: {source}")))
+    read_bytes(json).map_err(|source| wrong(format!("a session can't be read: {source}")))
 }
 
 fn wrong(what: impl Into<String>) -> Error {

@@ -1,4 +1,4 @@
-//! [`Listed`]: sessions by what lists of them ask for, so that a page costs the page.
+//! [`Listed`]: indexes of sessions by the fields that lists filter by, so that a list costs only its page.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,7 +21,7 @@ pub(super) struct Listed {
     by_sort: BTreeSet<Rank>,
 }
 
-/// What a list can be limited to. All but the first are said of chats only.
+/// A field that a list can be filtered by. All but the first apply to chats only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Field {
     /// Sessions of a status, chats or not.
@@ -42,7 +42,7 @@ pub(super) enum Field {
 static NONE: Created = Created::new();
 
 impl Listed {
-    /// Takes a session in.
+    /// Adds a session to all indexes.
     pub(super) fn insert(&mut self, entry: &SessionEntry) {
         let created = entry.created;
         if entry.session.deleted_at_ms.is_some() {
@@ -58,7 +58,7 @@ impl Listed {
         self.by_sort.insert(entry.rank(ChatOrder::Sort));
     }
 
-    /// Takes a session out, as it is now.
+    /// Removes a session from all indexes, by its current values.
     pub(super) fn remove(&mut self, entry: &SessionEntry) {
         let created = entry.created;
         if entry.session.deleted_at_ms.is_some() {
@@ -69,7 +69,7 @@ impl Listed {
         for field in fields(entry) {
             if let Some(list) = self.by_field.get_mut(&field) {
                 list.remove(&created);
-                // A value that no session has any more is forgotten.
+                // An index without sessions is removed.
                 if list.is_empty() {
                     self.by_field.remove(&field);
                 }

@@ -1,11 +1,10 @@
-//! The requests of all chats that aren't over, so that what was interrupted or never answered is found without looking
-//! through chats.
+//! The open requests of all chats, so that interrupted and unanswered ones are found without scanning chats.
 
 use super::Catalog;
 use crate::{OpenRequest, SessionId, limits::OPEN_REQUESTS_MAX};
 
 impl Catalog {
-    /// Takes in what became of a request, and says the place of its chat.
+    /// Applies a change of a request, and returns the place of its chat.
     pub(super) fn change_request(
         &mut self,
         sequence: u64,
@@ -43,7 +42,7 @@ impl Catalog {
         Ok(place)
     }
 
-    /// Makes the list anew from what the sessions have.
+    /// Rebuilds the index from the sessions.
     pub(super) fn index_requests(&mut self) {
         let numbers = self.sessions.iter().flat_map(|(id, entry)| {
             let chat = entry.session.chat.iter();

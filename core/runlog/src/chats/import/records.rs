@@ -221,7 +221,7 @@ impl Chats {
                 }
             }
         }
-        report.issues.sort_by_key(|issue| issue.line);
+        runlog_log::order::sort_by_key(&mut report.issues, |issue| issue.line);
         Ok(report)
     }
 

@@ -24,7 +24,7 @@ struct Columns {
 const CHAT: Columns = Columns {
     ids: &["chat_id", "assistant_id"],
     json: &[],
-    numbers: &[],
+    numbers: &["sort"],
     flags: &["preset", "public"],
 };
 
@@ -122,6 +122,9 @@ pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<Timestamp>)> {
     for (column, field) in OWNERS {
         rename(&mut row, column, field);
     }
+    // Rows without an assistant have their messages all the same.
+    row.entry("assistant_id".to_owned())
+        .or_insert_with(|| RawJson::string(""));
     let old_id = row.remove("id");
     let deleted_at = row.remove("deleted_at").map(|at| at.to_value());
     let deleted_at = deleted_at
@@ -214,7 +217,9 @@ fn converted(name: &str, value: &RawJson, columns: &Columns) -> Option<RawJson> 
         RawJson::from_value(&text()?.trim().parse::<u64>().ok()?).ok()
     } else if columns.flags.contains(&name) {
         let number = text().unwrap_or_else(|| value.to_string());
-        RawJson::from_value(&(number.trim().parse::<f64>().ok()? != 0.0)).ok()
+        // By the JSON reader: another parser of numbers would be linked for this alone.
+        let number: f64 = serde_json::from_str(number.trim()).ok()?;
+        RawJson::from_value(&(number != 0.0)).ok()
     } else {
         None
     }

@@ -14,7 +14,7 @@ use crate::{
 
 /// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
 /// its call, so that one further away than this is no result of the run's work.
-pub(super) const SEARCHED_MAX: u32 = 2_048;
+pub(in crate::runs) const SEARCHED_MAX: u32 = 2_048;
 
 /// The calls that a recorder knows of, by their id.
 #[derive(Default)]

@@ -11,4 +11,5 @@ mod state;
 mod status;
 
 pub use entries::RunEntry;
+pub(super) use known_calls::SEARCHED_MAX;
 pub use state::{Recorded, RunRecorder};

@@ -128,6 +128,17 @@ impl RunRecorder {
         message: RawJson,
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
+        self.record_tool_call_with(message, outcomes, &BatchExtras::default())
+            .await
+    }
+
+    /// The same with extras in the batch.
+    pub(crate) async fn record_tool_call_with(
+        &self,
+        message: RawJson,
+        outcomes: &[ToolOutcome],
+        extras: &BatchExtras<'_>,
+    ) -> Result<Recorded> {
         let calls = tool_calls_of(&message)?;
         let mut answers = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
@@ -148,7 +159,7 @@ impl RunRecorder {
         };
         let mut events = self.events_of(&[RawMessage::from(message)])?;
         events.extend(result_events(&answers, &options)?);
-        self.record_events(events, &AppendOptions::default(), &BatchExtras::default())
+        self.record_events(events, &AppendOptions::default(), extras)
             .await
     }
 

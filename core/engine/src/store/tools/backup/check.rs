@@ -1,6 +1,6 @@
-//! [`Check`]: whether a segment is as it was written, judged by its bytes while they are copied or compared.
+//! [`Check`]: verifies the bytes of a segment while they are copied or compared.
 //!
-//! The same bytes are checked that the backup gets: a device that reads differently the second time can't pass for sound.
+//! It checks the very bytes that the backup gets, since a device may return other bytes at a second read.
 
 use bytes::{Bytes, BytesMut};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Takes the bytes of a segment in order, from the first one on.
 pub(super) struct Check<'a> {
     source: &'a Source,
-    /// What was taken and not checked yet, because the end of what it belongs to is still to come.
+    /// Bytes not checked yet, because the record they belong to isn't complete.
     pending: BytesMut,
     /// Where that begins.
     offset: u64,
@@ -35,7 +35,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The next bytes. Behind the first damage nothing is checked any more.
+    /// Adds the next bytes. After the first damage nothing is checked any more.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         if self.damage.is_some() {
             return;
@@ -97,7 +97,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a newer build wrote is whole where its CRC is, and is copied as it is.
+/// A newer build's record with a right CRC is not damage, and is copied as it is.
 fn damage_of<T>(checked: Result<T>) -> Result<()> {
     match checked {
         Err(error) if is_damage(&error) => Err(error),
@@ -132,7 +132,7 @@ fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The damage of what seals a segment. One that a crash left without has nothing there that could be damaged.
+/// The damage of a segment's seal, its index block and trailer. A segment that a crash left unsealed has none.
 pub(super) fn check_tail(source: &Source, mut bytes: Bytes) -> Option<Error> {
     let segment = &source.segment;
     let trailer = segment

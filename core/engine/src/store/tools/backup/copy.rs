@@ -20,7 +20,7 @@ use crate::{
 /// How the names of segments end.
 const SEGMENT: &str = ".seg";
 
-/// Damage of the store that a backup met.
+/// The damage of the store that a backup found.
 #[derive(Default)]
 struct Damage {
     /// What it is in the first segment that has any.
@@ -60,7 +60,7 @@ pub(crate) fn backup(
         plan.push((source, there));
     }
     let newest = plan.last().map(|(source, _)| source.segment.last_id());
-    // A pack that goes further would stand for what is copied now.
+    // A pack of the backup with later segments would replace segments that are copied now.
     let is_beyond = |name: &&String| {
         SegmentFile::of_name(name)
             .is_some_and(|file| newest.is_none_or(|newest| file.last > newest))
@@ -91,7 +91,7 @@ impl Damage {
         }
     }
 
-    /// An error where there is any.
+    /// An error if there is any.
     fn check(self, place: &str) -> Result<()> {
         let Some(first) = self.first else {
             return Ok(());
@@ -108,7 +108,7 @@ impl Damage {
     }
 }
 
-/// Copies what the target hasn't, segment by segment.
+/// Copies the segments that the target lacks, one by one.
 fn copy_all(
     plan: &[(Source, There)],
     target: &dyn Storage,
@@ -142,7 +142,7 @@ fn copy_all(
             done.bytes_copied += source.end;
             continue;
         }
-        // No segment but the last two may lack what seals it, whatever breaks the backup off.
+        // Only the last two segments may lack a seal, wherever the backup is interrupted.
         let is_followed = had
             .iter()
             .any(|name| name.ends_with(SEGMENT) && *name > source.name);
@@ -160,7 +160,8 @@ fn copy_all(
     Ok(done)
 }
 
-/// What the backup has of a segment; refuses to go on with what has become another store, or is the only whole copy.
+/// The state of a segment in the backup. Refuses a backup that has diverged from the store, or whose copy is the only
+/// whole one.
 fn check_there(
     source: &Source,
     target: &dyn Storage,
@@ -186,7 +187,7 @@ fn check_there(
     }
 }
 
-/// What is damaged must not take the place of what may be whole.
+/// The error for a damaged segment that would overwrite a copy that may be whole.
 fn only_copy(source: &Source, target: &dyn Storage, damage: &Error) -> Error {
     let (place, name) = (target.describe(), &source.name);
     let what = format!(
@@ -196,7 +197,7 @@ fn only_copy(source: &Source, target: &dyn Storage, damage: &Error) -> Error {
     Error::new(ErrorKind::Damaged, what)
 }
 
-/// Seals a segment whose records the backup has; gives the damage of what seals it.
+/// Seals a segment whose records the backup has; returns the damage of the seal.
 fn seal(source: &Source, target: &dyn Storage) -> io::Result<Option<Error>> {
     let file = target.open(&source.name, Access::Write)?;
     let tail = tail(source, &*source.file)?;
@@ -223,11 +224,11 @@ fn copy_pack(source: &Source, target: &dyn Storage) -> io::Result<()> {
         target.rename(&unfinished, &source.name)?;
         target.sync_dir()
     };
-    // If it can't be removed now, the opening of the backup removes it.
+    // If it can't be removed now, opening the backup removes it.
     write().inspect_err(|_| drop(target.remove(&unfinished)))
 }
 
-/// Removes what packs of the backup have taken the place of.
+/// Removes segments that packs of the backup have replaced.
 fn remove_replaced(target: &dyn Storage, place: &str) -> Result<()> {
     for file in chain::segment_files(target)?.replaced {
         let name = file.name();
@@ -238,8 +239,8 @@ fn remove_replaced(target: &dyn Storage, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies a segment up to an offset, under another name until that is done, and gives its damage. The inner error is of
-/// damage that would take the place of what may be whole.
+/// Copies a segment up to an offset, under a temporary name until it is complete, and returns its damage. The inner
+/// error means damage that would overwrite a copy that may be whole.
 fn copy(
     source: &Source,
     end: u64,
@@ -271,6 +272,6 @@ fn copy(
         target.sync_dir()?;
         Ok(Ok(damage))
     };
-    // If it can't be removed now, the opening of the backup removes it.
+    // If it can't be removed now, opening the backup removes it.
     write().inspect_err(|_| drop(target.remove(&unfinished)))
 }

@@ -1,12 +1,13 @@
-//! A consistent copy of a store that is in use: what is published when it begins, segment by segment.
+//! A consistent copy of a store in use: everything published when it starts, segment by segment.
 //!
-//! A sealed segment never changes, so that a copy of it is made once; of the active one the records are copied that are
-//! published. Whatever cuts a backup off, what is there is a store that ends earlier, because it goes through the states
-//! that a writer's crash leaves: a segment's records come first, under another name until they are whole; then the next
-//! segment, empty; and only then what seals the one before.
+//! A sealed segment never changes, so it is copied once; of the active one the published records are copied. If a
+//! backup is interrupted, the copy is a valid store that ends earlier, because it only passes through states that a
+//! writer's crash may leave: first a segment's records, under a temporary name until they are complete; then the next
+//! segment, empty; and only then the seal of the previous one.
 //!
-//! What is read to be copied is checked too. Damage of the store doesn't end the backup, since what else there is is worth
-//! having, but for where it would take the place of what may be whole: it is the error when the rest was copied.
+//! The bytes are verified while they are copied. Damage of the store doesn't end the backup, because the other segments
+//! are worth copying, except where it would overwrite a copy that may be whole: it is returned as the error once the
+//! rest was copied.
 
 mod check;
 mod copy;

@@ -1,4 +1,4 @@
-//! What the place of a backup has already.
+//! The existing contents of a backup's folder.
 
 use std::io;
 
@@ -24,22 +24,22 @@ const SAMPLE_BYTES: u64 = 4 << 10;
 /// How many bytes are copied at a time.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a backup has of a segment.
+/// The state of a segment in a backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum There {
     /// Nothing.
     Nothing,
-    /// Its beginning, or all of its records and not what seals it.
+    /// A prefix of its records, or all of them without the seal.
     Beginning,
     /// All of it.
     Same,
-    /// All of it, and some of it isn't as it was copied.
+    /// All of it, with bytes that differ from the copied ones.
     Damaged,
-    /// Something that the store hasn't.
+    /// Records that the store doesn't have.
     Ahead,
 }
 
-/// The files that the target has; refuses one that is no place for a backup of this store.
+/// The files of the target; refuses a folder that can't hold a backup of this store.
 pub(super) fn check_place(
     shared: &Shared,
     target: &dyn Storage,
@@ -60,7 +60,7 @@ pub(super) fn check_place(
             format!("{place} is another store; give an empty folder, or a backup of this one"),
         ));
     }
-    // What a backup leaves that was cut off before it had begun.
+    // Left by a backup that was interrupted at its start.
     let unfinished = format!("{}{}", files::IDENTITY, files::UNFINISHED);
     let is_own = |name: &&String| **name == files::LOCK || **name == unfinished;
     if !is_backup && let Some(other) = had.iter().find(|name| !is_own(name)) {
@@ -69,7 +69,7 @@ pub(super) fn check_place(
             format!("{place} has other files, such as {other}; give an empty folder"),
         ));
     }
-    // A writer leaves these: what it wrote would be lost.
+    // These files mean that a writer opened the backup: its records would be lost.
     let writers = [files::CHECKPOINT, files::END, files::WATERMARK];
     if let Some(name) = had.iter().find(|name| writers.contains(&name.as_str())) {
         return Err(Error::new(
@@ -88,10 +88,10 @@ pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
     small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)
 }
 
-/// What the backup has of a segment, and the damage of the store's own where all of that was read.
+/// The state of a segment in the backup, and the damage of the store's segment if all of it was read.
 ///
-/// A segment's header has a salt of its own, and what seals it has the checksum of its index and continues the chain of its
-/// records: two that are sealed alike have the same history, so that what else differs is damage.
+/// A segment's header has a salt of its own, and what seals it has the checksum of its index and continues the chain of
+/// its records: two with the same seal have the same history, so any other difference is damage.
 pub(super) fn there(
     source: &Source,
     target: &dyn Storage,
@@ -186,9 +186,9 @@ fn compare(source: &Source, there: &dyn File) -> io::Result<(bool, Option<Error>
     Ok((is_same, check.finish()))
 }
 
-/// Whether the backup's segment isn't a beginning of this one: the store was restored from an earlier backup, or the backup
-/// was written to, so that the two have become different stores. Each record is chained to the one before, so that the last
-/// ones tell of all.
+/// Whether the backup's segment isn't a beginning of this one: the store was restored from an earlier backup, or the
+/// backup was written to, so that the two have become different stores. Each record is chained to the one before, so
+/// comparing the last ones is enough.
 fn is_ahead(source: &Source, there: &dyn File) -> io::Result<bool> {
     let length = there.len()?;
     if length > source.end || length < DATA_START || header(there)? != header(&*source.file)? {
@@ -199,7 +199,7 @@ fn is_ahead(source: &Source, there: &dyn File) -> io::Result<bool> {
     Ok(one != other)
 }
 
-/// Whether what the backup has of a segment is how the store's own begins.
+/// Whether the backup's segment is a prefix of the store's.
 pub(super) fn has_beginning(source: &Source, target: &dyn Storage) -> io::Result<bool> {
     let there = target.open(&source.name, Access::Read)?;
     let (mut at, length) = (0, there.len()?.min(source.end));

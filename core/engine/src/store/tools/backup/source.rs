@@ -1,4 +1,4 @@
-//! [`Source`]: one segment to copy, as it stands when the backup begins; and what the backup has of it.
+//! [`Source`]: one segment to copy, in its state at the start of the backup.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(super) struct Source {
     pub(super) file: Arc<dyn File>,
     /// Where its records end.
     pub(super) data_end: u64,
-    /// Where what seals it ends; the end of its records where it isn't sealed.
+    /// The end of its seal; the end of its records if it isn't sealed.
     pub(super) end: u64,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn both(
     Ok(parts)
 }
 
-/// What seals a segment.
+/// The seal of a segment: its index block and trailer.
 pub(super) fn tail(source: &Source, file: &dyn File) -> io::Result<Vec<u8>> {
     let length = usize::try_from(source.end - source.data_end).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];

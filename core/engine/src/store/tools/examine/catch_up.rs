@@ -1,26 +1,35 @@
-//! What a checkpoint knows of and no record behind the gap shows.
+//! Changes that a checkpoint contains and no record after the gap reveals.
 
 use super::{
     lose::Done,
     walker::{NOWHERE, Walker},
 };
 use crate::{
-    Kind,
+    Kind, Op, Position,
     format::index::ControlRow,
     index::{checkpoint::Checkpoint, stream::Stream},
 };
 
 impl Walker {
-    /// Makes up for what a checkpoint knows of and no record behind the gap shows: what was deleted or redacted must not come
-    /// back, and no sequence be given again. The first thing for which there is no room.
+    /// Applies the changes that a checkpoint contains and no record after the gap reveals: deleted and redacted records
+    /// must not reappear, and no sequence may be assigned again. Returns the first change for which the gap has no
+    /// space.
     pub(super) fn catch_up(&mut self, checkpoint: &Checkpoint) -> Done {
         let theirs = &checkpoint.directory;
         let mut done = self.create_lost(theirs.next_number().saturating_sub(1));
-        for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
-            if !self.durable.directory.redacted().contains(target) {
+        let mut erased = std::mem::take(&mut self.erased);
+        erased.retain(|target, _| !self.durable.directory.redacted().contains(*target));
+        let targets: Vec<Position> = erased.keys().copied().map(Position).collect();
+        // Together, as they were lost: each takes a place that something else was in.
+        for op in Op::redactions(&targets, "") {
+            let found = op
+                .redacted()
+                .and_then(|(first, others, _)| Some((first.0, others, *erased.get(&first.0)?)));
+            if let Some((target, others, (number, sequence))) = found {
                 let control = ControlRow {
                     sequence,
                     target,
+                    id: others.to_le_bytes(),
                     ..ControlRow::new(Kind::REDACT, number)
                 };
                 done = done.and(self.lose_control(control, NOWHERE).map(drop));

@@ -1,4 +1,4 @@
-//! What is derived, held against what the records give: index blocks, trailers, directories, checkpoints.
+//! Compares derived data with the records: index blocks, trailers, directories, checkpoints.
 
 use std::collections::{HashMap, HashSet};
 
@@ -264,11 +264,7 @@ pub(super) fn directories(
             return Some(format!("stream number {number} ({}): {what}", ours.id));
         }
     }
-    let redacted = |directory: &Directory| {
-        let mut positions = directory.redacted().to_vec();
-        positions.sort_unstable();
-        positions
-    };
+    let redacted = |directory: &Directory| directory.redacted().to_words();
     (redacted(theirs) != redacted(ours)).then(|| "other positions are redacted".to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! [`Draft`]: the index block of one segment as its records give it, made anew while they are read. What is lost has its
-//! place in it too, so that what comes after keeps its ordinals.
+//! [`Draft`]: the index block of one segment, rebuilt from its records. Lost records have a place in it too, so that
+//! later records keep their ordinals.
 
 use crate::{
     Kind,
@@ -175,7 +175,7 @@ impl Draft {
     /// The sections; `id_of` names a stream by its number.
     pub(crate) fn parts(&self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
         let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_unstable_by_key(|(stream, _)| **stream);
+        runlog_log::order::sort_by_key(&mut rows, |(stream, _)| **stream);
         let mut postings = Vec::new();
         let count =
             |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
@@ -194,10 +194,10 @@ impl Draft {
             })
             .collect();
         let mut keys = self.keys.clone();
-        keys.sort_unstable();
+        runlog_log::order::sort(&mut keys);
         // What is lost was named when a record behind it showed that it is.
         let mut controls = self.controls.clone();
-        controls.sort_by_key(|control| control.offset);
+        runlog_log::order::sort_by_key(&mut controls, |control| control.offset);
         let mut parts = Parts {
             stream_rows,
             postings,

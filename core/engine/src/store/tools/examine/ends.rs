@@ -1,4 +1,4 @@
-//! The end marker, the watermark and the checkpoint, held against the log at the places they speak of.
+//! Compares the end marker, the watermark and the checkpoint with the log at the places they name.
 
 use super::{
     examiner::{Part, Wrong},
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{SegmentId, format::files, store::open::load::Loaded};
 
-/// The places that are to be looked at: of the end marker first, of the watermark second.
+/// The places to observe: the end marker's first, the watermark's second.
 pub(super) fn stands(sources: &Sources) -> Vec<Stand> {
     let end = sources.end.map(|end| (end.segment, end.offset));
     let watermark = sources
@@ -23,7 +23,7 @@ pub(super) fn stands(sources: &Sources) -> Vec<Stand> {
     [end, watermark].map(|it| stand(place(it))).into()
 }
 
-/// What of them is not so. A reader beside a writer can't see beyond what the writer has published.
+/// Reports those that don't match the log. With an active writer, only its published records can be checked.
 pub(super) fn check(
     walker: &mut Walker,
     sources: &mut Sources,

@@ -1,7 +1,8 @@
-//! [`Gap`]: records that can't be read, what is known of them, and what the records behind them show to have been lost.
+//! [`Gap`]: records that can't be read, what is known of them, and the losses that later records reveal.
 //!
-//! Where an index block or a checkpoint names what was there, that counts. Else later records show it: one of stream S with
-//! sequence n, where e was expected, shows that something is lost in one of the gaps behind the record of S before it:
+//! If an index block or a checkpoint names the lost records, that decides. Otherwise later records reveal them: a
+//! record of stream S with sequence n, where e was expected, reveals a loss in one of the gaps after the previous
+//! record of S:
 //!
 //! - n > e: that the records e to n − 1 are lost. They get places in the gap, where no record is, so that reading them is an
 //!   error and everything else keeps its ordinal;

@@ -1,4 +1,4 @@
-//! [`Guide`]: what an index block says that stands in a segment, place by place: it names what can't be read.
+//! [`Guide`]: the records of a segment by its index block, in order of offset: it names those that can't be read.
 
 use crate::format::{
     index::{Block, ControlRow},
@@ -78,7 +78,7 @@ impl Guide {
                 .map(|control| (control.offset, Named::Control(control))),
         );
         // Stable: several things at one place keep their order.
-        places.sort_by_key(|(offset, _)| *offset);
+        runlog_log::order::sort_by_key(&mut places, |(offset, _)| *offset);
         Self {
             places,
             next: 0,

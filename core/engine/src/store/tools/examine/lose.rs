@@ -1,4 +1,4 @@
-//! What the records behind a gap show to have been lost gets places in it. The rules stand in [`gap`](super::gap).
+//! Assigns places in a gap to the lost records that later records reveal. [`gap`](super::gap) has the rules.
 
 use std::ops::RangeInclusive;
 

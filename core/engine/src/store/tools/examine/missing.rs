@@ -1,4 +1,4 @@
-//! Segments whose files are missing or can't be used, and what stands in for them.
+//! Segments whose files are missing or unusable, and their replacements.
 
 use super::{
     examiner::{Examiner, Part},

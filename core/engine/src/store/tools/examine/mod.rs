@@ -1,13 +1,13 @@
-//! What the records of a store say, held against everything that is derived from them; and what it would take to repair
-//! what doesn't agree. [`verify`](super::verify) reports it, [`repair`](super::repair) does it.
+//! Compares the records of a store with all data derived from them, and finds what a repair would have to change.
+//! [`verify`](super::verify) reports it, [`repair`](super::repair) repairs it.
 //!
-//! Every record is read once, in order, and applied as if nothing else was there ([`walk`]). What the index blocks, the
-//! checkpoint, the end marker, the watermark and opening say is then compared ([`compare`], [`ends`]). Where records can't be
-//! read, an index block that checks names what was there ([`pass`]); where there is none, later records show what was lost
-//! ([`gap`] has the rules, [`settle`] and [`lose`] apply them).
+//! Every record is read once, in order, and applied without the use of derived data ([`walk`]). The index blocks, the
+//! checkpoint, the end marker, the watermark and the result of opening are then compared with that ([`compare`],
+//! [`ends`]). If records can't be read, a valid index block names the lost ones ([`pass`]); without one, later records
+//! reveal what was lost ([`gap`] has the rules, [`settle`] and [`lose`] apply them).
 //!
-//! At any time the directory is in memory, and of the index blocks the one of the segment that is read, and those that have
-//! to be made again.
+//! Memory holds the directory, the index block of the segment being read, and the index blocks that have to be made
+//! again.
 
 mod catch_up;
 mod compare;

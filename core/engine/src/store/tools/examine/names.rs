@@ -1,4 +1,4 @@
-//! [`Names`]: the ids of streams whose creation is lost, from wherever else they stand.
+//! [`Names`]: the ids of streams whose creation is lost, from all other sources.
 
 use std::{collections::HashMap, sync::Arc};
 

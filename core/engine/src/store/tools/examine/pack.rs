@@ -1,7 +1,7 @@
-//! A pack, read and held against itself: its blocks, its records, and the index in its image.
+//! Checks a pack for consistency: its blocks, its records, and the index in its image.
 //!
-//! What was left out of it can't be told from its records any more, so the log goes on from what its index says. That is
-//! checked where the records can: that each of them is named, and nothing that isn't there.
+//! Dropped records can't be derived from a pack's records, so the log continues with the state of its index. The index
+//! is checked as far as the records allow: it has to name each of them, and no others.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ use crate::{
     sync::Arc,
 };
 
-/// At most so many differences of one pack are told.
-const TOLD_MAX: usize = 20;
+/// The most differences of one pack that are reported.
+const DIFFERENCES_MAX: usize = 20;
 
 /// What the records of a pack are, by where they lie in its image.
 #[derive(Default)]
@@ -195,7 +195,7 @@ impl Examiner<'_> {
                 "the header in its index is another than the pack's".to_owned(),
             ));
         }
-        for (offset, what) in wrong.into_iter().take(TOLD_MAX) {
+        for (offset, what) in wrong.into_iter().take(DIFFERENCES_MAX) {
             self.walker.damaged(&segment.name, offset, what);
         }
         Ok(())
@@ -220,9 +220,9 @@ impl Examiner<'_> {
                 Err(error) => return Err(error),
             }
         }
-        found.samples.sort_unstable();
-        found.keys.sort_unstable();
-        found.labels.sort_unstable();
+        runlog_log::order::sort(&mut found.samples);
+        runlog_log::order::sort(&mut found.keys);
+        runlog_log::order::sort(&mut found.labels);
         Ok(found)
     }
 
@@ -281,7 +281,10 @@ fn said_by(kind: Kind, payload: &[u8], position: u64) -> Option<([u8; 16], u32, 
             let (id, parent) = record::engine::decode_fork(payload)?;
             (id, parent, 0)
         }
-        Kind::REDACT => ([0; 16], 0, record::engine::decode_redact(payload)?.0),
+        Kind::REDACT => {
+            let (target, others) = record::engine::decode_redact(payload)?;
+            (others, 0, target)
+        }
         Kind::SNAPSHOT => ([0; 16], 0, position),
         _ => ([0; 16], 0, 0),
     })

@@ -1,4 +1,4 @@
-//! One segment, read and held against the log before it.
+//! Reads one segment, and checks it against the log before it.
 
 use super::{
     compare,
@@ -23,7 +23,7 @@ use crate::{
 const MADE_AGAIN: &str = "a repair makes it again from the records";
 
 impl Examiner<'_> {
-    /// Holds the header of a segment against the log before it.
+    /// Checks the header of a segment against the log before it.
     pub(super) fn check_header(&mut self, segment: &Segment) {
         let header = &segment.header;
         let durable = &self.walker.durable;

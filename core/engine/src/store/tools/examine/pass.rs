@@ -1,4 +1,4 @@
-//! Going on behind bytes that can't be read: what an index block names there is applied as lost.
+//! Continuing after unreadable bytes: the records that an index block names there are applied as lost.
 
 use super::{
     compare,

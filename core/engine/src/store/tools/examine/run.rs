@@ -18,9 +18,9 @@ use crate::{
     sync::Arc,
 };
 
-/// What opening made of the store.
+/// The result of opening the store.
 pub(crate) enum View {
-    /// It opens; the log is this far.
+    /// It opens, with this state.
     Opened(Box<Loaded>),
     /// It doesn't.
     Refused(Error),
@@ -32,13 +32,13 @@ pub(crate) struct Examined {
     pub(crate) sources: Sources,
     /// The segments, in order. Empty where nothing has to be done to any.
     pub(crate) parts: Vec<Part>,
-    /// Files that are to be put aside, and why.
+    /// Files to be put aside, and why.
     pub(crate) strays: Vec<(SegmentId, String)>,
     /// Files that have the names of other segments, which are missing: which, and the segments that they are.
     pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
-    /// Which of the small files say what isn't so.
+    /// Which of the small files don't match the log.
     pub(crate) wrong: Wrong,
-    /// The log goes on in a new segment, from this position on.
+    /// The log has to continue in a new segment, from this position on.
     pub(crate) next_segment: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn examine(
     forget_packed(&mut sources, &slots);
     let names = match &refused {
         Some(_) => names_of(&slots, &sources)?,
-        // It opens, so all that isn't there was behind a checkpoint.
+        // The store opens, so any missing segments are covered by the checkpoint.
         None => Names::of(&sources),
     };
     let mut examiner = Examiner {
@@ -236,7 +236,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// The log ends in a segment that is sealed, or has to be: it goes on in a new one, behind every position that was given.
+    /// The log ends in a segment that is sealed or has to be: it continues in a new one, after every assigned position.
     fn go_on_behind(&mut self, known: u64) {
         let reached = self.walker.durable.next_position.max(known);
         let is_ended = self.parts.last().is_none_or(|last| {

@@ -1,8 +1,8 @@
-//! The seed of a segment whose header is lost in every copy: any whole record gives it.
+//! Recovers the seed of a segment of which every copy of the header is lost, from any whole record.
 //!
-//! A record's CRC field is the CRC of its body combined with that of its header, and the header's continues the seed. All
-//! else is there, so the CRC of the header can be taken back to the seed. Sixteen bits of it stand in the record once more;
-//! that the record behind it checks with the same seed settles it.
+//! A record's CRC field is the CRC of its body combined with that of its header, and the header's continues the seed.
+//! All other inputs are known, so the CRC can be computed backwards to the seed. The record repeats sixteen bits of it
+//! as a check; a next record that is valid with the same seed confirms it.
 
 use super::survey::Source;
 use crate::{
@@ -69,7 +69,7 @@ pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Resu
         offset += step;
     }
     // Stable: of as many, the first.
-    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    runlog_log::order::sort_by_key(&mut found, |(_, count)| std::cmp::Reverse(*count));
     Ok(found.into_iter().map(|(seed, _)| seed).collect())
 }
 

@@ -1,7 +1,9 @@
-//! What must have been lost before a record behind a gap, for that record to follow. The rules stand in [`gap`](super::gap).
+//! Derives which records must have been lost in a gap from the first records after it. [`gap`](super::gap) has the
+//! rules.
 //!
-//! The first record of a stream behind a gap shows how far the stream had come in it. What that takes is placed in the gap at
-//! once, before the record is applied: later records then follow as if nothing was lost, and keep their ordinals.
+//! The first record of a stream after a gap reveals the stream's state at its end. The lost records that led to it are
+//! placed in the gap before that record is applied: later records then follow as if nothing was lost, and keep their
+//! ordinals.
 
 use super::{
     draft::Draft,

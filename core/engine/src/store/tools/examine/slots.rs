@@ -20,7 +20,8 @@ use crate::{
     store::segments::chain,
 };
 
-/// Numbers that are missing between two files are filled in up to this many; what lies further on is no part of the store.
+/// At most this many missing numbers between two files are filled in; files after a larger gap are not part of the
+/// store.
 const MISSING_MAX: u32 = 1024;
 
 /// The place of one segment.
@@ -63,7 +64,7 @@ pub(crate) enum State {
     Usable(Arc<Segment>),
     /// Every copy of its header is lost; its records are there.
     Headless { file: Arc<dyn File>, seed: u32 },
-    /// No segment that can be used; why the file that is there can't be.
+    /// No usable segment; if a file exists, why it isn't usable.
     Lost(Option<Unusable>),
 }
 
@@ -146,7 +147,7 @@ impl Slots {
                 .map_or(1, |slot| slot.last_id().0.saturating_add(1));
             let state = match file.generation {
                 0 => open(storage, id, identity)?,
-                // What a damaged pack stood for can't be made up: it takes a backup.
+                // The records of a damaged pack can't be rebuilt: that takes a backup.
                 _ => State::Usable(Arc::new(Segment::open_file(
                     storage,
                     file,

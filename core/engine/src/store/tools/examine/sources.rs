@@ -1,5 +1,5 @@
-//! [`Sources`]: what stands beside the segments and speaks of them. Read before any segment, so that nothing here is newer
-//! than what it is held against.
+//! [`Sources`]: the small files beside the segments. Read before any segment, so that they are never newer than the
+//! segments they are compared with.
 
 use crate::{
     ErrorKind, Result, SegmentId,
@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// What the small files say.
+/// The contents of the small files.
 pub(crate) struct Sources {
     pub(crate) identity: Identity,
     /// Why the identity was made from the segments.
     pub(crate) identity_lost: Option<String>,
-    /// How far a writer has published, if it wrote so since the machine was started.
+    /// The watermark, if it was written since the machine's last boot.
     pub(crate) watermark: Option<Watermark>,
     pub(crate) end: Option<End>,
     /// Why there is no end marker, though its file is there.
@@ -38,7 +38,7 @@ impl Sources {
     /// Reads them.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
         let (identity, identity_lost) = identity(storage)?;
-        // What a newer build has written is an error, even where this one would not go by it.
+        // A newer build's file is an error, even if this build would ignore its contents.
         let watermark = read_watermark(storage)?
             .filter(|found| found.store == identity.store && storage.boot_id() == Some(found.boot));
         let (end, end_damaged) = match end::read_damaged(storage) {

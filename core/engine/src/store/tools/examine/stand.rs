@@ -1,15 +1,15 @@
-//! How the log stands at a place that something else speaks of.
+//! The state of the log at a place that another file names.
 
 use crate::SegmentId;
 
-/// A place of the log that something else speaks of, and what was found there.
+/// A place of the log that another file names, and the state found there.
 pub(crate) struct Stand {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u64,
     pub(crate) seen: Option<Seen>,
 }
 
-/// How the log stands at a place.
+/// The state of the log at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) next_position: u64,

@@ -1,7 +1,7 @@
 //! [`Survey`]: every whole record between two offsets of a segment, and the holes between them.
 //!
-//! It takes bounded memory and linear time whatever the bytes are: records that only look like some are paid for out of
-//! one budget for the whole range.
+//! It takes bounded memory and linear time for any bytes: reading false records is charged to one budget for the whole
+//! range.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use crate::{
 const WINDOW_BYTES: u64 = 256 << 10;
 /// A body from this size on is read alone, and not kept.
 const LARGE_BYTES: u64 = WINDOW_BYTES / 2;
-/// What may be read of bodies that turn out to be none, in multiples of the range: enough for whatever an accident leaves.
+/// The budget for bodies that turn out to be none, in multiples of the range: enough for accidental damage.
 const BUDGET_FACTOR: u64 = 4;
 
 /// Where a survey reads from.
@@ -28,7 +28,7 @@ pub(crate) trait Source {
 }
 
 impl Source for Segment {
-    // The one place by which records are read to be examined: from the file, whatever reads do.
+    // Records are examined through this function only, which reads the file, never a map.
     fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
         self.bytes_at(offset, length)
     }

@@ -1,4 +1,4 @@
-//! Where the records of a segment end that nothing seals, and whether what follows is what a crash left or damage.
+//! The end of the records of an unsealed segment, and whether the bytes after it are a torn write or damage.
 
 use super::{
     examiner::Examiner,
@@ -118,8 +118,8 @@ pub(super) fn surplus(rest: &[Slot], position: u64) -> u64 {
 }
 
 impl Examiner<'_> {
-    /// Where the records of the last segment end. Where nothing proves that more was durable than whole batches reach, the
-    /// rest is what a crash left. Otherwise every whole record stays, those of batches that lost others too.
+    /// The end of the last segment's records. If nothing proves the segment durable beyond the last whole batch, the
+    /// rest is a torn write. Otherwise every whole record is kept, those of incomplete batches too.
     pub(super) fn tail(&self, segment: &Segment, file_bytes: u64) -> Result<Tail> {
         let Whole {
             quiet_from,

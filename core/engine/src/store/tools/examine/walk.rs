@@ -1,4 +1,4 @@
-//! Reading the records of a segment in order, applying what they say, and making its index block anew on the way.
+//! Reads the records of a segment in order, applies them, and rebuilds its index block.
 
 use super::{
     compare,
@@ -93,7 +93,7 @@ impl Walker {
         self.record(task, within, frame);
     }
 
-    /// Notes how the log stands at an offset, if something speaks of it.
+    /// Records the state of the log at an offset, if another file names it.
     fn stand(&mut self, segment: &Segment, within: &Within, offset: u64) {
         let seen = Seen {
             next_position: segment

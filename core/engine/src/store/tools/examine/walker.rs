@@ -1,4 +1,4 @@
-//! [`Walker`]: the log as its records give it, so far; and the state of reading one segment.
+//! [`Walker`]: the state of the log derived from its records so far, and the state of reading one segment.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::{
     sync::Arc,
 };
 
-/// At most so many problems are reported one by one; the rest are counted.
+/// The most problems that are reported one by one; the rest are counted.
 const PROBLEMS_MAX: usize = 1000;
 
 /// What is to be read.

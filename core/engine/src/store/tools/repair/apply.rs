@@ -1,4 +1,4 @@
-//! Doing what a [`Plan`] says, in the order that [`repair`](super) gives.
+//! Executes a [`Plan`], in the order that [`repair`](super) describes.
 
 use super::plan::{Made, Plan, Save, Seal, SmallFile};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl Plan {
-    /// Does it, durably, step by step.
+    /// Executes the plan, durably, step by step.
     pub(super) fn apply(self, storage: &dyn Storage, done: &mut Repair) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -169,7 +169,7 @@ fn remove(storage: &dyn Storage, name: &str) -> Result<bool> {
     }
 }
 
-/// Makes the watermark say nothing.
+/// Clears the watermark.
 fn clear_watermark(storage: &dyn Storage) -> Result<()> {
     let zeros = [0; WATERMARK_BYTES];
     match storage.open(files::WATERMARK, Access::Write) {

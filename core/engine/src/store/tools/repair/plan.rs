@@ -1,4 +1,4 @@
-//! [`Plan`]: what is to be done to a store, decided from what was found.
+//! [`Plan`]: the changes of a repair, decided from what was found.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(super) struct Seal {
 }
 
 impl Plan {
-    /// What is to be done about what was found.
+    /// Plans the repair of what was found.
     ///
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged) when the store would not open afterwards.
@@ -170,13 +170,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Makes every index block that is needed, and tries whether the store opens with them.
+    /// Makes every index block that is needed, and checks that the store opens with them.
     fn rebuild(&mut self, examined: &mut Examined, host: &dyn Host) -> Result<()> {
         let mut tried = Durable::new(examined.sources.identity.hash_key);
         let mut index_crc = 0;
-        let goes_on = examined.next_segment.is_some();
+        let has_next_segment = examined.next_segment.is_some();
         let last_place = examined.parts.len().saturating_sub(1);
-        // What a crash left half sealed isn't left to the next writer, who would want it as it was.
+        // A segment that a crash left unsealed is sealed here: the next writer would expect its unrepaired index block.
         examined.parts[..last_place]
             .iter_mut()
             .for_each(|part| part.needs_index |= part.index_crc.is_none());
@@ -192,7 +192,7 @@ impl Plan {
                 part.header.predecessor_index_crc = index_crc;
             }
             let block = if part.needs_index {
-                let is_cut_off = goes_on && place == last_place;
+                let is_cut_off = has_next_segment && place == last_place;
                 let made = make_index(part, &examined.walker, &mut tried, after_crc, is_cut_off)?;
                 index_crc = made.block.1.index_crc;
                 self.add(part, &examined.walker, made.bytes);
@@ -286,7 +286,7 @@ impl Plan {
         });
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there is nothing to repair.
     pub(super) fn is_empty(&self) -> bool {
         let nothing = self.saves.is_empty()
             && self.asides.is_empty()

@@ -76,7 +76,7 @@ impl SalvagedImage {
                 found - blocks.len()
             ));
         }
-        blocks.sort_by_key(|(_, block)| block.image_offset);
+        runlog_log::order::sort_by_key(&mut blocks, |(_, block)| block.image_offset);
         let mut end = DATA_START;
         let mut lost = Vec::new();
         blocks.retain(|(_, block)| {

@@ -4,7 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     Kind,
-    format::{index::Block, record},
+    format::{
+        index::{Block, ControlRow},
+        record,
+    },
     log::frame::Frame,
 };
 
@@ -22,7 +25,7 @@ impl Known {
         for row in block.controls() {
             match row.kind {
                 Kind::CREATE | Kind::FORK => _ = self.ids.insert(row.stream, row.id),
-                Kind::REDACT => _ = self.redacted.insert(row.target),
+                Kind::REDACT => self.redacted.extend(row.redacted()),
                 _ => {}
             }
         }
@@ -40,9 +43,16 @@ impl Known {
             Kind::FORK => self
                 .ids
                 .extend(record::engine::decode_fork(&payload).map(|(id, _)| (number, id))),
-            Kind::REDACT => self
-                .redacted
-                .extend(record::engine::decode_redact(&payload).map(|(target, _)| target)),
+            Kind::REDACT => {
+                let row = |(target, id)| ControlRow {
+                    target,
+                    id,
+                    ..ControlRow::new(Kind::REDACT, number)
+                };
+                let found = record::engine::decode_redact(&payload).map(row);
+                self.redacted
+                    .extend(found.iter().flat_map(ControlRow::redacted));
+            }
             _ => {}
         }
     }

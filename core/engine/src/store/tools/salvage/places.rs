@@ -25,7 +25,7 @@ pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
         _ => Error::from_io(error, format!("listing {}", storage.describe())),
     })?;
     let mut places: Vec<_> = names.into_iter().filter_map(place_of).collect();
-    places.sort_unstable();
+    runlog_log::order::sort(&mut places);
     Ok(places)
 }
 

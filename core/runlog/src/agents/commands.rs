@@ -1,0 +1,121 @@
+//! The commands of a run that is worked on here: sending them, and what of them is left for the run that goes on from it.
+
+use runlog_log::{ReadOptions, Sequence};
+use runlog_model::{EncodedEvent, RawJson, RunId, RuntimeCommand, SpaceRecord, TakenRecord, kinds};
+
+use super::{
+    SharedSpace,
+    active_run::ActiveRun,
+    inner::{Inner, not_here},
+};
+use crate::{
+    Error, Result,
+    contexts::AppendOptions,
+    flows::{command_received, load_snapshot, receive_since},
+    kernel::records::run_stream,
+    runs::BatchExtras,
+};
+
+/// What a paused run left for the one that goes on from it.
+#[derive(Default)]
+pub(super) struct Left {
+    commands: Vec<RuntimeCommand>,
+    space: Option<(u64, SpaceRecord)>,
+}
+
+impl Left {
+    /// Takes the space in, and gives the commands that wait.
+    pub(super) fn take_over(self, space: &SharedSpace) -> Result<Vec<RuntimeCommand>> {
+        if let Some((position, record)) = &self.space {
+            space.take_in(*position, record)?;
+        }
+        Ok(self.commands)
+    }
+}
+
+/// That a run took so many commands.
+pub(super) fn taken_record(count: u32, at_ms: u64) -> Result<EncodedEvent> {
+    TakenRecord { count, at_ms }.encode()
+}
+
+impl Inner {
+    /// Records a command, and puts it into the run's inbox. One that names another run is refused.
+    pub(super) async fn send(&self, live: &ActiveRun, command: &RawJson) -> Result<()> {
+        let id = live.id();
+        let read: RuntimeCommand = command.to_value()?;
+        if let Some(named) = read.run_id.as_deref()
+            && named.parse() != Ok(id)
+        {
+            return Err(Error::invalid(format!(
+                "the command's runId is {named:?}, but it is sent to run {id}; send it to the run it names, or leave \
+                 its runId out"
+            )));
+        }
+        live.inbox.check_room()?;
+        let _pass = live.write_guard().await;
+        if live.ended.is_cancelled() {
+            return Err(not_here(id));
+        }
+        let _writing = live.inbox.writing().await;
+        let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
+        let events = [event.encode()];
+        let extras = BatchExtras::events(&events);
+        live.recorder
+            .record_with(&[], &AppendOptions::default(), &extras)
+            .await?;
+        live.inbox.push(read);
+        Ok(())
+    }
+
+    /// What a paused run left for the one that goes on from it: the commands for it that nobody took, and the space as it
+    /// wrote it down last.
+    pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
+        let commands = self.commands_left_by(id).await?;
+        let newest = ReadOptions {
+            direction: runlog_log::Direction::Backward,
+            kinds: vec![runlog_log::Kind(kinds::SPACE_SAVED)],
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = self.store.backend().read(run_stream(id), newest).await?;
+        let space = page.records.first().map(|record| {
+            let decoded = SpaceRecord::decode(record.kind.0, &record.meta, &record.payload);
+            decoded.map(|space| (record.position.0, space))
+        });
+        Ok(Left {
+            commands,
+            space: space.transpose()?,
+        })
+    }
+
+    async fn commands_left_by(&self, id: RunId) -> Result<Vec<RuntimeCommand>> {
+        // Back to the run whose snapshot says what waited for those after it.
+        let mut runs = vec![id];
+        let (mut covered, mut state) = loop {
+            let oldest = runs.last().copied().unwrap_or(id);
+            if let Some(loaded) = load_snapshot(&self.store, oldest, Sequence::MAX).await? {
+                break loaded;
+            }
+            let run = self.store.runs().get(oldest).await?;
+            match run.and_then(|run| run.resumed_from) {
+                Some(before) => runs.push(before),
+                None => break Default::default(),
+            }
+        };
+        while let Some(run) = runs.pop() {
+            let own = run.to_string();
+            receive_since(&self.store, run, covered, &mut state).await?;
+            // Those for others are the flow's.
+            state
+                .inbox
+                .retain(|command| command.run_id.as_deref() == Some(&own));
+            if let Some(next) = runs.last() {
+                for command in &mut state.inbox {
+                    command.run_id = Some(next.to_string());
+                }
+            }
+            covered = 0;
+        }
+        Ok(state.inbox)
+    }
+}

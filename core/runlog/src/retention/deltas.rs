@@ -1,0 +1,311 @@
+//! The rule for streaming deltas: dropped once their whole text stands.
+
+use std::collections::HashMap;
+
+use runlog_log::{Batch, Kind, Op, Position, ReadOptions, Record};
+use runlog_model::{AgentEvent, FlowEventKind, ListFlows, RuntimeEvent};
+
+use super::{RetainProgress, RetainStage, Retained, RetentionPolicy, plan::OnProgress};
+use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::run_stream};
+
+/// Why, for readers that find a delta empty.
+const REASON: &str = "its whole text stands";
+/// How many flows are listed at a time.
+const PAGE: usize = 1_000;
+/// Of deltas that may go so many are gathered before they are redacted together.
+const BATCH: usize = 50_000;
+/// So much text of one stretch of deltas is compared with a whole one, in pieces and bytes. The beginning of a longer one stays.
+const PIECES_MAX: usize = 100_000;
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// What a text is of: a node, an execution of it, and whether it is thinking.
+type Of = (String, String, bool);
+
+/// A delta whose whole text hasn't come yet.
+struct Piece {
+    position: Position,
+    time_ms: u64,
+    /// What is given back with it.
+    bytes: u64,
+    text: String,
+}
+
+/// Deltas whose text stands as a whole. They go together: of a part no one could tell any more that it belongs to the rest.
+#[derive(Default)]
+struct Block {
+    positions: Vec<Position>,
+    bytes: u64,
+}
+
+/// The deltas of one flow, as far as it was read.
+#[derive(Default)]
+struct Pieces {
+    waiting: HashMap<Of, Vec<Piece>>,
+    /// How many deltas were passed over because there were too many to compare.
+    passed_over: u64,
+    /// How many bytes the waiting texts have.
+    text_bytes: usize,
+}
+
+impl Pieces {
+    fn add(&mut self, of: Of, piece: Piece) {
+        let waiting = self.waiting.entry(of).or_default();
+        self.text_bytes += piece.text.len();
+        waiting.push(piece);
+        if waiting.len() > PIECES_MAX || self.text_bytes > TEXT_BYTES_MAX {
+            for waiting in self.waiting.values_mut() {
+                self.passed_over += waiting.len() as u64;
+                waiting.clear();
+            }
+            self.text_bytes = 0;
+        }
+    }
+
+    /// The deltas that end a text and are all of it, in order. Where what was streamed is another text, nothing: it has no
+    /// other place.
+    fn take(&mut self, of: &Of, whole: &str) -> Option<Block> {
+        let waiting = self.waiting.get_mut(of)?;
+        let (mut rest, mut first) = (whole, waiting.len());
+        while let Some(before) = first.checked_sub(1)
+            && !rest.is_empty()
+        {
+            rest = rest.strip_suffix(waiting[before].text.as_str())?;
+            first = before;
+        }
+        if !rest.is_empty() || first == waiting.len() {
+            return None;
+        }
+        let mut block = Block::default();
+        for piece in waiting.drain(first..) {
+            block.positions.push(piece.position);
+            block.bytes += piece.bytes;
+            self.text_bytes -= piece.text.len();
+        }
+        Some(block)
+    }
+
+    /// How many are left that are older than a time.
+    fn left(&self, before_ms: u64) -> u64 {
+        let waiting = self.waiting.values().flatten();
+        let old = waiting.filter(|piece| piece.time_ms < before_ms).count();
+        self.passed_over + old as u64
+    }
+}
+
+/// Takes in an event of an agent: a delta, or a whole text, which may end a block.
+fn take_in(pieces: &mut Pieces, record: &Record) -> Option<Block> {
+    // What can't be read is no text that stands, and stays.
+    let event = RuntimeEvent::decode(&record.meta, &record.payload).ok()?;
+    let (of, piece, whole) = match event.agent().ok()? {
+        AgentEvent::ThinkingDelta {
+            node_id,
+            run_id,
+            content,
+            ..
+        } => ((node_id, run_id, true), Some(content), None),
+        AgentEvent::TextDelta {
+            node_id,
+            run_id,
+            content,
+            ..
+        } => ((node_id, run_id, false), Some(content), None),
+        AgentEvent::Thinking {
+            node_id,
+            run_id,
+            content,
+            ..
+        } => ((node_id, run_id, true), None, Some(content)),
+        AgentEvent::Text {
+            node_id,
+            run_id,
+            content,
+            ..
+        } => ((node_id, run_id, false), None, Some(content)),
+        AgentEvent::Complete {
+            node_id,
+            run_id,
+            result,
+            ..
+        } => ((node_id, run_id, false), None, Some(result)),
+        _ => return None,
+    };
+    if let Some(text) = piece {
+        let piece = Piece {
+            position: record.position,
+            time_ms: record.time_ms,
+            bytes: (record.meta.len() + record.payload.len()) as u64,
+            text,
+        };
+        pieces.add(of, piece);
+        return None;
+    }
+    pieces.take(&of, &whole?)
+}
+
+impl Store {
+    /// Drops the deltas whose whole text has stood for so long, flow by flow, or says how many they are.
+    pub(super) async fn drop_deltas(
+        &self,
+        policy: &RetentionPolicy,
+        least_ms: u64,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Retained> {
+        let stood_since_ms = self.backend().now_ms().saturating_sub(least_ms);
+        let mut retained = Retained::default();
+        let (mut blocks, mut gathered, mut done) = (Vec::new(), 0, 0);
+        let mut cursor = None;
+        loop {
+            let options = ListFlows {
+                limit: PAGE,
+                cursor,
+                ..ListFlows::default()
+            };
+            let page = self.flows().list(&options).await?;
+            for flow in page.items {
+                let told = RetainProgress {
+                    stage: RetainStage::DroppingDeltas,
+                    done,
+                    total: 0,
+                };
+                if progress(told).is_break() {
+                    retained.is_cancelled = true;
+                    break;
+                }
+                done += 1;
+                let mut pieces = Pieces::default();
+                let agents = [FlowEventKind::Agent, FlowEventKind::Delta];
+                let options = ReadOptions {
+                    kinds: agents.map(|kind| Kind(kind.byte())).to_vec(),
+                    ..ReadOptions::default()
+                };
+                let stream = run_stream(flow.run_id);
+                let read = read_each(&**self.backend(), stream, options, |record| {
+                    if record.redacted {
+                        return Ok(());
+                    }
+                    // The text may be too young for its deltas to go; they have it all the same.
+                    if let Some(block) = take_in(&mut pieces, record)
+                        && record.time_ms < stood_since_ms
+                    {
+                        gathered += block.positions.len();
+                        blocks.push(block);
+                    }
+                    Ok(())
+                });
+                match read.await {
+                    // What was listed may have been deleted since.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    read => read?,
+                }
+                retained.deltas_kept += pieces.left(stood_since_ms);
+                if gathered >= BATCH {
+                    self.redact_blocks(policy, &mut blocks, &mut retained)
+                        .await?;
+                    gathered = 0;
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() || retained.is_cancelled {
+                break;
+            }
+        }
+        self.redact_blocks(policy, &mut blocks, &mut retained)
+            .await?;
+        Ok(retained)
+    }
+
+    /// Redacts blocks of deltas: all in one batch, or where one is gone meanwhile, each for itself.
+    async fn redact_blocks(
+        &self,
+        policy: &RetentionPolicy,
+        blocks: &mut Vec<Block>,
+        retained: &mut Retained,
+    ) -> Result<()> {
+        let blocks = std::mem::take(blocks);
+        let together = self.redact_deltas(policy, &blocks).await?;
+        for block in &blocks {
+            if !together
+                && !self
+                    .redact_deltas(policy, std::slice::from_ref(block))
+                    .await?
+            {
+                // The flow was given up by another call, and a compaction has come past it.
+                continue;
+            }
+            let deltas = block.positions.len() as u64;
+            retained.deltas += deltas;
+            retained.records += deltas;
+            retained.bytes += block.bytes;
+        }
+        Ok(())
+    }
+
+    /// Whether all of these deltas are redacted now, and not one of them was gone.
+    async fn redact_deltas(&self, policy: &RetentionPolicy, blocks: &[Block]) -> Result<bool> {
+        if policy.dry_run || blocks.is_empty() {
+            return Ok(true);
+        }
+        // Those of flows that were at work at the same time lie among each other, and share their redactions.
+        let positions = blocks.iter().flat_map(|block| &block.positions);
+        let mut positions: Vec<Position> = positions.copied().collect();
+        positions.sort_unstable();
+        let ops = Op::redactions(&positions, REASON);
+        match self.backend().commit(Batch::new(ops)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of() -> Of {
+        ("node".to_owned(), "run".to_owned(), false)
+    }
+
+    fn pieces(texts: &[&str]) -> Pieces {
+        let mut pieces = Pieces::default();
+        for (position, text) in (1..).zip(texts) {
+            let piece = Piece {
+                position: Position(position),
+                time_ms: 0,
+                bytes: 100,
+                text: (*text).to_owned(),
+            };
+            pieces.add(of(), piece);
+        }
+        pieces
+    }
+
+    fn taken(pieces: &mut Pieces, whole: &str) -> Vec<u64> {
+        let block = pieces.take(&of(), whole).unwrap_or_default();
+        block.positions.iter().map(|position| position.0).collect()
+    }
+
+    #[test]
+    fn deltas_go_that_are_the_whole_text_and_no_others() {
+        let mut streamed = pieces(&["I'll ", "look. ", "Do", "ne."]);
+        assert_eq!(taken(&mut streamed, "Done!"), [] as [u64; 0]);
+        assert_eq!(taken(&mut streamed, "All is Done."), [] as [u64; 0]);
+        assert_eq!(taken(&mut streamed, "one."), [] as [u64; 0]);
+        assert_eq!(taken(&mut streamed, ""), [] as [u64; 0]);
+        assert_eq!(taken(&mut streamed, "Done."), [3, 4]);
+        assert_eq!(taken(&mut streamed, "Done."), [] as [u64; 0], "once");
+        assert_eq!(streamed.left(1), 2);
+        assert_eq!(taken(&mut streamed, "I'll look. "), [1, 2]);
+        assert_eq!((streamed.left(1), streamed.text_bytes), (0, 0));
+    }
+
+    #[test]
+    fn more_than_is_compared_stays_and_is_counted() {
+        let mut long = pieces(&vec!["x"; PIECES_MAX + 3]);
+        assert_eq!(
+            taken(&mut long, "xx"),
+            [PIECES_MAX as u64 + 2, PIECES_MAX as u64 + 3]
+        );
+        assert_eq!(long.left(1), PIECES_MAX as u64 + 1);
+    }
+}

@@ -1,0 +1,160 @@
+//! The tool calls of a run that failed, found by the labels of their results.
+
+use std::collections::BTreeMap;
+
+use runlog_log::{Direction, FindOptions, Position, Sequence};
+use runlog_model::{
+    ContextEvent, ContextEventKind, ToolCall, ToolCallFold, ToolCallStatus, is_response_item,
+    tool_error_label,
+};
+
+use super::{Runs, events::More, load::LoadedRun, recorder::SEARCHED_MAX};
+use crate::{ErrorKind, Result, journal::cursor::Cursor, kernel::records::context_stream};
+
+/// Calls by their sequence in the context.
+type Calls = BTreeMap<u64, ToolCall>;
+
+impl Runs {
+    /// The run's calls that failed, in their order, from the one after a cursor on, and one more than the page has. It costs
+    /// what it gives, whatever the run did beside.
+    pub(super) async fn failed_calls(
+        &self,
+        run: &LoadedRun,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> Result<Vec<ToolCall>> {
+        let (instance, wanted) = (run.run.instance_id, limit.saturating_add(1));
+        let after = cursor.as_ref().map_or(0, |cursor| cursor.second);
+        let first = match cursor {
+            None => run.created_position,
+            // A result comes after the message that asked for it.
+            Some(cursor) => match self.store.contexts().event(instance, cursor.first).await? {
+                Some(event) => event.position,
+                // It was truncated since, and what came after it.
+                None => return Ok(Vec::new()),
+            },
+        };
+        let (mut calls, mut next) = (Calls::new(), Some(Position(first).next()));
+        while let Some(first) = next {
+            let find = FindOptions {
+                stream: Some(context_stream(instance)),
+                direction: Direction::Forward,
+                first,
+                last: Position(run.ended_position.unwrap_or(u64::MAX)),
+                limit: wanted as u64,
+            };
+            let label = tool_error_label(run.run.id);
+            let page = match self.store.backend().find(label, find).await {
+                // An instance gets its stream with its first event.
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                page => page?,
+            };
+            next = page.next;
+            for record in page.records {
+                let result = ContextEvent::decode(instance, &record)?;
+                if !run.owns(&result) {
+                    continue;
+                }
+                // Results of one message come in any order, those of the next one all behind them.
+                let turn = self.turn_before(run, result.sequence_number).await?;
+                if calls.range(..turn).nth(limit).is_some() {
+                    return Ok(page_of(calls, wanted));
+                }
+                self.answered_by(run, &result, after, &mut calls).await?;
+            }
+        }
+        self.failed_late(run, after, &mut calls).await?;
+        Ok(page_of(calls, wanted))
+    }
+
+    /// Adds the calls that a result answers with an error.
+    async fn answered_by(
+        &self,
+        run: &LoadedRun,
+        result: &ContextEvent,
+        after: u64,
+        calls: &mut Calls,
+    ) -> Result<()> {
+        let (instance, contexts) = (run.run.instance_id, self.store.contexts());
+        let before = Sequence(result.sequence_number.saturating_sub(1));
+        for mark in result.tool_results.iter().filter(|mark| mark.is_error) {
+            let mut left = SEARCHED_MAX;
+            let call = |event: &ContextEvent| {
+                left -= 1;
+                let is_call = run.owns(event)
+                    && event.tool_call_id == mark.tool_call_id
+                    && !calls.contains_key(&event.sequence_number);
+                let is_too_far = left == 0 || event.sequence_number <= after;
+                (is_call || is_too_far)
+                    .then(|| Some(event.clone()).filter(|_| is_call && !is_too_far))
+            };
+            let kinds = [ContextEventKind::ToolCall];
+            let call = contexts.find_back(instance, before, &kinds, call).await?;
+            if let Some(call) = call.flatten()
+                && let Some(call) = self.call_at(run, &call).await?
+                && call.status == ToolCallStatus::Error
+            {
+                calls.insert(call.sequence_number, call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the calls that a run left open and whose results came after it, of another run or of none. They are of its last
+    /// turn: nothing but results is recorded while calls are open.
+    async fn failed_late(&self, run: &LoadedRun, after: u64, calls: &mut Calls) -> Result<()> {
+        let Some(ended) = run.ended_position else {
+            return Ok(());
+        };
+        let end = self.sequence_after(run.run.instance_id, ended).await?;
+        let first = self.turn_before(run, end).await?;
+        let mut fold = ToolCallFold::new();
+        let end = self.each_event(run, first, 1, |event| {
+            fold.push(event);
+            Ok(More::Wanted)
+        });
+        let end = end.await?;
+        self.take_late_results(run, end, &mut fold).await?;
+        let failed = fold
+            .finish()
+            .into_iter()
+            .filter(|call| call.status == ToolCallStatus::Error && call.sequence_number > after);
+        calls.extend(failed.map(|call| (call.sequence_number, call)));
+        Ok(())
+    }
+
+    /// Where the assistant's turn began that is the last one before a sequence: its message, or the first of the items it
+    /// came in.
+    async fn turn_before(&self, run: &LoadedRun, sequence: u64) -> Result<u64> {
+        let before = Sequence(sequence.saturating_sub(1));
+        let (mut first, mut left) = (sequence, SEARCHED_MAX);
+        let look = |event: &ContextEvent| {
+            left -= 1;
+            let goes_on = match event.event_type {
+                ContextEventKind::AssistantMessage => {
+                    first = event.sequence_number;
+                    is_response_item(&event.content)
+                }
+                // One behind the turn is its own, one before it is of another.
+                ContextEventKind::ToolResult => first == sequence,
+                _ => false,
+            };
+            (left == 0 || !goes_on).then_some(())
+        };
+        let kinds = [
+            ContextEventKind::AssistantMessage,
+            ContextEventKind::UserMessage,
+            ContextEventKind::SystemMessage,
+            ContextEventKind::ToolResult,
+        ];
+        let contexts = self.store.contexts();
+        contexts
+            .find_back(run.run.instance_id, before, &kinds, look)
+            .await?;
+        Ok(first)
+    }
+}
+
+fn page_of(calls: Calls, wanted: usize) -> Vec<ToolCall> {
+    calls.into_values().take(wanted).collect()
+}

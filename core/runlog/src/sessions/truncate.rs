@@ -1,0 +1,115 @@
+//! Truncating a session: its root, and with it what its sub-agents wrote since.
+
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use runlog_log::{Expected, Op, Sequence};
+use runlog_model::{AgentInstance, SessionId};
+
+use crate::{Result, Store, kernel::records::context_stream, transcripts::keep::aside_stream};
+
+impl Store {
+    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
+    /// imported: the session then goes on from there. Of its sub-agents, and theirs, everything
+    /// goes that was written behind the first event that is deleted, by the order of the log: those that were spawned
+    /// behind the point have an empty context then. Other instances stay as they are. Durable when it returns, all of it or
+    /// nothing. Returns how many events were deleted, those of sub-agents included.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
+    pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
+        let root = self.root_instance(session).await?;
+        let contexts = self.contexts();
+        // Counted anew by each attempt: a conflict has the ops made again.
+        let below = AtomicU64::new(0);
+        // All at once: once the events are gone, nothing tells any more what stood beside them.
+        let of_root = contexts
+            .delete_events_with(root.id, after_sequence, || {
+                self.along_to_truncate(session, &root, after_sequence, &below)
+            })
+            .await?;
+        Ok(of_root + below.into_inner())
+    }
+
+    /// What forgets what came along with the events after a sequence of a session's root instance: what its sub-agents wrote
+    /// since, which is counted in `below`, and what is kept beside.
+    async fn along_to_truncate(
+        &self,
+        session: SessionId,
+        root: &AgentInstance,
+        after_sequence: u64,
+        below: &AtomicU64,
+    ) -> Result<Vec<Op<'static>>> {
+        below.store(0, Ordering::Relaxed);
+        let first = after_sequence.saturating_add(1);
+        let Some(first) = self.contexts().event(root.id, first).await? else {
+            return Ok(Vec::new());
+        };
+        let (mut ops, count) = self
+            .below_to_truncate(session, root, first.position)
+            .await?;
+        below.store(count, Ordering::Relaxed);
+        ops.extend(self.aside_to_truncate(session, first.position).await?);
+        Ok(ops)
+    }
+
+    /// What forgets what the sub-agents below the root wrote from a position on, and how many events that is.
+    async fn below_to_truncate(
+        &self,
+        session: SessionId,
+        root: &AgentInstance,
+        first: u64,
+    ) -> Result<(Vec<Op<'static>>, u64)> {
+        let instances: Vec<AgentInstance> = self
+            .shared
+            .catalog
+            .read(|catalog| catalog.instances(session).cloned().collect())
+            .await?;
+        let (mut below, mut ops, mut count) = (HashSet::from([root.id]), Vec::new(), 0);
+        for instance in instances {
+            // Parents come before their children.
+            let parent = instance.parent_instance_id;
+            if !parent.is_some_and(|parent| below.contains(&parent)) {
+                continue;
+            }
+            below.insert(instance.id);
+            let stream = context_stream(instance.id);
+            let Some(info) = self.backend().stream(stream).await? else {
+                continue;
+            };
+            let last = info.last_sequence;
+            let before = self.last_before(stream, last, first).await?;
+            let after = before.map_or(Sequence::ZERO, |record| record.sequence);
+            let expected = Expected::Last(last);
+            count += last.0.saturating_sub(after.0);
+            ops.extend((after < last).then_some(Op::Truncate {
+                stream,
+                expected,
+                after,
+            }));
+        }
+        Ok((ops, count))
+    }
+
+    /// What forgets what is kept beside a session's contexts from a position on.
+    async fn aside_to_truncate(
+        &self,
+        session: SessionId,
+        first: u64,
+    ) -> Result<Option<Op<'static>>> {
+        let stream = aside_stream(session);
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(None);
+        };
+        let after = self.aside_before(stream, info.last_sequence, first).await?;
+        let expected = Expected::Last(info.last_sequence);
+        Ok((after < info.last_sequence).then_some(Op::Truncate {
+            stream,
+            expected,
+            after,
+        }))
+    }
+}
