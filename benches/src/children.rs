@@ -1,4 +1,4 @@
-//! Processes of their own: those that are killed while they write, and those that open a store with empty hands.
+//! Child processes: those that are killed while they write, and those that open a store with cold memory.
 
 use std::{
     fs, io,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{runs, subject};
 
-/// What the process that opened a store saw.
+/// The measurements of a process that opened a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// How long opening took, within the process.
@@ -55,7 +55,7 @@ pub fn open_runs(program: &Path, store: &Path) -> io::Result<runs::Opening> {
     })
 }
 
-/// Has a new process do some work with a store, and takes the numbers it says.
+/// Runs an operation on a store in a new process, and returns the numbers it prints.
 fn ask<const COUNT: usize>(program: &Path, work: &str, store: &Path) -> io::Result<[f64; COUNT]> {
     let output = Command::new(program)
         .arg("child")
@@ -77,7 +77,7 @@ fn ask<const COUNT: usize>(program: &Path, work: &str, store: &Path) -> io::Resu
     }
 }
 
-/// How a process that is killed has written before.
+/// How a process wrote before it is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writes {
     /// Each batch of 100 was on the device when it was acknowledged.
@@ -95,7 +95,7 @@ impl Writes {
     }
 }
 
-/// Appends so many events in a new process, and kills it with SIGKILL once they are acknowledged.
+/// Appends this many events in a new process, and kills it with SIGKILL once they are acknowledged.
 ///
 /// # Errors
 ///
@@ -135,7 +135,7 @@ fn first_line(child: &mut Child) -> io::Result<String> {
     Ok(line)
 }
 
-/// The child's side: does what the arguments after `child` say.
+/// The child's side: executes the arguments after `child`.
 ///
 /// # Errors
 ///

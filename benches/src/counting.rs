@@ -25,7 +25,7 @@ impl<S: Storage> CountingStorage<S> {
         }
     }
 
-    /// The count, which goes on.
+    /// The live count.
     pub fn flushes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.flushes)
     }

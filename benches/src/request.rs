@@ -105,7 +105,7 @@ fn fresh_id() -> String {
     format!("{:036}", LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Records requests one after another for about so long; says how many a second.
+/// Records requests one after another for about this long; returns how many per second.
 ///
 /// # Errors
 ///

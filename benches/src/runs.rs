@@ -28,8 +28,8 @@ fn id(number: u32) -> RunId {
     RunId(stream(number).0)
 }
 
-/// Makes a store of so many runs, each with a session and an instance of its own: of two agents, sixty to a parent, one
-/// in ten paused and one in ten failed, the others completed.
+/// Makes a store of this many runs, each with a session and an instance of its own: of two agents, sixty to a parent,
+/// one in ten paused and one in ten failed, the others completed.
 ///
 /// # Errors
 ///

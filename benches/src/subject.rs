@@ -62,7 +62,8 @@ pub fn append(store: &Store, stream: StreamId, payload: &[u8], count: usize) -> 
     Ok(count as u64)
 }
 
-/// Durable events a second of so many threads, each of which appends one event to its own stream, waits, and goes on.
+/// Durable events per second of this many threads, each of which appends one event at a time to its own stream and
+/// waits for it.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::measure::{Paired, median};
 
-/// What a row is held against.
+/// The target of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// At least this share of the floor.
@@ -13,7 +13,7 @@ pub enum Target {
     AtLeast(f64),
     /// At most so much, in the row's unit.
     AtMost(f64),
-    /// No target: told for the picture.
+    /// No target: for information.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! The addon of Node's: for this machine, where the loader finds it, and for every platform, as packages.
+//! The Node addon: built for this machine, where the loader finds it, and for every platform, as packages.
 
 use std::{
     env, fs,
@@ -23,8 +23,8 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// What Cargo is told. The release is stripped as it is linked, by an argument for the addon's own crate alone: a
-    /// profile that strips would have dependencies of its own, and compile again what `cargo run --release` has.
+    /// The arguments for Cargo. The release is stripped by a linker argument for the addon's crate alone: a stripping
+    /// profile would compile all dependencies again, which `cargo run --release` has built already.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Dev => &["build", "--package", "runlog-node"],
@@ -70,7 +70,7 @@ pub(crate) fn run_verb(report: &mut Report, arguments: &[&str]) {
     }
 }
 
-/// What `addon` was asked for.
+/// The arguments of `addon`.
 #[derive(PartialEq, Eq, Debug)]
 enum Wanted {
     Here(Profile),
@@ -105,7 +105,7 @@ pub(crate) fn build_here(profile: Profile) -> Result<PathBuf, String> {
     Ok(place)
 }
 
-/// Looks into the addon that was built for this machine.
+/// Checks the addon that was built for this machine.
 pub(crate) fn check_here(addon: &Path, profile: Profile) -> Outcome {
     let target = match profile {
         Profile::Dev => Target::Tests,
@@ -176,13 +176,13 @@ fn rust_target(platform: &Platform) -> String {
 }
 
 fn rust_flags(platform: &Platform) -> Result<Vec<String>, String> {
-    // Messages of panics name files of dependencies: by what they are, not by where this machine keeps them.
+    // Panic messages name source files of dependencies: remap their paths, which would otherwise be this machine's.
     let mut flags = vec![format!(
         "--remap-path-prefix={}=cargo",
         tools::cargo_home()?.display()
     )];
     if platform.libc == Some("musl") {
-        // Otherwise there is no library to be had that can be loaded.
+        // Otherwise musl targets can't produce a loadable library.
         flags.push("-Ctarget-feature=-crt-static".to_owned());
     }
     if platform.os == "darwin" {

@@ -1,4 +1,4 @@
-//! What a built library says of itself, whatever its format: what it runs on, what it gives and what it needs.
+//! The properties of a built library, read from any format: its platform, its exports and its requirements.
 
 use object::{
     Architecture, BinaryFormat, File, NameOrOrdinal, Object as _,
@@ -19,15 +19,15 @@ pub(crate) struct Binary {
     pub(crate) format: BinaryFormat,
     pub(crate) architecture: Architecture,
     pub(crate) exports: Vec<String>,
-    /// The libraries that have to be there.
+    /// The libraries it depends on.
     pub(crate) libraries: Vec<String>,
-    /// The versions of symbols that those have to have, as ELF names them: `GLIBC_2.28`.
+    /// The symbol versions it requires of those, as ELF names them: `GLIBC_2.28`.
     pub(crate) symbol_versions: Vec<String>,
     /// The oldest macOS that loads it.
     pub(crate) macos_version_min: Option<Version>,
     /// Whether it has a signature, without which macOS on arm64 loads nothing.
     pub(crate) is_signed: bool,
-    /// Whether it holds what only a debugger reads: most of a build that isn't stripped.
+    /// Whether it has debug information, which is most of a build that isn't stripped.
     pub(crate) has_debug_info: bool,
 }
 

@@ -23,8 +23,8 @@ pub(crate) fn target_folder() -> PathBuf {
 
 /// A command that runs in the workspace root as if a person had typed it there.
 ///
-/// What `cargo run` told this process about its own package is taken out: build scripts that watch those
-/// variables would otherwise run again each time the door is used.
+/// The variables that `cargo run` sets for this process's own package are removed: build scripts that watch them would
+/// otherwise run again at each `cargo xtask`.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root());

@@ -1,5 +1,4 @@
-//! Arrows among the modules of a crate point down only: no import leads to a higher floor, and none leads back to where
-//! it came from.
+//! Layering of a crate's modules: no module imports one of a higher layer, and there are no import cycles.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,11 +11,11 @@ use crate::{
     report::Outcome,
 };
 
-/// A crate, and what is asked of it.
+/// A crate, and its layering rules.
 struct Crate {
     sources: &'static str,
     root: &'static str,
-    /// Its modules, the lowest first; those that are not named stand below them all.
+    /// Its modules, the lowest layer first; those not named are below all of them.
     floors: &'static [&'static str],
     /// How many public names it may have at its root.
     names_max: usize,
@@ -31,7 +30,7 @@ const CRATES: [Crate; 7] = [
     ),
     Crate::of("core/model/src", "lib.rs", &[]),
     Crate {
-        // What a newcomer needs; all else stands in the module it belongs to.
+        // The names that a new user needs; all others are in their modules.
         names_max: 40,
         ..Crate::of(
             "core/runlog/src",
@@ -75,7 +74,7 @@ impl Crate {
         }
     }
 
-    /// How high a file stands; 0 is below all floors.
+    /// The layer of a file; 0 is below all named ones.
     fn height(&self, file: &Path) -> usize {
         let module = file.iter().next().unwrap_or_default().to_string_lossy();
         let module = module.trim_end_matches(".rs");
@@ -83,7 +82,7 @@ impl Crate {
         floor.map_or(0, |floor| floor + 1)
     }
 
-    /// The imports of its own modules; not those of its root, which only gathers what they have.
+    /// The imports among its modules; not those of its root, which only re-exports.
     fn edges(&self, modules: &Modules) -> BTreeMap<Edge, String> {
         let mut edges = modules.edges();
         edges.retain(|edge, _| edge.from != Path::new(self.root));
@@ -91,7 +90,7 @@ impl Crate {
     }
 }
 
-/// Finds imports that point up or in a circle, and roots with too many names.
+/// Finds imports that point up or form a cycle, and roots with too many names.
 pub(crate) fn check() -> Outcome {
     let mut found = Vec::new();
     for each in &CRATES {
@@ -126,7 +125,7 @@ fn faults(of: &Crate, modules: &Modules) -> Vec<String> {
         format!(
             "{}: these name each other in a circle:\n{}",
             of.sources,
-            told(circle, &edges)
+            describe(circle, &edges)
         )
     });
     found.extend(circles);
@@ -140,8 +139,8 @@ fn faults(of: &Crate, modules: &Modules) -> Vec<String> {
     found
 }
 
-/// The imports within a circle, one a line.
-fn told(circle: &BTreeSet<&PathBuf>, edges: &BTreeMap<Edge, String>) -> String {
+/// The imports within a cycle, one per line.
+fn describe(circle: &BTreeSet<&PathBuf>, edges: &BTreeMap<Edge, String>) -> String {
     let lines = edges
         .iter()
         .filter(|(edge, _)| circle.contains(&edge.from) && circle.contains(&edge.to))
@@ -155,7 +154,7 @@ fn told(circle: &BTreeSet<&PathBuf>, edges: &BTreeMap<Edge, String>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The files that are in a circle, those of one together: each reaches every other.
+/// The import cycles, each as its set of files (a strongly connected component).
 fn circles(edges: &BTreeMap<Edge, String>) -> Vec<BTreeSet<&PathBuf>> {
     let mut below: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = BTreeMap::new();
     for edge in edges.keys() {
@@ -180,7 +179,7 @@ fn circles(edges: &BTreeMap<Edge, String>) -> Vec<BTreeSet<&PathBuf>> {
     circles
 }
 
-/// The files that one leads to, by any number of imports.
+/// The files reachable from one by any number of imports.
 fn reachable<'a>(
     from: &'a PathBuf,
     below: &BTreeMap<&'a PathBuf, BTreeSet<&'a PathBuf>>,

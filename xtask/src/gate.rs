@@ -1,5 +1,5 @@
-//! What has to hold for an addon before anybody gets it, read from the file itself: a build that fell back on this
-//! machine's linker or C library looks like any other until it is loaded.
+//! Checks of an addon before it is published, read from the file itself: a build that fell back on this machine's
+//! linker or C library shows that only when it is loaded.
 
 use std::{fs, path::Path};
 
@@ -14,14 +14,14 @@ use crate::{
 /// The function that Node calls.
 const ENTRY: &str = "napi_register_module_v1";
 
-/// Whom the addon is for.
+/// The intended users of an addon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
-    /// The tests of this machine, which want to know where a panic came from.
+    /// This machine's tests, which need debug information for panics.
     Tests,
     /// This machine, whose newer system it may need.
     Local,
-    /// Everybody who has the platform, on the oldest system that it promises.
+    /// All users of the platform, on the oldest system it supports.
     Published,
 }
 

@@ -1,4 +1,4 @@
-//! `bench --check`: how many instructions the hot paths take for an event, against what is written down.
+//! `bench --check`: compares the hot paths' instructions per event with the recorded counts.
 //!
 //! A count says nothing of time, but it is nearly the same in every run, also beside other work, so that a change which makes a
 //! path longer is seen where a benchmark on a shared machine sees noise. Cachegrind counts, which shows programs a processor of its
@@ -12,15 +12,16 @@ use crate::{
     tools,
 };
 
-/// Where the counts are written down.
+/// The file of the recorded counts.
 const COUNTS: &str = "benches/instructions/counts.txt";
-/// How far a count may be from what is written down. Changes elsewhere in a crate move what is inlined here: by 2.4 % at most, so far.
+/// The tolerated deviation from a recorded count. Changes elsewhere in a crate change inlining here: by at most 2.4 %
+/// so far.
 const TOLERANCE: f64 = 0.03;
 /// How often a path is walked in the two runs that are compared, and for how many events each time.
 const WALKS: (u32, u32) = (3, 6);
 const EVENTS: u32 = 1000;
 
-/// Compares the counts with those that are written down.
+/// Compares the counts with the recorded ones.
 pub(crate) fn check() -> Outcome {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Ok("not counted: the counts are those of x86-64 and Linux".to_owned());
@@ -70,7 +71,7 @@ pub(crate) fn check() -> Outcome {
     }
 }
 
-/// Writes the counts down.
+/// Records the counts.
 pub(crate) fn write() -> Outcome {
     let mut text = format!(
         "# Instructions for an event, by `cargo xtask bench --check --write`: see docs/benchmarks.md.\n{}\n",

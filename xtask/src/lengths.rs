@@ -1,5 +1,5 @@
-//! One file, one reason to change: no file has more than 500 lines of production code, comments not counted. The number is
-//! no measure of anything; it makes somebody look before a file has grown out of reach.
+//! One file, one reason to change: no file has more than 500 lines of production code, comments not counted. The limit
+//! is not a measure of quality; it prompts a review before a file has grown too large.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
 
 const LINES_MAX: usize = 500;
 
-/// Whether nobody writes a file.
+/// Whether a file is generated.
 fn is_generated(path: &Path) -> bool {
     path.iter().any(|part| part == "generated")
 }

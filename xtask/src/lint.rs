@@ -1,6 +1,6 @@
-//! `lint`: what needs no running of the code.
+//! `lint`: the checks that don't run the code.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use crate::{
     browser,
@@ -11,7 +11,7 @@ use crate::{
     unused,
 };
 
-/// Whether to ask the advisory database, which has to be fetched.
+/// Whether to query the advisory database, which has to be downloaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advisories {
     Ask,
@@ -64,6 +64,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         }
         outcome(run(&mut command))
     });
+    report.check("locks of the packages apart", locks_of_packages_apart);
     report.check("the npm package", browser::ensure_package);
     report.check("types of the npm packages", node::check_types);
     report.check("one set of clippy rules for core/*", same_clippy_rules);
@@ -73,7 +74,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     report.check("instructions of the hot paths", instructions::check);
 }
 
-/// How the modules of the crates stand on each other.
+/// Checks the layering of the crates' modules.
 pub(crate) fn floors(report: &mut Report) {
     report.check("floors of the crates", floors::check);
 }
@@ -87,6 +88,30 @@ pub(crate) fn docs(report: &mut Report) {
         ))
     });
     report.check("documentation of the npm package", node::docs);
+}
+
+/// The packages of `benches/` outside the workspace are built with `--locked`, and nothing else builds them: a dependency
+/// that a crate of the workspace gained or lost would be noticed by whoever measures next.
+fn locks_of_packages_apart() -> Outcome {
+    let benches = root().join("benches");
+    let entries = fs::read_dir(&benches).map_err(|error| format!("benches: {error}"))?;
+    let mut manifests: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|folder| folder.join("Cargo.lock").is_file())
+        .map(|folder| folder.join("Cargo.toml"))
+        .collect();
+    manifests.sort();
+    for manifest in &manifests {
+        let mut command = cargo(&["metadata", "--locked", "--format-version", "1", "--quiet"]);
+        command.arg("--manifest-path").arg(manifest);
+        outcome(run(command.stdout(Stdio::null()))).map_err(|error| {
+            format!(
+                "{}: {error}; `cargo update --workspace --manifest-path` with it writes what fits",
+                manifest.display()
+            )
+        })?;
+    }
+    Ok(format!("{} packages", manifests.len()))
 }
 
 /// Clippy reads one file for a crate and has no way to include another, so the copies are compared.

@@ -1,9 +1,9 @@
-//! `cargo xtask <verb>`: the one door to test, lint and measure.
+//! `cargo xtask <verb>`: the one entry point to test, lint and measure.
 //!
-//! Every verb runs all of its checks even when one fails, streams what they print, and ends in one line
-//! `N passed, N failed`; it exits with 1 when anything failed and with 2 when it was called wrongly.
-//! The crate depends on nothing but a small reader of libraries, with the same features in every build, so that the
-//! door opens fast and never changes under a running `cargo test`.
+//! Every verb runs all of its checks even when one fails, streams what they print, and ends in one line `N passed, N
+//! failed`; it exits with 1 when anything failed and with 2 when it was called wrongly. The crate depends on nothing
+//! but a small reader of libraries, with the same features in every build, so that it builds fast and is never rebuilt
+//! during a running `cargo test`.
 
 mod addon;
 mod binary;

@@ -1,4 +1,5 @@
-//! `bench`, `ratios`, `runs`, `spawn`, `week`, `bench-js`, `bench-browser`, `bench-http` and `bench-chats`: what is measured, never asserted.
+//! `bench`, `ratios`, `runs`, `spawn`, `week`, `bench-js`, `bench-browser`, `bench-http` and `bench-chats`:
+//! measurements, which assert nothing.
 
 use std::process::ExitCode;
 
@@ -67,7 +68,7 @@ pub(crate) fn from_javascript(arguments: &[&str]) -> ExitCode {
     close("bench-js", node::program("benches/js/run.mjs", arguments))
 }
 
-/// Measures the module in Chromium, built as it is shipped, beside what would be used there instead.
+/// Measures the module in Chromium, built as it is shipped, beside its alternatives there.
 pub(crate) fn in_browser(arguments: &[&str]) -> ExitCode {
     close("bench-browser", browser::measure(arguments))
 }

@@ -1,7 +1,7 @@
-//! The modules of a crate, and what each of them names of the others, read from the text of its files.
+//! The modules of a crate, and the names that each uses of the others, parsed from the source files.
 //!
-//! A path is followed to the file that defines its last name: through re-exports, imports of a parent, and globs. What
-//! only tests compile is left out. Methods are not followed: a call of one names no module.
+//! A path is followed to the file that defines its last name: through re-exports, imports of a parent, and globs. Code
+//! under `cfg(test)` is skipped. Methods are not followed: a method call names no module.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,7 +11,7 @@ use std::{
 
 use crate::tokens::{Leaf, Tokens, is_name};
 
-/// How many re-exports a path may lead through; more are a circle of them.
+/// The most re-exports that a path is followed through; more are a cycle.
 const HOPS_MAX: u32 = 16;
 
 /// A crate's modules; the first is its root.
@@ -33,11 +33,11 @@ struct Module {
     defines: HashSet<String>,
     /// Every path in it, imports included.
     mentions: Vec<Vec<String>>,
-    /// The names that others have of it: public modules and re-exports.
+    /// Its public names: modules and re-exports.
     public: Vec<String>,
 }
 
-/// That a file names what another defines.
+/// A dependency of one file on another, whose name it uses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Edge {
     pub(crate) from: PathBuf,
@@ -120,7 +120,7 @@ impl Modules {
         self.modules.len() - 1
     }
 
-    /// Takes in a file's text; gives the modules that have files of their own, each with the module that declares it.
+    /// Parses a file's text; returns the modules that have files of their own, each with the module that declares it.
     fn read_text(&mut self, index: usize, text: &str) -> Vec<(usize, String)> {
         let mut tokens = Tokens::of(text);
         let mut declared = Vec::new();
@@ -261,7 +261,7 @@ impl Modules {
 }
 
 impl Module {
-    /// Takes in one name that is imported.
+    /// Adds one imported name.
     fn import(&mut self, leaf: Leaf, is_public: bool) {
         let Leaf { path, name } = leaf;
         if name == "*" {
@@ -276,7 +276,7 @@ impl Module {
     }
 }
 
-/// Where the modules of a file have theirs.
+/// The folder of a file's submodules.
 fn folder_of(file: &Path) -> PathBuf {
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
     match file.file_stem().and_then(|stem| stem.to_str()) {

@@ -1,4 +1,4 @@
-//! The JavaScript side: the addon of Node's, the npm packages, their types and their tests.
+//! The JavaScript side: the Node addon, the npm packages, their types and their tests.
 
 use std::{fs, path::Path, process::Command, time::SystemTime};
 
@@ -14,7 +14,7 @@ const NODE_VERSION_MIN: Version = (20, 12);
 /// The folders with a package-lock.json of their own that tests need.
 const LOCKED: [&str; 2] = [".", "sdk/test/runtimes"];
 
-/// Writes the TypeScript that the types of Rust say.
+/// Generates the TypeScript types from the Rust types.
 pub(crate) fn generate(report: &mut Report) {
     report.check("generated TypeScript", || {
         let mut command = cargo(&["test", "-p", "runlog-bindings", "--test", "generated"]);
@@ -45,7 +45,7 @@ pub(crate) fn test(report: &mut Report) {
     }
 }
 
-/// What of the JavaScript side needs nothing but its sources and the addon: types, and contracts of calls.
+/// The quick checks of the JavaScript side, which need only its sources and the addon: types and contract tests.
 pub(crate) fn quick(report: &mut Report) {
     report.check("types of TypeScript", check_types);
     report.count("contracts of the npm package", || {
@@ -65,7 +65,7 @@ pub(crate) fn quick(report: &mut Report) {
     });
 }
 
-/// `integrations`: the packed package in what others have published, which is installed anew each time.
+/// `integrations`: the packed package with third-party packages, which are installed anew each time.
 pub(crate) fn integrations(report: &mut Report) {
     report.count("integrations of the npm package", || {
         match ensure_node()
@@ -118,7 +118,7 @@ pub(crate) fn program(path: &str, arguments: &[&str]) -> Outcome {
     outcome(run(command("node").arg(root().join(path)).args(arguments)))
 }
 
-/// Makes sure that Node and npm are there. They come with the system or with nvm, never from here.
+/// Checks that Node and npm are installed. They are never installed from here.
 fn ensure_node() -> Result<(), String> {
     let (major, minor) = NODE_VERSION_MIN;
     let wanted = format!("Node {major}.{minor} or later is needed, with npm: https://nodejs.org");
@@ -137,7 +137,7 @@ fn parse_version(text: &str) -> Option<Version> {
     version(text.trim().strip_prefix('v')?)
 }
 
-/// Makes sure that Node is there, and what the packages here need of npm.
+/// Checks that Node is installed, and installs the packages' npm dependencies.
 pub(crate) fn ensure_installed() -> Result<(), String> {
     ensure_node()?;
     install(".")
@@ -147,7 +147,7 @@ fn install_all() -> Result<(), String> {
     LOCKED.iter().try_for_each(|folder| install(folder))
 }
 
-/// Installs what a package-lock.json names, unless that is there already.
+/// Installs the dependencies of a package-lock.json, unless they are installed already.
 fn install(folder: &str) -> Result<(), String> {
     let place = root().join(folder);
     let installed = place.join("node_modules/.package-lock.json");
@@ -161,7 +161,7 @@ fn install(folder: &str) -> Result<(), String> {
     .map_err(|why| format!("npm ci in {folder}: {why}"))
 }
 
-/// When a file was written last; nothing where it isn't there.
+/// When a file was last modified; `None` if it doesn't exist.
 pub(crate) fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|found| found.modified()).ok()
 }

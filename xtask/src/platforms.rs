@@ -1,4 +1,4 @@
-//! The platforms that there is a package of the addon for, as bindings-node/platforms.json lists them.
+//! The platforms with a package of the addon, as bindings-node/platforms.json lists them.
 
 use std::env;
 
@@ -8,12 +8,12 @@ const LIST: &str = include_str!("../../bindings-node/platforms.json");
 /// Major and minor number of a release.
 pub(crate) type Version = (u32, u32);
 
-/// A platform, in the words of Node and npm.
+/// A platform, by the names of Node and npm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Platform {
-    /// What stands at the end of its package's name.
+    /// The suffix of its package's name.
     pub(crate) name: &'static str,
-    /// What Rust calls it.
+    /// Its Rust target.
     pub(crate) target: &'static str,
     pub(crate) os: &'static str,
     pub(crate) cpu: &'static str,

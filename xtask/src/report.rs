@@ -1,4 +1,4 @@
-//! What was checked and how it ended; the closing line that machines read.
+//! The results of the checks, and the machine-readable closing line.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ pub(crate) struct Counts {
     pub(crate) ignored: u64,
 }
 
-/// The end of one check: `Ok` with a remark (may be empty), or why it failed.
+/// The result of one check: `Ok` with a remark (may be empty), or why it failed.
 pub(crate) type Outcome = Result<String, String>;
 
 impl Report {
@@ -51,7 +51,7 @@ impl Report {
         });
     }
 
-    /// Runs something that counts many checks by itself.
+    /// Runs a tool that reports the counts of many checks.
     pub(crate) fn count(&mut self, name: &str, check: impl FnOnce() -> (Counts, String)) {
         eprintln!("\n=== {name}");
         let start = Instant::now();

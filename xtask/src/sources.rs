@@ -1,4 +1,4 @@
-//! The source files of the workspace, and what of them is production code.
+//! The source files of the workspace, and their production code.
 
 use std::{
     fs, io,
@@ -35,7 +35,7 @@ pub(crate) fn files(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBu
     Ok(found)
 }
 
-/// Whether a file holds nothing but tests.
+/// Whether a file contains only tests.
 pub(crate) fn is_test(path: &Path) -> bool {
     path.file_stem()
         .is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with(".test"))

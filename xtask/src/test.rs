@@ -32,8 +32,8 @@ const CONTRACTS: [&str; 9] = [
     "run_entries",
 ];
 
-/// What says within minutes whether a change is worth the whole: unit tests, contracts of calls, and types. What it
-/// builds is what [`all`] builds, so that each is warm after the other.
+/// The quick part, a few minutes before the whole: unit tests, contract tests, and types. It builds with the settings
+/// of [`all`], so that both share their caches.
 pub(crate) fn quick(report: &mut Report) {
     report.count("unit tests and contracts of crates", || {
         let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins"]);
@@ -63,7 +63,7 @@ pub(crate) fn npm(report: &mut Report) {
     node::test(report);
 }
 
-/// The packed npm package among what others have published.
+/// The packed npm package with third-party packages.
 pub(crate) fn integrations(report: &mut Report) {
     browser::build(report);
     node::integrations(report);
@@ -114,7 +114,7 @@ pub(crate) fn wasm(report: &mut Report) {
     );
 }
 
-/// What `torture` was asked for.
+/// The arguments of `torture`.
 pub(crate) struct TortureOptions {
     seconds: u64,
     filter: Option<String>,
@@ -208,7 +208,7 @@ fn cargo_tests(commands: impl IntoIterator<Item = Command>) -> (Counts, String) 
         Ok(note) => return (counts, note),
         Err(why) => why,
     };
-    // Cargo's word stands even where no line says so: a crate that didn't compile, a test process that died.
+    // Cargo's exit status counts even without a result line: a crate that didn't compile, a test process that died.
     counts.failed = counts.failed.max(1);
     (counts, note)
 }

@@ -10,7 +10,7 @@ use crate::{
     report::outcome,
 };
 
-/// What browsers run.
+/// The target of browsers.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
 /// The version that is installed where there is none. An installed one of the same minor version will do.
@@ -23,13 +23,13 @@ const WASM_BINDGEN_VERSION: &str = "0.2.130";
 const ZIGBUILD_VERSION: &str = "0.24.0";
 const ZIG_VERSION: &str = "0.16.0";
 
-/// Makes sure that the tool is there which runs WebAssembly tests in Node, and says where. It has a folder of its own
+/// Installs the tool that runs WebAssembly tests in Node, if needed, and returns its path. It has a folder of its own
 /// for each version, next to what cargo keeps for the machine.
 pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
     ensure_wasm_bindgen("wasm-bindgen-test-runner")
 }
 
-/// Makes sure that a tool of wasm-bindgen is there, of the version that the crate has, and says where.
+/// Installs a tool of wasm-bindgen, of the crate's version, if needed, and returns its path.
 pub(crate) fn ensure_wasm_bindgen(tool: &str) -> Result<PathBuf, String> {
     if answer(command("node").arg("--version")).is_none() {
         return Err(

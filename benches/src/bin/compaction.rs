@@ -1,8 +1,8 @@
-//! What compaction and labels are measured with.
+//! Measures compaction and labels.
 //!
-//! `compaction conversations FILE BYTES` writes so many bytes of conversations like those in a file of JSON lines: each line again and
-//! again, with other numbers each time, and one word in ten another. `compaction find FOLDER` makes a store of a million
-//! records with labels and says how long it takes to find by one, before and after a compaction.
+//! `compaction conversations FILE BYTES` writes this many bytes of conversations like those in a file of JSON lines:
+//! each line repeatedly, with different numbers each time, and one word in ten replaced. `compaction find FOLDER` makes
+//! a store of a million records with labels and prints how long a search by label takes, before and after a compaction.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -20,7 +20,7 @@ use runlog_engine::{
 const RECORDS: u64 = 1_000_000;
 const TOGETHER: u64 = 1000;
 const STREAMS: u64 = 1000;
-/// So many records have one label.
+/// How many records share a label.
 const SHARED: u64 = 10;
 const LOOKS: u64 = 20_000;
 

@@ -1,5 +1,5 @@
-//! `in_flight FOLDER WINDOW`: durable appends of 1 KiB with so many in flight, from Rust, for whoever measures another
-//! language beside it.
+//! `in_flight FOLDER WINDOW`: durable appends of 1 KiB with this many in flight, from Rust, as a reference for bindings
+//! in other languages.
 //!
 //! Each line on standard input says for how many milliseconds to append; the answer is a line with the events a second.
 
@@ -46,7 +46,7 @@ fn answer(folder: &Path, window: &str) -> io::Result<()> {
     subject::close(store)
 }
 
-/// Appends events one to a batch, the streams in turns, with `window` of them not acknowledged yet; says how many.
+/// Appends events one to a batch, the streams in turns, with `window` of them not acknowledged yet; returns how many.
 fn append_for(store: &Store, window: usize, budget: Duration) -> io::Result<u64> {
     let payloads: Vec<Vec<u8>> = (0..64).map(payload).collect();
     let mut streams = (0..STREAMS).cycle().map(stream);

@@ -1,8 +1,8 @@
-//! What opening a large store takes.
+//! Measures the opening of a large store.
 //!
-//! `opening FOLDER STREAMS EVENTS` makes a store of so many events of 100 bytes in so many streams in a folder that is not there yet,
-//! a thousand streams at a time, and keeps its files as a killed process would have left them. Then other processes open it, again
-//! and again: after a clean close, after the crash, and to read; and do a little with it.
+//! `opening FOLDER STREAMS EVENTS` makes a store with this many events of 100 bytes in this many streams in a new
+//! folder, a thousand streams at a time, and copies its files as a killed process would have left them. Then other
+//! processes open it repeatedly: after a clean close, after the crash, and read-only; and make a few calls.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use runlog_engine::{
     Batch, Durability, Expected, NewRecord, Op, OpenOptions, ReadOptions, Store, StreamId,
 };
 
-/// So many streams are written to at a time, in turns.
+/// How many streams are written to at a time, in turns.
 const AT_WORK: usize = 1000;
 const ROUNDS: usize = 5;
 const PAYLOAD: [u8; 100] = [b'x'; 100];
@@ -147,7 +147,7 @@ fn other_process(store: &Path, mode: &str) -> io::Result<String> {
     }
 }
 
-/// Opens a store, and does a little with it.
+/// Opens a store, and makes a few calls.
 fn open(path: &Path, read_only: bool) -> io::Result<String> {
     let ms = |start: Instant| start.elapsed().as_secs_f64() * 1000.0;
     let start = Instant::now();

@@ -1,6 +1,6 @@
-//! Runlog beside the raw floors of this machine: both measured in turns, so that a disk that has a bad minute has it
-//! for both. Prints a table with the targets of the design, or JSON with `--json`. It judges nothing: a missed target
-//! is said, and the exit code stays 0.
+//! Runlog beside the raw floors of this machine: both measured alternately, so that a slow minute of the disk affects
+//! both. Prints a table with the targets of the design, or JSON with `--json`. A missed target is reported, but the
+//! exit code stays 0.
 
 use std::{
     env, io,
@@ -64,7 +64,7 @@ impl Settings {
         Ok(rounds)
     }
 
-    /// Whether an operation was asked for; says so if it was.
+    /// Whether an operation was requested; prints its name if it was.
     fn wants(&self, operation: &str) -> bool {
         let wanted = operation.contains(&self.filter);
         if wanted {
@@ -73,7 +73,7 @@ impl Settings {
         wanted
     }
 
-    /// Whether one of some operations that are measured together was asked for.
+    /// Whether one of several operations that are measured together was requested.
     fn wants_any(&self, operations: &[&str]) -> bool {
         operations
             .iter()
@@ -164,7 +164,7 @@ fn measure(settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// Durable appends of one event by so many writers that wait: the operation, the writers, the target.
+/// Durable appends of one event by several waiting writers: the operation, the number of writers, the target.
 const WRITERS: [(&str, u32, f64); 3] = [
     ("durable append, 1 writer", 1, 0.95),
     ("durable append, 8 writers", 8, 0.7),

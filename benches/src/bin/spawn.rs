@@ -1,5 +1,4 @@
-//! Sub-agents by the thousand in one call, each recording events durably: how long it takes, how many events share a
-//! flush, and what it takes of memory.
+//! Sub-agents by the thousand in one call, each recording events durably: time, events per flush, and memory.
 //!
 //! `spawn [AGENTS [EVENTS]]`, 10,000 and 10 unless given.
 

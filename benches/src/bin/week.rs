@@ -1,10 +1,11 @@
-//! A week of an agent platform in fast motion: how long an append takes from the first day to the last, and how much disk is
-//! left of what is gone.
+//! A week of an agent platform in fast motion: the latency of appends from the first day to the last, and the disk
+//! space that deleted sessions still take.
 //!
-//! `week [RUNS]`, 10,000 runs a day unless given. Fifty runs are at work at a time, each in a session of its own, with messages,
-//! results of tools and the deltas of what was streamed; one in a hundred is copied when it is over. Sessions go two days
-//! after their last event. A second thread gives them up each hour and compacts what is sealed each night, while runs go on. The clock
-//! is simulated, appends and the disk are real: each message is durable when its append returns.
+//! `week [RUNS]`, 10,000 runs a day unless given. Fifty runs are active at a time, each in a session of its own, with
+//! messages, results of tools and the deltas of what was streamed; one in a hundred is copied when it ends. Sessions
+//! expire two days after their last event, deltas an hour after their whole text. A second thread deletes them each
+//! hour and compacts sealed segments each night, while runs continue. The clock is simulated, appends and the disk are
+//! real: each message is durable when its append returns.
 
 use std::{
     collections::VecDeque,
@@ -35,16 +36,16 @@ const DAYS: u64 = 7;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const KEPT_MS: u64 = 2 * DAY_MS;
-/// So many runs are at work at a time.
+/// How many runs are active at a time.
 const TOGETHER: usize = 50;
-/// So often a run asks its model.
+/// How many times a run calls its model.
 const TURNS: u32 = 8;
-/// So many pieces of an answer are streamed.
+/// How many deltas of an answer are streamed.
 const DELTAS: u32 = 10;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A clock that goes as fast as the runs come.
+/// A simulated clock, advanced by the runs.
 struct Clock(AtomicU64);
 
 impl Host for Clock {
@@ -65,7 +66,7 @@ impl Host for Clock {
     }
 }
 
-/// A run at work.
+/// An active run.
 struct AtWork {
     recorder: RunRecorder,
     flow: FlowRun,
@@ -74,20 +75,20 @@ struct AtWork {
     bytes: u64,
 }
 
-/// What was said in a session that came to its end.
+/// The text of a session that ended.
 struct Ended {
     at_ms: u64,
     bytes: u64,
 }
 
-/// How long the other thread was at work.
+/// The working time of the second thread.
 #[derive(Clone, Copy, Default)]
 struct Tended {
     retained: Duration,
     compacted: Duration,
 }
 
-/// The platform: its clock, what is at work, and what was said.
+/// The platform: its clock, its active runs, and the recorded text.
 struct Platform {
     store: Store,
     clock: Arc<Clock>,
@@ -162,6 +163,11 @@ impl Platform {
                 };
                 let start = Instant::now();
                 store.retain(&policy)?;
+                let deltas = RetentionPolicy {
+                    deltas_older_than_ms: Some(HOUR_MS),
+                    ..RetentionPolicy::default()
+                };
+                store.retain(&deltas)?;
                 tended.retained += start.elapsed();
                 // At three in the night.
                 if hour == 3 {
@@ -222,15 +228,20 @@ impl Platform {
             return self.end(&run);
         }
         run.turns_left -= 1;
-        let mut deltas = Vec::new();
-        for _ in 0..DELTAS {
-            let text = self.words(6);
-            let event = serde_json::json!({ "type": "agent:text:delta", "timestamp": self.clock.now_ms(), "runId": "r", "nodeId": "answer", "content": text });
+        let mut whole = String::new();
+        let mut events = Vec::new();
+        for place in 0..=DELTAS {
+            let (event_type, text) = match place {
+                DELTAS => ("agent:text", whole.clone()),
+                _ => ("agent:text:delta", self.words(6)),
+            };
+            whole.push_str(&text);
+            let event = serde_json::json!({ "type": event_type, "timestamp": self.clock.now_ms(), "runId": "r", "nodeId": "answer", "content": text });
             run.bytes += event.to_string().len() as u64;
-            deltas.push(RuntimeEvent::parse(event.to_string())?);
+            events.push(RuntimeEvent::parse(event.to_string())?);
         }
-        // Nobody misses the pieces when the power fails: the whole text comes.
-        run.flow.record_all(&deltas, Some(Durability::Os))?;
+        // A lost delta is no loss after a power failure: the message follows.
+        run.flow.record_all(&events, Some(Durability::Os))?;
         self.say(&mut run, Role::Assistant, 60)?;
         self.say(&mut run, Role::User, 120)?;
         self.at_work.push_back(run);
