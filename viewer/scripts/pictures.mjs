@@ -2,7 +2,7 @@
 //
 //   node scripts/pictures.mjs [FOLDER [COMMAND]]
 //
-// FOLDER is that of scripts/measure.mjs, for the picture of a million events; COMMAND is `runlog`, built with the viewer, for the
+// FOLDER is that of scripts/measure.mjs, for the picture of a million events, `-` for none; COMMAND is `runlog`, built with the viewer, for the
 // one of a run that is followed.
 
 import { spawn } from "node:child_process";
@@ -92,7 +92,7 @@ await taken("tree", { path: "" }, async (page) => {
 });
 await rm(folder, { recursive: true });
 const measured = process.argv[2];
-if (measured !== undefined) {
+if (measured !== undefined && measured !== "-") {
   await taken("million", { path: "" }, async (page) => {
     await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
     await page.getByLabel("The folder of a store").setInputFiles(join(measured, "many-events"));

@@ -118,7 +118,8 @@ export interface OpenedLane {
   duration: number;
   firstTime: number;
   lastTime: number;
-  forkOf: { id: string; name: string; at: number } | undefined;
+  /** What it is a fork of, up to which of its events, and the moment at which it was made. */
+  forkOf: { id: string; name: string; at: number; moment: number } | undefined;
   steps: number;
   snapshots: number;
   tokensIn: number;

@@ -7,6 +7,7 @@ import { isForgotten, linesOf } from "../src/worker/conversation.js";
 import { familyOf } from "../src/worker/family.js";
 import { LogIndex } from "../src/worker/index.js";
 import { nextMoment } from "../src/worker/moments.js";
+import { timelineOf } from "../src/worker/timeline.js";
 import { statusOf } from "../src/worker/tree.js";
 
 /** Numbers that are the same every time. */
@@ -121,5 +122,24 @@ test("from one error to the next, and where there is none nowhere", async () => 
   expect([next(0, "error", true), next(end, "error", false)]).toEqual([error, error]);
   for (const [at, forward] of [[error, true], [end, true], [error, false], [0, false]] as const) expect(next(at, "error", forward)).toBeUndefined();
   expect([next(end, "event", true), next(0, "event", false)]).toEqual([end, 0]);
+  await store.close();
+});
+
+test("the ruler tells times outside of folded gaps alone, in order", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({ createdAtMs: 0 }, "one");
+  const context = await store.context(instance.id);
+  // A gap of a minute is as long as 400 ms, between a second of work before it and one behind it.
+  for (const createdAtMs of [1000, 1500, 2000, 62_000, 62_500, 63_000]) await context.appendMessage({ role: "user", content: `At ${createdAtMs}.` }, { event: { createdAtMs } });
+  const index = await indexed(store);
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  expect(family.folds.map(({ ms }) => ms)).toEqual([60_000]);
+  const { ticks } = timelineOf(index, family, { width: 2400, from: 0, to: family.duration, firstLane: 0, lanes: 1 }, () => false);
+  const times = Array.from({ length: ticks.length / 2 }, (_, at) => ticks[at * 2 + 1] as number);
+  expect(times.length).toBeGreaterThan(10);
+  expect(times).toEqual([...times].sort((a, b) => a - b));
+  for (const time of times) expect(time <= 1000 || time >= 61_000, `${time} ms`).toBe(true);
   await store.close();
 });

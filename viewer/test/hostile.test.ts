@@ -83,6 +83,28 @@ test("what is no recording is refused, with what would be one", async () => {
   await close();
 });
 
+test("names and titles that would turn about what stands beside them, or be obeyed by a terminal, are named", async () => {
+  const { page, told, close } = await app.open("");
+  const name = "run\u202Egnp.exe";
+  const messages = [
+    { role: "user", content: "title \u202Egnp.exe \u001b[31mred" },
+    { role: "assistant", content: null, tool_calls: [{ id: "c1", type: "function", function: { name, arguments: "{}" } }] },
+    { role: "tool", tool_call_id: "c1", content: "done" },
+  ];
+  await pick(page, [{ name: "names.jsonl", text: messages.map(line).join("\n") }]);
+  await page.locator(".call .line").click();
+  await page.locator("aside.inspector h2").waitFor();
+  const shown = [".crumb.session", "aside.tree", ".call .tool", "aside.inspector h2"];
+  for (const place of shown) expect({ place, text: await page.locator(place).first().innerText() }).toEqual({ place, text: expect.stringContaining("U+202Egnp.exe") });
+  await page.locator("#tab-events").click();
+  await page.getByRole("option").first().waitFor();
+  await page.keyboard.press("f");
+  const texts = await page.evaluate(() => [document.title, document.body.innerText, ...Array.from(document.querySelectorAll("[title], [aria-label]"), (element) => `${element.getAttribute("title")} ${element.getAttribute("aria-label")}`)].join("\n"));
+  expect(texts).not.toMatch(/[\u202a-\u202e\u001b]/);
+  expect(told).toEqual([]);
+  await close();
+});
+
 async function archive(): Promise<string> {
   const store = await openInMemory();
   const run = await store.runs.start({ session: { title: "From an export" }, agentName: "exporter", messages: [{ role: "user", content: "</script><script>alert(1)</script>" }] });

@@ -18,19 +18,24 @@ const dist = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 /** Answers what the viewer asks of a server, for the store in a folder. */
-async function served(folder: string) {
+async function served(folder: string, { isLocked = false } = {}) {
   const streams = new Set<ServerResponse>();
   /** The names of the files of the store that were sent, and from where on. */
   const sent: [string, number][] = [];
   let seen: (segment: Buffer) => void = () => {};
+  let refusing = false;
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
-    if (path === "/v1/store/files") {
+    if (path === "/v1/store/files" && isLocked) {
+      response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ status: 401, code: "unauthorized", detail: "give a token" }));
+    } else if (path === "/v1/store/files") {
       const names = (await readdir(folder)).filter((file) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg)$/.test(file));
       response.setHeader("content-type", "application/json").end(JSON.stringify({ files: names.map((file) => ({ name: file, size: 0 })) }));
+    } else if (path === "/v1/tail" && refusing) {
+      response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
     } else if (path === "/v1/tail") {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write(": here\n\n");
+      response.writeHead(200, { "content-type": "text/event-stream" }).write("retry: 100\n\n");
       streams.add(response);
     } else {
       const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
@@ -46,15 +51,21 @@ async function served(folder: string) {
     }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const stop = () => {
+  const drop = () => {
     for (const stream of streams) stream.destroy();
     streams.clear();
+  };
+  const stop = () => {
+    drop();
     server.close();
   };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
     sent,
+    drop,
+    /** Answers as a proxy does whose server is away. */
+    refuse: (is: boolean) => void (refusing = is),
     /** Changes what is sent of segments. */
     seen: (change: (segment: Buffer) => void) => void (seen = change),
     stop,
@@ -109,9 +120,9 @@ test("a store that is served is there at once; what is new comes below, or waits
   await page.keyboard.press("l");
   await run.recordMessage({ role: "assistant", content: "And this waits." });
   server.tell(await store.lastPosition());
-  await page.getByRole("button", { name: "1 new" }).waitFor();
+  await page.getByRole("button", { name: "1 new", exact: true }).waitFor();
   expect(await lines(page)).toHaveLength(2);
-  await page.getByRole("button", { name: "1 new" }).click();
+  await page.getByRole("button", { name: "1 new", exact: true }).click();
   await expect.poll(() => lines(page)).toHaveLength(3);
   // What is as it was isn't sent again.
   expect(server.sent.filter(([name]) => name === "RUNLOG")).toHaveLength(1);
@@ -121,5 +132,73 @@ test("a store that is served is there at once; what is new comes below, or waits
   expect(segments.map(([, from]) => from > 100_000)).toEqual(segments.map((_, at) => at > 0));
   server.stop();
   await page.getByText("connection lost").waitFor();
+  await close();
+});
+
+test("what comes below what is read is counted, and gone to with a click", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const store = await open(join(folder, "store"));
+  const messages = Array.from({ length: 60 }, (_, at) => ({ role: "user" as const, content: `Line ${at}.` }));
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages });
+  const server = await served(join(folder, "store"));
+  onTestFinished(async () => {
+    server.stop();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const { page, close } = await app.open(server.url);
+  await page.getByText("Line 1.").waitFor();
+  for (const view of ["conversation", "events"] as const) {
+    await page.locator(`#tab-${view}`).click();
+    const list = page.locator("#view .viewport");
+    await list.hover();
+    await page.mouse.wheel(0, -100_000);
+    for (const text of ["One.", "Two."]) await run.recordMessage({ role: "assistant", content: `${text} ${view}` });
+    server.tell(await store.lastPosition());
+    const below = page.getByRole("button", { name: "2 new ↓" });
+    await below.waitFor();
+    expect(await list.evaluate((list) => list.scrollTop)).toBe(0);
+    await below.click();
+    await page.locator("#view").getByText(`Two. ${view}`).waitFor();
+    await expect.poll(() => page.getByRole("button", { name: /new ↓/ }).count()).toBe(0);
+  }
+  await close();
+});
+
+test("a server that answers with something else is asked again, until it tells its log", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  const server = await served(join(folder, "store"));
+  onTestFinished(async () => {
+    server.stop();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const { page, close } = await app.open(server.url);
+  await page.getByText("Begin.").waitFor();
+  server.refuse(true);
+  server.drop();
+  await page.getByText("connection lost").waitFor();
+  await page.waitForTimeout(500);
+  server.refuse(false);
+  await expect.poll(() => page.getByText("connection lost").count(), { timeout: 10_000 }).toBe(0);
+  await run.recordMessage({ role: "assistant", content: "After that." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  await close();
+});
+
+test("a page that was opened without the server's link says how to get in", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const server = await served(folder, { isLocked: true });
+  onTestFinished(async () => {
+    server.stop();
+    await rm(folder, { recursive: true });
+  });
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("runlog serve --open");
+  await page.getByRole("button", { name: "Look at an example" }).click();
+  await page.getByText("I'll look at the project first.").waitFor();
   await close();
 });

@@ -17,19 +17,21 @@ const SPANS_MAX = 4000;
 
 interface Pen {
   colour: number;
+  ground: number;
+  inverse: boolean;
   bold: boolean;
   dim: boolean;
   italic: boolean;
   underline: boolean;
 }
 
-const plain: Pen = { colour: -1, bold: false, dim: false, italic: false, underline: false };
+const unstyled: Pen = { colour: -1, ground: -1, inverse: false, bold: false, dim: false, italic: false, underline: false };
 
 /** Cuts a text into pieces of one style each. */
 export function spansOf(whole: string): Span[] {
   const text = whole.toWellFormed();
   const spans: Span[] = [];
-  let pen = plain;
+  let pen = unstyled;
   let from = 0;
   SPECIAL.lastIndex = 0;
   const add = (piece: string, isSign = false) => {
@@ -47,6 +49,13 @@ export function spansOf(whole: string): Span[] {
   return spans;
 }
 
+/** A name or a title as text of one style: what would do something unseen is named, colours are left out. */
+export function plain(text: string): string {
+  return spansOf(text)
+    .map((span) => span.text)
+    .join("");
+}
+
 function signOf(char: string): string {
   const code = char.charCodeAt(0);
   return code < 32 ? String.fromCharCode(0x2400 + code) : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
@@ -57,29 +66,52 @@ function written(before: Pen, codes: string): Pen {
   const numbers = codes === "" ? [0] : codes.split(/[;:]/).map(Number);
   for (let at = 0; at < numbers.length; at++) {
     const code = numbers[at] as number;
-    if (code === 0) pen = plain;
+    if (code === 0) pen = unstyled;
     else if (code === 1) pen = { ...pen, bold: true };
     else if (code === 2) pen = { ...pen, dim: true };
     else if (code === 3) pen = { ...pen, italic: true };
     else if (code === 4) pen = { ...pen, underline: true };
+    else if (code === 7) pen = { ...pen, inverse: true };
+    else if (code === 27) pen = { ...pen, inverse: false };
     else if (code === 22) pen = { ...pen, bold: false, dim: false };
     else if (code === 23) pen = { ...pen, italic: false };
     else if (code === 24) pen = { ...pen, underline: false };
     else if (code === 38 || code === 48) {
-      // One of 256 colours, or three parts of one: the first sixteen are those of the theme.
-      const value = numbers[at + 2];
-      if (code === 38 && numbers[at + 1] === 5 && value !== undefined && value < 16) pen = { ...pen, colour: value };
-      at += numbers[at + 1] === 2 ? 4 : 2;
+      const [form, first = 0, green = 0, blue = 0] = numbers.slice(at + 1, at + 5);
+      const colour = form === 2 ? nearest(first, green, blue) : ofPalette(first);
+      pen = code === 38 ? { ...pen, colour } : { ...pen, ground: colour };
+      at += form === 2 ? 4 : 2;
     } else if (code >= 30 && code <= 37) pen = { ...pen, colour: code - 30 };
     else if (code === 39) pen = { ...pen, colour: -1 };
+    else if (code >= 40 && code <= 47) pen = { ...pen, ground: code - 40 };
+    else if (code === 49) pen = { ...pen, ground: -1 };
+    else if (code >= 100 && code <= 107) pen = { ...pen, ground: code - 92 };
     else if (code >= 90 && code <= 97) pen = { ...pen, colour: code - 82 };
   }
   return pen;
 }
 
+/** One of 256 colours, as the nearest of the theme's: the first sixteen are those, then comes a cube of colours, then greys. */
+function ofPalette(number: number): number {
+  if (number < 16) return number;
+  if (number >= 232) return number < 244 ? 0 : 7;
+  const cube = number - 16;
+  return nearest(Math.floor(cube / 36) * 51, (Math.floor(cube / 6) % 6) * 51, (cube % 6) * 51);
+}
+
+/** The theme's colours are told apart by what of red, green and blue is in them. */
+function nearest(red: number, green: number, blue: number): number {
+  const half = Math.max(red, green, blue) / 2;
+  if (half < 32) return 0;
+  return (red > half ? 1 : 0) + (green > half ? 2 : 0) + (blue > half ? 4 : 0);
+}
+
 function styleOf(pen: Pen): string {
   const classes: string[] = [];
-  if (pen.colour >= 0) classes.push(`ansi-${pen.colour % 8}`);
+  // Turned about, a text has the ground's colour on its own: a ground of its own is all that has to be seen of it.
+  const ground = pen.inverse ? (pen.colour >= 0 ? pen.colour : 7) : pen.ground;
+  if (ground >= 0) classes.push(`ansi-on-${ground % 8}`);
+  else if (pen.colour >= 0) classes.push(`ansi-${pen.colour % 8}`);
   if (pen.bold) classes.push("ansi-bold");
   if (pen.dim) classes.push("ansi-dim");
   if (pen.italic) classes.push("ansi-italic");

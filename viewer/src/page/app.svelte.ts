@@ -69,6 +69,8 @@ export class App {
   connected = $state(true);
   /** How many records the log has that aren't shown. */
   behind = $state(0);
+  /** How many events came below what is read, of the agent and of all that are shown. */
+  unread = $state.raw({ conversation: 0, events: 0 });
   #position = 0;
   #refreshing = false;
   /** Whether the last refresh failed, and is tried again. */
@@ -161,6 +163,7 @@ export class App {
       this.#unfollow = follow(this.store.records, {
         moved: (position) => this.#moved(position),
         connected: (isConnected) => (this.connected = isConnected),
+        refused: () => void this.refresh(),
       });
     } catch (error) {
       this.problem = messageOf(error);
@@ -198,6 +201,10 @@ export class App {
       // Left meanwhile.
       if (this.lane === undefined) return;
       this.store = store;
+      if (next.id === this.lane.id && wasAtEnd) {
+        const { conversation, events } = this.unread;
+        this.unread = { conversation: conversation + next.events - this.lane.events, events: events + next.moments - this.lane.moments };
+      }
       this.lane = next;
       if (wasAtEnd) {
         this.moment = next.moments;
@@ -235,6 +242,7 @@ export class App {
   /** Leaves what is open, for another one. */
   leave(): void {
     this.#unfollow();
+    this.nothingUnread();
     this.served = false;
     this.behind = 0;
     this.lane = undefined;
@@ -254,6 +262,7 @@ export class App {
     if (turn !== this.#goingTo) return;
     const isFamily = before?.lanes.some((one) => one.id === laneId) ?? false;
     this.lane = lane;
+    this.nothingUnread();
     if (!byAddress && before !== undefined && before.id !== laneId) this.#remember();
     if (byAddress) {
       this.filter = place.filter;
@@ -296,6 +305,11 @@ export class App {
     if (asked === this.#momentAsked) this.now = now;
   }
 
+  /** The end of the list was seen, or another list is shown. */
+  nothingUnread(): void {
+    if (this.unread.conversation + this.unread.events > 0) this.unread = { conversation: 0, events: 0 };
+  }
+
   /** Moves the scrubber. */
   seek(moment: number): void {
     const { lane } = this;
@@ -316,17 +330,23 @@ export class App {
   }
 
   play(): void {
-    const { lane } = this;
-    if (lane === undefined) return;
+    const begun = this.lane;
+    if (begun === undefined) return;
     this.playing = !this.playing;
     if (!this.playing) return;
-    if (this.moment >= lane.moments) this.seek(0);
+    if (this.moment >= begun.moments) this.seek(0);
     let before = performance.now();
     let folded = this.moment === 0 ? 0 : (this.now?.folded ?? 0);
     this.#frame += 1;
     const mine = this.#frame;
     const advance = async (at: number) => {
-      if (!this.playing || mine !== this.#frame || this.lane !== lane) return;
+      if (!this.playing || mine !== this.#frame) return;
+      const { lane } = this;
+      // Its agents share their moments, also those that came meanwhile.
+      if (lane?.lanes.some((one) => one.id === begun.id) !== true) {
+        this.playing = false;
+        return;
+      }
       folded += (at - before) * this.settings.speed;
       before = at;
       const moment = await this.remote?.momentAt(folded);
@@ -421,6 +441,7 @@ export class App {
 
   setTab(tab: Tab): void {
     if (tab !== this.tab) this.#remember();
+    this.nothingUnread();
     this.tab = tab;
     this.writeAddress();
   }
@@ -451,15 +472,15 @@ export class App {
 
   async copyLink(): Promise<void> {
     this.writeAddress();
-    await this.copy(location.href, "The link to here is copied.");
+    await this.copy(location.href, "The link to here is copied.", "it is in the address line");
   }
 
-  async copy(text: string, said: string): Promise<void> {
+  async copy(text: string, said: string, instead = `it is ${text}`): Promise<void> {
     try {
       await navigator.clipboard.writeText(text);
       this.say(said);
     } catch {
-      this.say("The browser doesn't let a page copy here; it is in the address line.");
+      this.say(`The browser doesn't let a page copy here; ${instead}.`);
     }
   }
 

@@ -1,3 +1,4 @@
+import { plain } from "./ansi.js";
 import type { LaneInfo, TimelineData } from "../protocol.js";
 
 export const GUTTER = 148;
@@ -34,6 +35,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): void {
   context.rect(0, RULER, width, height - RULER);
   context.clip();
   drawLanes(context, scene);
+  shadeFolds(context, scene);
   if (data !== undefined) drawData(context, scene, data);
   context.restore();
   drawFolds(context, scene);
@@ -77,7 +79,7 @@ function drawLanes(context: CanvasRenderingContext2D, scene: Scene): void {
       forkSign(context, at + 4, top + LANE / 2, colours["violet"] as string);
       at += 14;
     }
-    context.fillText(fitted(context, lane.name, GUTTER - at - 8), at, top + LANE / 2 + 1);
+    context.fillText(fitted(context, plain(lane.name), GUTTER - at - 8), at, top + LANE / 2 + 1);
   }
 }
 
@@ -198,6 +200,18 @@ function snapshotSign(context: CanvasRenderingContext2D, x: number, y: number, c
   context.fill();
 }
 
+/** Below what happened: a fork or a snapshot may stand right at a gap. */
+function shadeFolds(context: CanvasRenderingContext2D, scene: Scene): void {
+  context.fillStyle = scene.colours["hover"] as string;
+  context.globalAlpha = 0.7;
+  for (const fold of scene.folds) {
+    const start = Math.max(GUTTER, scene.xOf(fold.at));
+    const end = scene.xOf(fold.at + 400);
+    if (end >= GUTTER && start <= scene.width && end - start >= 3) context.fillRect(start, RULER, end - start, scene.height - RULER);
+  }
+  context.globalAlpha = 1;
+}
+
 function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   const { colours } = scene;
   context.font = "11px system-ui, sans-serif";
@@ -208,12 +222,6 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
     const x = scene.xOf(fold.at);
     const end = scene.xOf(fold.at + 400);
     if (end < GUTTER || x > scene.width) continue;
-    if (end - x >= 3) {
-      context.fillStyle = colours["hover"] as string;
-      context.globalAlpha = 0.7;
-      context.fillRect(Math.max(GUTTER, x), RULER, end - Math.max(GUTTER, x), scene.height - RULER);
-      context.globalAlpha = 1;
-    }
     const label = `⌇ ${scene.foldLabel(fold.ms)}`;
     const size = context.measureText(label).width;
     const middle = (x + end) / 2 - size / 2;

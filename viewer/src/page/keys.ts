@@ -43,6 +43,9 @@ export function pressed(app: App, event: KeyboardEvent): boolean {
       app.playing = false;
       void app.step(event.shiftKey ? "step" : "event", event.key === "ArrowRight");
       break;
+    case "ArrowDown":
+    case "ArrowUp":
+      return toList(app, event, target);
     case "[":
     case "]":
       app.playing = false;
@@ -115,6 +118,16 @@ export function pressed(app: App, event: KeyboardEvent): boolean {
       return false;
   }
   app.saveSettings();
+  return true;
+}
+
+/** Selects in the list that is shown, also for those who haven't clicked into it. */
+function toList(app: App, event: KeyboardEvent, target: HTMLElement): boolean {
+  const list = document.querySelector<HTMLElement>("#view .viewport");
+  const isElsewhere = target !== document.body && target.closest("header, #view") === null;
+  if (list === null || event.shiftKey || isElsewhere || list.contains(target) || (app.tab !== "conversation" && app.tab !== "events")) return false;
+  list.focus();
+  list.dispatchEvent(new KeyboardEvent("keydown", { key: event.key, bubbles: true, cancelable: true }));
   return true;
 }
 

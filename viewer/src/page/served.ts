@@ -37,6 +37,12 @@ export function forgetServed(): void {
 export async function servedFiles(): Promise<GivenFile[] | undefined> {
   if (!/^https?:$/.test(location.protocol)) return undefined;
   const response = await fetch(new URL(FILES, document.baseURI)).catch(() => undefined);
+  if (response?.headers.get("content-type")?.includes("problem+json") === true) {
+    // A page can't show a token, which is in no address: a link of the server's lets a browser in.
+    if (response.status === 401) throw new Error("The server gives its store to those alone who have its token. Start it with `runlog serve --open`, or open the link that it printed then.");
+    const { detail } = (await response.json()) as { detail?: string };
+    throw new Error(detail ?? `The server doesn't give its store: ${response.status} ${response.statusText}.`);
+  }
   const type = response?.headers.get("content-type") ?? "";
   if (response?.ok !== true || !type.includes("json")) return undefined;
   const { files } = (await response.json()) as { files: ServedFile[] };
@@ -89,17 +95,43 @@ export interface Following {
   moved(position: number): void;
   /** Whether the server can be reached. */
   connected(isConnected: boolean): void;
+  /** The server answers, but not with its log: asking for the store says why. */
+  refused(): void;
 }
 
-/** Follows the log of the store that is served, until it is stopped. The browser connects again by itself, and misses nothing. */
+/** So long after a refusal the server is asked again. */
+const AGAIN_MS = 2000;
+
+/**
+ * Follows the log of the store that is served, until it is stopped. A browser connects again by itself where a connection is lost, and
+ * misses nothing; not where it was answered by something else, as by a proxy whose server is away, or by another server.
+ */
 export function follow(after: number, told: Following): () => void {
-  const events = new EventSource(new URL(`v1/tail?after=${after}`, document.baseURI));
+  let last = after;
+  let isStopped = false;
+  let timer = 0;
+  let events: EventSource;
   const moved = ({ data }: MessageEvent<string>) => {
     const { position } = JSON.parse(data) as { position?: number };
-    if (typeof position === "number") told.moved(position);
+    if (typeof position !== "number") return;
+    last = Math.max(last, position);
+    told.moved(position);
   };
-  for (const topic of ["position", "context", "run", "flow", "chat", "log"]) events.addEventListener(topic, moved);
-  events.addEventListener("open", () => told.connected(true));
-  events.addEventListener("error", () => told.connected(false));
-  return () => events.close();
+  const connect = () => {
+    events = new EventSource(new URL(`v1/tail?after=${last}`, document.baseURI));
+    for (const topic of ["position", "context", "run", "flow", "chat", "log"]) events.addEventListener(topic, moved);
+    events.addEventListener("open", () => told.connected(true));
+    events.addEventListener("error", () => {
+      told.connected(false);
+      if (events.readyState !== EventSource.CLOSED || isStopped) return;
+      told.refused();
+      timer = window.setTimeout(connect, AGAIN_MS);
+    });
+  };
+  connect();
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+    events.close();
+  };
 }

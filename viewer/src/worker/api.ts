@@ -185,7 +185,7 @@ export class Api {
       duration: family.duration,
       firstTime: family.length === 0 ? 0 : index.rows.time.at(family.order[0] as number),
       lastTime: family.length === 0 ? 0 : index.rows.time.at(family.order[family.length - 1] as number),
-      forkOf: source === undefined ? undefined : { id: source.id, name: this.#titleOf(source), at: lane.forkAt },
+      forkOf: source === undefined ? undefined : { id: source.id, name: this.#titleOf(source), at: lane.forkAt, moment: (family.rank[lane.forkRow] ?? -1) + 1 },
       steps: this.#steps(lane).length,
       snapshots: lane.snapshots.length,
       tokensIn: lane.tokensIn,

@@ -116,9 +116,16 @@ export function tellingArgument(args: unknown): string {
   const key = TELLING.find((key) => typeof args[key] === "string" && args[key] !== "") ?? Object.keys(args).find((key) => typeof args[key] === "string");
   if (key !== undefined) return oneLine(args[key] as string);
   const list = Object.values(args).find((value) => Array.isArray(value) && value.some(isObject)) as unknown[] | undefined;
-  if (list !== undefined) return oneLine(list.map((value) => (isObject(value) ? (Object.values(value).find((inner) => typeof inner === "string") ?? "…") : shown(value))).join(", "));
+  if (list !== undefined) return oneLine(list.map((value) => (isObject(value) ? (toldBy(value) ?? "…") : shown(value))).join(", "));
   const rest = shown(args);
   return rest === "{}" ? "" : oneLine(rest);
+}
+
+/** What a thing in a list is about: what it says first that is no number. */
+function toldBy(thing: Json): string | undefined {
+  const texts = Object.keys(thing).filter((key) => typeof thing[key] === "string" && thing[key] !== "");
+  const key = texts.find((key) => key !== "id") ?? texts[0];
+  return key === undefined ? undefined : (thing[key] as string);
 }
 
 export function oneLine(text: string): string {

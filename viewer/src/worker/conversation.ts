@@ -40,10 +40,9 @@ export interface Lines {
   until(moment: number): number;
 }
 
-/** When an entry came into the lane. */
+/** When an entry was said: of what a fork inherits, before there was the fork. */
 export function birthOf(family: Family, lane: Lane, entry: number): number {
-  const row = entry < lane.inherited ? lane.forkRow : lane.entries.at(entry);
-  return row === NONE ? 0 : (family.rank[row] as number);
+  return family.rank[lane.entries.at(entry)] as number;
 }
 
 /** Whether an entry is forgotten at a moment. */

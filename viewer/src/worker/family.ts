@@ -10,7 +10,7 @@ const ASIDE_MS = 1000;
 /** An event of a transcript is read in less. */
 const READ_MS = 5;
 /** How long a folded gap seems. */
-const FOLDED_MS = 400;
+export const FOLDED_MS = 400;
 
 /** A gap in which nothing happened, in folded time, with its real length. */
 export interface Fold {
@@ -52,9 +52,9 @@ export class Family {
 
   /** Whether its times are those of one moment, in which a transcript was read. */
   get hasNoTimes(): boolean {
-    if (this.length === 0 || this.lanes.some((lane) => lane.runs.length > 0 || lane.flowStatus !== undefined)) return false;
+    if (this.length === 0 || this.lanes.some(isTimed)) return false;
     const timeOf = (rank: number) => this.index.rows.time.at(this.order[rank] as number);
-    return timeOf(this.length - 1) - timeOf(0) < READ_MS * this.length;
+    return isAtOnce(timeOf(0), timeOf(this.length - 1), this.length);
   }
 
   /** Milliseconds of folded time in all. */
@@ -92,6 +92,16 @@ export class Family {
     }
     return folded;
   }
+}
+
+const isTimed = (lane: Lane) => lane.runs.length > 0 || lane.flowStatus !== undefined;
+const isAtOnce = (first: number, last: number, count: number) => last - first < READ_MS * count;
+
+/** How long a lane took; undefined where its times are those at which it was read. */
+export function durationOf(lane: Lane): number | undefined {
+  const { firstTime, lastTime } = lane;
+  if (Number.isNaN(firstTime) || lastTime === firstTime) return undefined;
+  return !isTimed(lane) && isAtOnce(firstTime, lastTime, lane.entries.length) ? undefined : lastTime - firstTime;
 }
 
 function orderOf(index: LogIndex, isMember: Uint8Array): Uint32Array {

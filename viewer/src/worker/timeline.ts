@@ -1,5 +1,5 @@
 import type { TimelineData, TimelineRequest } from "../protocol.js";
-import type { Family } from "./family.js";
+import { FOLDED_MS, type Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
@@ -74,6 +74,8 @@ function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64A
   for (let pixel = TICK_PIXELS; pixel < width - 20; pixel += TICK_PIXELS) {
     const folded = from + (pixel / width) * (to - from);
     if (folded < 0 || folded > family.duration) continue;
+    // Within a gap that is folded, whose length is told, a time would be between two clocks.
+    if (family.folds.some(({ at }) => folded > at && folded < at + FOLDED_MS)) continue;
     const rank = Math.max(0, family.momentAt(folded) - 1);
     ticks.push(pixel);
     ticks.push(timeOf(rank) + Math.max(0, folded - (family.folded[rank] as number)) - timeOf(0));

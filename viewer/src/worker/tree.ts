@@ -1,5 +1,5 @@
 import type { LaneStatus, TreeRow } from "../protocol.js";
-import { parentOf } from "./family.js";
+import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
 
@@ -115,7 +115,7 @@ export class Tree {
       status: statusOf(this.index, own),
       count: own.messages + own.toolCalls + own.inherited,
       errors: own.errors,
-      durationMs: Number.isNaN(own.firstTime) || own.lastTime === own.firstTime ? undefined : own.lastTime - own.firstTime,
+      durationMs: durationOf(own),
       tokens: own.tokensIn + own.tokensOut,
       cost: own.cost,
       forkAt: own.forkOf >= 0 ? own.forkAt : undefined,

@@ -1,0 +1,185 @@
+// The room around what is shown: panes, chips, the timeline's hover, and the ways into a list.
+
+import type { Page } from "playwright";
+import { expect, test } from "vitest";
+
+import { lines, pick, viewer } from "./page.js";
+
+const app = viewer();
+
+const boxOf = async (page: Page, selector: string) => {
+  const box = await page.locator(selector).first().boundingBox();
+  if (box === null) throw new Error(`${selector} can't be seen`);
+  return box;
+};
+
+test("a text that is dropped leaves the recording open, and goes into a field", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const drop = (selector: string) =>
+    page.evaluate((selector) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.setData("text/plain", "some words");
+      const target = document.querySelector(selector) as HTMLElement;
+      const over = new DragEvent("dragover", { dataTransfer, bubbles: true, cancelable: true });
+      target.dispatchEvent(over);
+      const shown = document.querySelector("#app > .over") !== null;
+      return [target.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true })), shown];
+    }, selector);
+  // Refused where nothing takes it, left to a field that does.
+  expect(await drop("main")).toEqual([false, false]);
+  expect(await drop("#search")).toEqual([true, false]);
+  await page.waitForTimeout(100);
+  expect((await lines(page)).length).toBeGreaterThan(5);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("agents of the same name have chips of their own, which say whose they are", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  await page.keyboard.press("f");
+  const filters = page.getByRole("dialog", { name: "Filter" });
+  await filters.getByRole("button", { name: "planner", exact: true }).click();
+  await filters.getByRole("button", { name: /^planner in/ }).click();
+  await page.keyboard.press("Escape");
+  const chips = page.locator("header .chip");
+  await expect.poll(() => chips.allInnerTexts()).toEqual([expect.stringMatching(/^planner\s*×$/), expect.stringContaining("planner in “With the date")]);
+  await chips.first().click();
+  await expect.poll(() => chips.allInnerTexts()).toEqual([expect.stringContaining("planner in “With the date")]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("chips that have no room beside the search have a line of their own", async () => {
+  const { page, close } = await app.open("?example#status=error&type=tool", { viewport: { width: 760, height: 760 } });
+  await page.locator("header .chip").first().waitFor();
+  await page.locator("#search").fill("invoice");
+  await page.locator(".hits").waitFor();
+  const middle = async (selector: string) => boxOf(page, selector).then(({ y, height }) => Math.round(y + height / 2));
+  const line = await middle("#search");
+  expect(Math.abs((await middle("header .filter")) - line)).toBeLessThan(3);
+  expect(Math.abs((await middle("header .ends")) - line)).toBeLessThan(3);
+  expect(await middle("header .chip")).toBeGreaterThan(line + 16);
+  await close();
+});
+
+test("arrows select in the list without a click into it", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  expect(await page.locator("aside.inspector").innerText()).toContain("↓");
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(() => page.locator(".row.selected").innerText()).toContain("system");
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(() => page.locator(".row.selected").innerText()).toContain("Customers in Auckland");
+  await close();
+});
+
+test("what is below the pointer on the timeline is told whole, in view", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const footer = await boxOf(page, "footer");
+  for (const x of [200, 700, 1430]) {
+    await page.mouse.move(x, footer.y + 90);
+    await page.waitForTimeout(150);
+    const hover = await boxOf(page, ".timeline .hover");
+    expect(hover.y).toBeGreaterThanOrEqual(footer.y);
+    expect(hover.y + hover.height).toBeLessThanOrEqual(footer.y + footer.height);
+    expect(hover.x + hover.width).toBeLessThanOrEqual(1440);
+  }
+  await close();
+});
+
+test("a fork that stands right at an idle gap is drawn above it", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const violet = () =>
+    page.locator("#timeline").evaluate((canvas: HTMLCanvasElement) => {
+      // The lane of the fork is the fifth; its name and sign stand left of the plot.
+      const { data } = (canvas.getContext("2d") as CanvasRenderingContext2D).getImageData(150, 20 + 4 * 22, canvas.width - 150, 22);
+      let found = 0;
+      for (let at = 0; at < data.length; at += 4) if (data[at] === 0x74 && data[at + 1] === 0x40 && data[at + 2] === 0xb3) found += 1;
+      return found;
+    });
+  await expect.poll(violet).toBeGreaterThan(10);
+  await close();
+});
+
+test("below 700 px the drawer lies between the header and the end of the page, and a tap beside it closes it", async () => {
+  const { page, close } = await app.open("?example#status=error&type=tool", { viewport: { width: 420, height: 860 } });
+  await page.locator("header .chip").first().waitFor();
+  const header = await boxOf(page, "header");
+  // The first line has where one is and all that isn't search; the second one search and filter; the third one chips.
+  expect(header.height).toBeLessThan(116);
+  await page.getByRole("button", { name: "Sessions and agents" }).click();
+  const drawer = await boxOf(page, "aside.tree");
+  expect(Math.abs(drawer.y - header.height)).toBeLessThan(2);
+  expect(drawer.y + drawer.height).toBe(860);
+  await page.mouse.click(400, 500);
+  await expect.poll(() => page.getByRole("treeitem").count()).toBe(0);
+  expect(await page.locator(".inspector.sheet").count()).toBe(0);
+  await close();
+});
+
+test("a fork is gone through from its beginning: what it inherits comes as it was said", async () => {
+  const { page, close } = await app.open();
+  await page.getByRole("treeitem", { name: /With the date made/ }).click();
+  await page.locator(".row.inherited").first().waitFor();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator(".conversation").innerText()).toContain("Nothing was said yet");
+  for (let event = 0; event < 3; event++) {
+    await page.keyboard.press("ArrowRight");
+    await expect.poll(async () => (await lines(page)).length).toBe(event + 1);
+  }
+  expect(await page.locator(".then").innerText()).toContain("Before there was this fork: what it has of “Invoices are dated a day early”");
+  await page.keyboard.press("End");
+  await expect.poll(() => page.locator(".then").count()).toBe(0);
+  await close();
+});
+
+test("a transcript without times tells none; a list of things is told by what they say", async () => {
+  const { page, close } = await app.open("");
+  const todos = [{ id: "1", content: "Read the code", status: "pending" }, { id: "2", content: "Write a test", status: "pending" }];
+  const messages = [
+    { role: "user", content: "Go." },
+    { role: "assistant", content: null, tool_calls: [{ id: "c1", type: "function", function: { name: "TodoWrite", arguments: JSON.stringify({ todos }) } }] },
+    { role: "tool", tool_call_id: "c1", content: "ok" },
+    ...Array.from({ length: 40 }, (_, at) => ({ role: "user", content: `more ${at}` })),
+  ];
+  await pick(page, [{ name: "chat.jsonl", text: messages.map((message) => JSON.stringify(message)).join("\n") }]);
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("Read the code, Write a test");
+  expect(await page.getByRole("treeitem").allInnerTexts()).not.toContainEqual(expect.stringMatching(/\d ms/));
+  await close();
+});
+
+test("colours behind texts, turned about, and of the 256 are rendered", async () => {
+  const { page, told, close } = await app.open("");
+  const output = "\u001b[1;41m FAIL \u001b[0m \u001b[32m\u001b[7m PASS \u001b[27m\u001b[39m \u001b[38;5;196mred\u001b[0m \u001b[38;2;40;200;60mgreen\u001b[0m plain";
+  await pick(page, [{ name: "colours.jsonl", text: JSON.stringify({ role: "user", content: output }) }]);
+  const styleOf = (text: string) => page.locator(".conversation .text span", { hasText: text }).first().getAttribute("class");
+  await page.locator(".conversation .text").waitFor();
+  expect(await styleOf("FAIL")).toBe("ansi-on-1 ansi-bold");
+  expect(await styleOf("PASS")).toBe("ansi-on-2");
+  expect(await styleOf("red")).toBe("ansi-1");
+  expect(await styleOf("green")).toBe("ansi-2");
+  expect((await lines(page)).join()).toContain("FAIL   PASS  red green plain");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("playing goes on when another agent of the session is looked at, and ends with the session", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const moment = async () => Number((await page.locator(".moments").innerText()).split(" ")[0]);
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Pause (space)" }).waitFor();
+  await page.getByRole("treeitem", { name: /researcher/ }).first().click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("researcher");
+  const then = await moment();
+  await expect.poll(moment, { timeout: 8000 }).toBeGreaterThan(then + 2);
+  await page.getByRole("treeitem", { name: /reporter/ }).click();
+  await page.getByRole("button", { name: "Play (space)" }).waitFor();
+  await close();
+});
