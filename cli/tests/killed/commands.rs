@@ -4,6 +4,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use runlog::{
@@ -400,6 +402,32 @@ fn a_retention_and_the_compaction_after_it_are_completed() {
         is_completed(again);
         assert!(again.whole.session("streamed").is_some(), "{}", again.at);
         assert!(again.whole.session("swe-agent").is_none(), "{}", again.at);
+    });
+}
+
+/// How many deltas the flows of a store have.
+fn deltas(state: &State) -> usize {
+    let of_flow = |flow: &String| flow.matches("agent:text:delta").count();
+    state.flows.iter().map(of_flow).sum()
+}
+
+#[test]
+fn deltas_are_dropped_and_their_whole_text_stays_wherever_it_was_killed() {
+    let arrange = |place: &Place| {
+        streamed(place);
+        // The least age that can be asked for.
+        thread::sleep(Duration::from_millis(1100));
+    };
+    let arguments = ["retain", "--json", "--deltas", "1s", "--compact"];
+    killed_before_each_write(Writes::OfLog, arrange, &arguments, |again| {
+        is_completed(again);
+        assert!(matches!(deltas(&again.before), 0 | 40), "{}", again.at);
+        assert_eq!(deltas(again.whole), 0, "{}", again.at);
+        assert!(
+            again.before.flows[0].contains("piece 0, piece 1, "),
+            "{}",
+            again.at
+        );
     });
 }
 

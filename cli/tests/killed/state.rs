@@ -9,8 +9,9 @@ use std::{
 
 use runlog::{
     ErrorKind,
-    blocking::Store,
+    blocking::{Playback, Store},
     chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter, Timestamp},
+    flows::{ListFlows, PlaybackOptions},
     runs::{ListRunMessages, ListRuns, ListToolCalls},
     sessions::ListSessions,
 };
@@ -36,6 +37,8 @@ pub(crate) struct State {
     pub(crate) chats: Vec<String>,
     /// Runs, with their messages and tool calls.
     pub(crate) runs: Vec<String>,
+    /// Flows, with their snapshots and events.
+    pub(crate) flows: Vec<String>,
 }
 
 impl State {
@@ -68,10 +71,12 @@ impl State {
         }
         let chats = chats(&store).iter().map(|chat| plain.of(chat)).collect();
         let runs = runs(&store).iter().map(|run| plain.of(run)).collect();
+        let flows = flows(&store).iter().map(|flow| plain.of(flow)).collect();
         Self {
             sessions,
             chats,
             runs,
+            flows,
         }
     }
 
@@ -181,6 +186,28 @@ fn runs(store: &Store) -> Vec<String> {
             json(&messages.items),
             json(&calls.items)
         ));
+    }
+    texts
+}
+
+fn flows(store: &Store) -> Vec<String> {
+    let list = ListFlows {
+        limit: 1000,
+        ..ListFlows::default()
+    };
+    let mut flows = store.flows().list(&list).unwrap().items;
+    flows.reverse();
+    let mut texts = Vec::new();
+    for flow in flows {
+        let mut playback = Playback::new(store, flow.run_id, PlaybackOptions::default()).unwrap();
+        let mut text = json(&flow);
+        for played in &mut playback {
+            let (_, event) = played.unwrap();
+            // Sequences too: what is dropped gives its own to nobody.
+            text += &format!("\n{} {}", event.sequence, event.event.json.as_str());
+        }
+        text += &format!("\n{}", json(&playback.snapshot()));
+        texts.push(text);
     }
     texts
 }
