@@ -23,6 +23,19 @@ pub(crate) use shuttle::{
 
 use std::time::Duration;
 
+#[cfg(not(any(runlog_shuttle, target_family = "wasm")))]
+mod yielding;
+
+#[cfg(not(any(runlog_shuttle, target_family = "wasm")))]
+pub(crate) use yielding::yield_briefly;
+
+/// Yields the processor. Under a controlled schedule time means nothing, and a single thread has nobody to yield to.
+#[cfg(any(runlog_shuttle, target_family = "wasm"))]
+pub(crate) fn yield_briefly() -> bool {
+    thread::yield_now();
+    true
+}
+
 // No thread panics while it holds one of the locks below; those that a panic may poison are taken by hand.
 const UNPOISONED: &str = "no panic under this lock";
 

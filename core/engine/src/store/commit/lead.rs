@@ -14,7 +14,7 @@ use crate::{
             writer::Writer,
         },
     },
-    sync::{self, Arc, MutexGuard, Ordering, thread},
+    sync::{self, Arc, MutexGuard, Ordering, yield_briefly},
 };
 
 /// A group is flushed at once, without waiting for more, when it holds this many bytes.
@@ -113,9 +113,12 @@ impl Shared {
             }
             yields += 1;
             drop(writer);
-            thread::yield_now();
+            let is_yielded = yield_briefly();
             let Ok(again) = self.writer() else { return };
             writer = again;
+            if !is_yielded {
+                break;
+            }
             let more = writer
                 .open
                 .as_ref()

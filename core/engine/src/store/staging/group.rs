@@ -7,11 +7,13 @@ use crate::{
     sync::{
         AtomicU8, Mutex, MutexGuard, Ordering,
         thread::{self, Thread},
+        yield_briefly,
     },
 };
 
 /// A waiting thread yields this often before it parks. Waking a parked thread takes longer than writing a small group
-/// where processors sleep when idle; while it yields, other runnable threads get the processor.
+/// where processors sleep when idle; while it yields, other runnable threads get the processor. Where those keep it, the thread
+/// parks at once.
 const YIELDS_MAX: u32 = if cfg!(runlog_shuttle) { 1 } else { 128 };
 
 const PENDING: u8 = 0;
@@ -86,7 +88,9 @@ impl Group {
             if let Some(woken) = self.woken() {
                 return woken;
             }
-            thread::yield_now();
+            if !yield_briefly() {
+                break;
+            }
         }
         let mut was_parked = false;
         loop {
