@@ -16,10 +16,12 @@ use crate::{
     Direction, FindOptions, Label, Record, Result,
     format::index::{Block, LabelPostings},
     log::{
+        arena::Arena,
         frame::{Frame, READ_BYTES},
         scan::is_damage,
         segment::Segment,
     },
+    storage::Map,
     sync::Arc,
 };
 
@@ -51,6 +53,7 @@ pub struct Finder {
     remaining: u64,
     segments: VecDeque<Arc<Segment>>,
     current: Option<Current>,
+    arena: Arena,
     /// How many records in a row were damaged.
     damaged: u32,
     ended: bool,
@@ -59,6 +62,7 @@ pub struct Finder {
 /// The segment being searched.
 struct Current {
     segment: Arc<Segment>,
+    map: Option<Arc<dyn Map>>,
     /// Where its published records end.
     end: u64,
     /// The position after its last record.
@@ -108,6 +112,7 @@ impl Finder {
             remaining: options.limit,
             segments: VecDeque::new(),
             current: None,
+            arena: Arena::default(),
             damaged: 0,
             ended: false,
         })
@@ -203,6 +208,7 @@ impl Finder {
             return Ok(None);
         };
         Ok(Some(Current {
+            map: segment.map(),
             segment,
             end,
             end_position,
@@ -399,7 +405,11 @@ impl Finder {
             };
             let Some(current) = &self.current else { break };
             let (segment, end) = (current.segment.clone(), current.end);
-            let frame = segment.frame(candidate.offset, end)?;
+            let map = current.map.as_deref();
+            // Of a record that doesn't check, the file says what is wrong.
+            let frame = map
+                .and_then(|map| segment.frame_in_map(map, candidate.offset, end, &mut self.arena))
+                .map_or_else(|| segment.frame(candidate.offset, end), Ok)?;
             let position = position_of(&segment, &frame);
             if position < self.first || position > self.last {
                 continue;

@@ -52,6 +52,8 @@ pub struct Reader {
     kinds: Vec<Kind>,
     remaining: u64,
     window: VecDeque<Result<Located>>,
+    /// How many records were looked up last.
+    looked_up: usize,
     postings: Postings,
     /// A segment with a damaged index block, which was reported already.
     lost: Option<SegmentId>,
@@ -127,6 +129,7 @@ impl Reader {
             kinds: options.kinds,
             remaining: options.limit,
             window: VecDeque::new(),
+            looked_up: 0,
             postings: Postings::default(),
             lost: None,
             together: None,
@@ -138,20 +141,29 @@ impl Reader {
         })
     }
 
+    /// How many more records are to be looked up now. Where a filter drops records, as many as are wanted are looked up at
+    /// first, and twice as many each time that they weren't enough.
+    fn wanted(&self) -> usize {
+        let known = self.window.len();
+        if self.upcoming.is_done() || known > WINDOW_RECORDS_LEFT {
+            return 0;
+        }
+        let remaining = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        let missing = if self.kinds.is_empty() {
+            remaining.saturating_sub(known)
+        } else if known > self.looked_up / 4 {
+            0
+        } else {
+            remaining.max(self.looked_up * 2)
+        };
+        missing.min(WINDOW_RECORDS)
+    }
+
     /// Looks up the next records: first, under the directory's lock, in which segments they are, then, without it, at
     /// which offsets, for which index blocks may have to be read.
-    fn fill_window(&mut self) {
-        // Of records that a filter may drop, more than are wanted are looked up.
-        let wanted = if self.kinds.is_empty() {
-            self.remaining
-        } else {
-            self.remaining.saturating_mul(4)
-        };
+    fn fill_window(&mut self, wanted: usize) {
         let known = self.window.len();
-        let wanted = usize::try_from(wanted)
-            .unwrap_or(WINDOW_RECORDS)
-            .saturating_sub(known)
-            .min(WINDOW_RECORDS);
+        self.looked_up = wanted;
         let shared = self.shared.clone();
         let durable = shared.durable();
         self.know_redacted(&durable);
@@ -346,8 +358,9 @@ impl Reader {
     /// The next record, and where it was.
     fn read(&mut self) -> Result<Option<(Located, Frame)>> {
         while self.remaining > 0 {
-            if self.window.len() <= WINDOW_RECORDS_LEFT && !self.upcoming.is_done() {
-                self.fill_window();
+            let wanted = self.wanted();
+            if wanted > 0 {
+                self.fill_window(wanted);
             }
             let Some(located) = self.window.pop_front().transpose()? else {
                 break;

@@ -35,7 +35,7 @@ impl Alone {
         let reader = &mut self.0;
         while reader.remaining > 0 {
             if reader.window.is_empty() {
-                reader.fill_window();
+                reader.fill_window(reader.wanted());
             }
             let Some(located) = reader.window.pop_front().transpose()? else {
                 break;
