@@ -1,6 +1,9 @@
 //! [`ChatFold`]: a chat's messages and steps, folded from its events.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::OnceLock,
+};
 
 use super::{ChatEvent, ChatMessage, ChatRequest, Step, id_in_copy};
 use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
@@ -23,8 +26,8 @@ pub struct ChatFold {
     message_places: HashMap<String, usize>,
     deleted_messages: HashSet<String>,
     message_order: BTreeSet<MessageOrder>,
-    /// Indexed by the fields that lists of messages can be filtered by.
-    by_field: HashMap<Field, BTreeSet<MessageOrder>>,
+    /// Indexed by the fields that lists of messages can be filtered by, once one is.
+    by_field: OnceLock<HashMap<Field, BTreeSet<MessageOrder>>>,
     last_message_sequence: u64,
     steps: Vec<Step>,
     /// The position at which each step was first saved: its place in the order, also after changes.
@@ -223,11 +226,13 @@ impl ChatFold {
         if let Some(before) = self.messages[place].take() {
             let order = before.order(place);
             self.message_order.remove(&order);
-            for field in fields(&before.message) {
-                if let Some(list) = self.by_field.get_mut(&field) {
-                    list.remove(&order);
-                    if list.is_empty() {
-                        self.by_field.remove(&field);
+            if let Some(by_field) = self.by_field.get_mut() {
+                for field in fields(&before.message) {
+                    if let Some(list) = by_field.get_mut(&field) {
+                        list.remove(&order);
+                        if list.is_empty() {
+                            by_field.remove(&field);
+                        }
                     }
                 }
             }
@@ -242,9 +247,25 @@ impl ChatFold {
         };
         let order = saved.order(place);
         self.message_order.insert(order);
-        for field in fields(&saved.message) {
-            self.by_field.entry(field).or_default().insert(order);
+        if let Some(by_field) = self.by_field.get_mut() {
+            for field in fields(&saved.message) {
+                by_field.entry(field).or_default().insert(order);
+            }
         }
+    }
+
+    fn by_field(&self) -> &HashMap<Field, BTreeSet<MessageOrder>> {
+        self.by_field.get_or_init(|| {
+            let mut by_field = HashMap::<Field, BTreeSet<MessageOrder>>::new();
+            for (place, saved) in self.messages.iter().enumerate() {
+                let Some(saved) = saved else { continue };
+                for field in fields(&saved.message) {
+                    let list = by_field.entry(field).or_default();
+                    list.insert(saved.order(place));
+                }
+            }
+            by_field
+        })
     }
 
     fn save_step(&mut self, position: u64, mut step: Step) {
@@ -300,7 +321,7 @@ impl ChatFold {
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
         self.message_places.clear();
-        self.by_field.clear();
+        self.by_field = OnceLock::new();
         self.step_places.clear();
         self.stacks.clear();
         let requests = std::mem::take(&mut self.requests).into_iter();

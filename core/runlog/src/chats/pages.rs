@@ -90,7 +90,9 @@ impl Store {
         }
         let wanted = stretch.limit.saturating_add(1);
         let mut reader = SavedReader::new(self, session, stretch);
-        let mut count = wanted.saturating_add(SPARE);
+        // Nothing is deleted where nothing was changed.
+        let spare = if changes.is_empty() { 0 } else { SPARE };
+        let mut count = wanted.saturating_add(spare);
         loop {
             reader.read(count).await?;
             let after = match stretch.passed {
@@ -108,7 +110,7 @@ impl Store {
                 count = count.saturating_mul(2);
                 continue;
             }
-            return Ok(Some(found_in(&fold, numbered, stretch)));
+            return Ok(Some(found_in(fold, numbered, stretch)));
         }
     }
 
@@ -219,27 +221,20 @@ pub(super) fn is_in_order(catalog: &Catalog, session: SessionId) -> bool {
     })
 }
 
-fn found_in(fold: &ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
-    let all = fold
-        .admitted(stretch.filter, None..None)
-        .map(|(_, message)| message);
-    let messages: Vec<&ChatMessage> = if stretch.newest_first {
-        all.rev().take(stretch.limit.saturating_add(1)).collect()
-    } else {
-        all.take(stretch.limit.saturating_add(1)).collect()
-    };
+fn found_in(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
+    let limit = stretch.limit.saturating_add(1);
+    let mut messages = fold.into_admitted(stretch.filter, stretch.newest_first, limit);
     let is_more = messages.len() > stretch.limit;
+    messages.truncate(stretch.limit);
     let at = |message: &ChatMessage| {
         let saved = records
             .iter()
             .find(|record| Some(record.position.0) == message.id);
         saved.map_or(0, |record| record.sequence.0)
     };
-    let messages = messages.into_iter().take(stretch.limit);
+    let messages = messages.into_iter().map(|message| (at(&message), message));
     Found {
-        messages: messages
-            .map(|message| (at(message), message.clone()))
-            .collect(),
+        messages: messages.collect(),
         is_more,
     }
 }

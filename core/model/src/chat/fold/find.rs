@@ -85,6 +85,28 @@ impl ChatFold {
             .filter(|(_, message)| filter.admits(message))
     }
 
+    /// The first messages that a filter admits, in their order, or the last ones, the latest first; the fold is used up, and nothing
+    /// copied.
+    pub fn into_admitted(
+        mut self,
+        filter: &MessageFilter,
+        newest_first: bool,
+        limit: usize,
+    ) -> Vec<ChatMessage> {
+        let admitted = self
+            .narrowest(filter)
+            .iter()
+            .filter(|(_, _, place)| self.message_at(*place).is_some_and(|it| filter.admits(it)))
+            .map(|(_, _, place)| *place);
+        let places: Vec<usize> = if newest_first {
+            admitted.rev().take(limit).collect()
+        } else {
+            admitted.take(limit).collect()
+        };
+        let saved = places.into_iter().map(|place| self.messages[place].take());
+        saved.flatten().map(|saved| *saved.message).collect()
+    }
+
     fn narrowest(&self, filter: &MessageFilter) -> &BTreeSet<MessageOrder> {
         let fields = [
             filter.request_id.clone().map(Field::Request),
@@ -94,7 +116,7 @@ impl ChatFold {
         ];
         let lists = fields.into_iter().flatten();
         lists
-            .map(|field| self.by_field.get(&field).unwrap_or(&NOTHING))
+            .map(|field| self.by_field().get(&field).unwrap_or(&NOTHING))
             .min_by_key(|list| list.len())
             .unwrap_or(&self.message_order)
     }
@@ -109,7 +131,7 @@ impl ChatFold {
         let request = self.requests.get(request_id);
         request.is_some_and(|request| !request.steps.is_empty())
             || self
-                .by_field
+                .by_field()
                 .contains_key(&Field::Request(request_id.to_owned()))
     }
 
