@@ -1,6 +1,6 @@
 //! Chats beside the same rows in tables of SQLite with the indexes of the chat design: lists and saves, in turns, in one run.
 //!
-//! `cargo xtask bench-chats` builds and runs it. It judges nothing.
+//! `cargo xtask bench-chats` builds and runs it; with parts of the names of rows, only those. It judges nothing.
 
 mod kept;
 mod sqlite;
@@ -98,8 +98,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["child", name, number, path] => cold(name, number, Path::new(path)),
-        [] => measure(),
-        _ => Err(io::Error::other("usage: cargo xtask bench-chats")),
+        only => measure(&Only(only)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -146,7 +145,16 @@ fn in_new_process(name: &str, number: usize, path: &Path) -> io::Result<[f64; 3]
     numbers.try_into().map_err(|_| wrong())
 }
 
-fn measure() -> io::Result<()> {
+/// The rows that were asked for; all if none was.
+struct Only<'a>(&'a [&'a str]);
+
+impl Only<'_> {
+    fn wants(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|part| name.contains(part))
+    }
+}
+
+fn measure(only: &Only<'_>) -> io::Result<()> {
     let folder = workload::folder()?;
     let (ours, theirs) = (folder.path().join("runlog"), folder.path().join("sqlite"));
     eprintln!("making a chat of {MESSAGES} messages and {CHATS} more, twice");
@@ -159,7 +167,8 @@ fn measure() -> io::Result<()> {
         "{:<42} {:>8} {:>8} {:>8}   {:>8} {:>8} {:>8}",
         "", "runlog", "", "", "SQLite", "", ""
     );
-    for (number, (_, name)) in Query::ALL.iter().enumerate() {
+    let wanted = Query::ALL.iter().enumerate();
+    for (number, (_, name)) in wanted.filter(|(_, (_, name))| only.wants(name)) {
         let mut found = [Vec::new(), Vec::new()];
         for _ in 0..COLD_ROUNDS {
             found[0].push(in_new_process("runlog", number, &ours)?);
@@ -182,7 +191,7 @@ fn measure() -> io::Result<()> {
     let (ours, theirs) = (open("runlog", &ours)?, open("sqlite", &theirs)?);
     println!("\nin a process that has asked before, µs, medians of {ROUNDS} rounds in turns");
     println!("{:<42} {:>10} {:>10}   ratio", "", "runlog", "SQLite");
-    for (query, name) in Query::ALL {
+    for (query, name) in Query::ALL.into_iter().filter(|(_, name)| only.wants(name)) {
         let timed = |chats: &dyn Chats| {
             let slice = if query.writes() { SLICE * 3 } else { SLICE };
             let asked = rate(slice, || {
@@ -199,17 +208,15 @@ fn measure() -> io::Result<()> {
     println!("{:<42} {:>10} {:>10}   ratio", "", "runlog", "SQLite");
     for (writers, what) in [(1, "one writer"), (WRITERS, "32 writers")] {
         let saves = |chats: &dyn Chats| together(writers, |writer| chats.save(writer));
-        show(
-            &format!("a message, {what}"),
-            || saves(&*theirs),
-            || saves(&*ours),
-        )?;
+        let name = format!("a message, {what}");
+        if only.wants(&name) {
+            show(&name, || saves(&*theirs), || saves(&*ours))?;
+        }
         let requests = |chats: &dyn Chats| together(writers, |writer| chats.record(writer));
-        show(
-            &format!("a request of 11 rows, {what}"),
-            || requests(&*theirs),
-            || requests(&*ours),
-        )?;
+        let name = format!("a request of 11 rows, {what}");
+        if only.wants(&name) {
+            show(&name, || requests(&*theirs), || requests(&*ours))?;
+        }
     }
     Ok(())
 }
