@@ -133,7 +133,7 @@ export interface StoreInfo {
   events: number;
   sessions: number;
   agents: number;
-  firstLane: string | undefined;
+  firstLane: string;
 }
 
 export interface Progress {

@@ -10,7 +10,7 @@ import { gzipSync } from "node:zlib";
 import { openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
-import { lines, pick, viewer } from "./page.js";
+import { dropOn, lines, pick, viewer } from "./page.js";
 
 const app = viewer();
 const line = (value: unknown) => JSON.stringify(value);
@@ -186,15 +186,7 @@ test("one message that can't be shown leaves the others", async () => {
 
 test("what is dropped while another one is read takes its place, and what is dropped at once isn't lost", async () => {
   const { page, told, close } = await app.open("");
-  const drop = (name: string, text: string) =>
-    page.evaluate(
-      ([name, text]) => {
-        const dataTransfer = new DataTransfer();
-        dataTransfer.items.add(new File([text as string], name as string));
-        dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
-      },
-      [name, text],
-    );
+  const drop = (name: string, text: string) => dropOn(page, name, text);
   const large = Array.from({ length: 8000 }, (_, at) => line({ role: at % 2 === 0 ? "user" : "assistant", content: `large ${at} ${"x".repeat(200)}` })).join("\n");
   // The part that reads recordings may not even be there yet.
   await drop("large.jsonl", large);
@@ -203,9 +195,37 @@ test("what is dropped while another one is read takes its place, and what is dro
   expect(await page.locator(".crumb.store").innerText()).toBe("small.jsonl");
   // What was read in vain is told to nobody.
   await drop("large.jsonl", large);
-  await page.locator(".told", { hasText: "Reading large.jsonl" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "Reading large.jsonl" }).waitFor();
   await drop("small.jsonl", line({ role: "user", content: "small again" }));
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("small again")]);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what can't be opened doesn't close what is open", async () => {
+  const { page, told, close } = await app.open("?example");
+  await page.locator("#tab-events").click();
+  await page.getByRole("option").first().waitFor();
+  const [address, agent] = [page.url(), await page.locator(".crumb.agent").innerText()];
+  for (const [name, text, problem] of [
+    ["cut.jsonl", (await archive()).slice(0, 1200), "nothing was written"],
+    ["empty.jsonl", "", "“empty.jsonl” can't be shown"],
+  ] as const) {
+    await dropOn(page, name, text);
+    await expect.poll(() => page.getByRole("alert").innerText()).toContain(problem);
+    expect(page.url()).toBe(address);
+    expect(await page.locator(".crumb.agent").innerText()).toBe(agent);
+    expect(await page.locator("#tab-events[aria-selected=true]").count()).toBe(1);
+    // It is also still answered from.
+    await page.getByRole("option").nth(1).click();
+    await page.getByRole("option", { selected: true }).waitFor();
+    await page.keyboard.press("Escape");
+  }
+  // One that can be opened takes its place, at its own beginning.
+  await dropOn(page, "small.jsonl", line({ role: "user", content: "small" }));
+  await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("small.jsonl");
+  await page.locator("#tab-conversation[aria-selected=true]").waitFor();
   expect(await page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { open } from "runlog";
 import { expect, onTestFinished, test } from "vitest";
 
-import { lines, viewer } from "./page.js";
+import { dropOn, lines, viewer } from "./page.js";
 
 const app = viewer();
 const dist = fileURLToPath(new URL("../dist", import.meta.url));
@@ -71,6 +71,33 @@ async function served(folder: string, { isLocked = false } = {}) {
     stop,
   };
 }
+
+test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  const server = await served(join(folder, "store"));
+  onTestFinished(async () => {
+    server.stop();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  await dropOn(page, "empty.jsonl", "");
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("“empty.jsonl” can't be shown");
+  await run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  await dropOn(page, "other.jsonl", JSON.stringify({ role: "user", content: "other" }));
+  await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("other.jsonl");
+  await run.recordMessage({ role: "assistant", content: "Two." });
+  server.tell(await store.lastPosition());
+  await page.waitForTimeout(300);
+  expect(await lines(page)).toEqual([expect.stringContaining("other")]);
+  expect(told).toEqual([]);
+  await close();
+});
 
 test("a file that was seen while it was written is sent again as a whole", async () => {
   const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));

@@ -58,3 +58,14 @@ export async function pick(page: Page, files: { name: string; text: string | Buf
   await page.waitForFunction(() => !document.querySelector<HTMLButtonElement>(".way.drop button")?.disabled);
   await input.setInputFiles(files.map(({ name, text }) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(text) })));
 }
+
+/** Drops a file on the page. */
+export const dropOn = (page: Page, name: string, text: string) =>
+  page.evaluate(
+    ([name, text]) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([text as string], name as string));
+      dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    },
+    [name, text],
+  );

@@ -125,30 +125,37 @@ export class App {
     showTheme(this.settings.theme);
   }
 
-  /** Opens a recording, at the place of the address, else at an agent. */
-  async open(name: string, files: GivenFile[], agent?: string): Promise<void> {
+  /** Opens a recording, at the place of the address, else at an agent. What is open stays until this one is read, so also if it
+   * can't be; whether it is shown. */
+  async open(name: string, files: GivenFile[], agent?: string): Promise<boolean> {
     const turn = (this.#turn += 1);
     this.problem = undefined;
+    this.playing = false;
     this.opening = name;
     this.progress = undefined;
     // What is dropped before all is there is opened once it is.
     await this.start();
     const { remote } = this;
-    if (remote === undefined || turn !== this.#turn) return;
+    if (remote === undefined || turn !== this.#turn) return false;
     try {
-      const place = readPlace(location.hash);
       const store = await remote.open(name, files);
-      if (turn !== this.#turn) return;
-      if (store.firstLane === undefined) throw new Error("There is no session in it yet. Record a run, then open it again.");
-      this.lane = undefined;
+      if (turn !== this.#turn) return false;
+      // The address says where to go in what is opened first.
+      if (this.lane !== undefined) this.leave();
+      const place = readPlace(location.hash);
       this.search = undefined;
       this.query = "";
       this.store = store;
-      await this.goTo(place.lane ?? agent ?? store.firstLane, true).catch(() => this.goTo(store.firstLane as string));
+      await this.goTo(place.lane ?? agent ?? store.firstLane, true).catch(() => this.goTo(store.firstLane));
+      return turn === this.#turn;
     } catch (error) {
       if (turn === this.#turn) this.problem = messageOf(error);
+      return false;
     } finally {
-      if (turn === this.#turn) this.opening = undefined;
+      if (turn === this.#turn) {
+        this.opening = undefined;
+        if (this.served && this.#wanted) void this.refresh();
+      }
     }
   }
 
@@ -157,8 +164,7 @@ export class App {
     try {
       const files = await servedFiles();
       if (files === undefined) return;
-      await this.open("store", files);
-      if (this.store === undefined) return;
+      if (!(await this.open("store", files)) || this.store === undefined) return;
       this.served = true;
       this.#unfollow = follow(this.store.records, {
         moved: (position) => this.#moved(position),
@@ -185,7 +191,7 @@ export class App {
   async refresh(): Promise<void> {
     const { remote, lane } = this;
     if (remote === undefined || lane === undefined) return;
-    if (this.#refreshing) {
+    if (this.#refreshing || this.opening !== undefined) {
       this.#wanted = true;
       return;
     }
@@ -220,6 +226,11 @@ export class App {
       // Whoever has left doesn't wait for it.
       if (this.lane === undefined) return;
       forgetServed();
+      if (this.opening !== undefined) {
+        // It made way for another recording, and is asked for again if that one can't be opened.
+        this.#wanted = true;
+        return;
+      }
       if (!this.#failed) {
         // Once more, with files that are sent as a whole.
         this.#failed = true;
@@ -234,7 +245,7 @@ export class App {
       const pause = Math.min(1000, Math.max(30, performance.now() - began));
       setTimeout(() => {
         this.#refreshing = false;
-        if (this.#wanted || (this.live && this.behind > 0)) void this.refresh();
+        if (this.served && (this.#wanted || (this.live && this.behind > 0))) void this.refresh();
       }, pause);
     }
   }

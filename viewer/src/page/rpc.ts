@@ -6,6 +6,13 @@ type Methods = { [M in keyof Api]: Api[M] extends (...args: infer A) => infer R 
 /** The worker, by its methods. */
 export type Remote = Methods;
 
+/** Why a call about a recording failed whose place another one took meanwhile. Nobody need be told of it. */
+export class Superseded extends Error {
+  constructor() {
+    super("Another recording was opened meanwhile.");
+  }
+}
+
 /** What the self-contained page has inside of it: base64 of gzip. */
 export function embedded(id: string): string | undefined {
   const text = document.getElementById(id)?.textContent?.trim();
@@ -24,20 +31,31 @@ export async function unpacked(base64: string): Promise<Blob> {
 export async function startWorker(told: (pushed: Pushed) => void, failed: (why: string) => void): Promise<Remote> {
   const script = embedded("runlog-worker");
   const worker = new Worker(script === undefined ? new URL("worker.js", document.baseURI) : URL.createObjectURL(new Blob([await unpacked(script)], { type: "text/javascript" })));
-  const waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
+  const waiting = new Map<number, { method: string; resolve: (value: unknown) => void; reject: (error: Error) => void }>();
   let last = 0;
   worker.addEventListener("message", ({ data }: MessageEvent<Answered | Pushed>) => {
     if (!("id" in data)) return told(data);
     const call = waiting.get(data.id);
     waiting.delete(data.id);
     if ("error" in data) call?.reject(new Error(data.error));
-    else call?.resolve(data.value);
+    else {
+      call?.resolve(data.value);
+      if (call?.method === "open") supersede();
+    }
   });
   worker.addEventListener("error", (event) => failed(event.message || "The worker's script could not be loaded."));
+  // Rows and events of the one before mean others in the one that is open now.
+  const supersede = () => {
+    for (const [id, { method, reject }] of waiting) {
+      if (method === "open") continue;
+      waiting.delete(id);
+      reject(new Superseded());
+    }
+  };
   const ask = (method: string, args: unknown[]) =>
     new Promise<unknown>((resolve, reject) => {
       last += 1;
-      waiting.set(last, { resolve, reject });
+      waiting.set(last, { method, resolve, reject });
       worker.postMessage({ id: last, method, args } satisfies Asked);
     });
   const remote = new Proxy({} as Remote, { get: (_, method) => (method === "then" ? undefined : (...args: unknown[]) => ask(String(method), args)) });

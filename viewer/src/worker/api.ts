@@ -65,17 +65,21 @@ export class Api {
         index.add(page);
         return { done: Math.min(page.next - 1, total), total };
       });
-      await this.#opened?.source.close();
-      this.#opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
+      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
+      // Before it takes the place of what is open, which stays if there is nothing to show.
+      const store = infoOf(name, opened);
+      const before = this.#opened;
+      this.#opened = opened;
+      this.#hits.stop();
+      this.#family = undefined;
+      this.#lane = undefined;
+      this.#stepsOf = undefined;
+      await before?.source.close().catch(() => {});
+      return store;
     } catch (error) {
       await source.close();
       throw error;
     }
-    this.#hits.stop();
-    this.#family = undefined;
-    this.#lane = undefined;
-    this.#stepsOf = undefined;
-    return this.#info(name);
   }
 
   /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at stays, with what is unfolded. */
@@ -105,7 +109,7 @@ export class Api {
     const lane = this.openLane(laneId);
     this.#openGroups = groups;
     await before.close();
-    return { store: this.#info(name), lane };
+    return { store: infoOf(name, this.#store), lane };
   }
 
   /** Goes through records in slices: in between, whoever asks something is answered, and a later opening ends it. */
@@ -120,18 +124,6 @@ export class Api {
       pausedAt = performance.now();
     }
     if (turn !== this.#turn) throw new Error("Something else was opened meanwhile.");
-  }
-
-  #info(name: string): StoreInfo {
-    const { index, tree, total } = this.#store;
-    return {
-      name,
-      records: total,
-      events: index.rows.length,
-      sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
-      agents: index.lanes.length,
-      firstLane: tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId,
-    };
   }
 
   treeRows(from: number, count: number): { rows: TreeRow[]; total: number } {
@@ -420,6 +412,19 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
+}
+
+function infoOf(name: string, { index, tree, total }: Opened): StoreInfo {
+  const firstLane = tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
+  if (firstLane === undefined) throw new Error(`There is no session in “${name}” yet. Record a run, then open it again.`);
+  return {
+    name,
+    records: total,
+    events: index.rows.length,
+    sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
+    agents: index.lanes.length,
+    firstLane,
+  };
 }
 
 /** The names of the tools that were called in a family. */
