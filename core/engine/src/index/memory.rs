@@ -9,6 +9,7 @@ use crate::{
         index::{ControlRow, Counts, KeyRow, Labelled, Parts, SAMPLE_EVERY, SampleRow, StreamRow},
         offset_to_units, units_to_offset,
     },
+    sync::Arc,
 };
 
 /// The contents of an index block for a segment that still grows: 4 bytes per data record and a row per stream.
@@ -50,9 +51,13 @@ impl Keys {
     }
 }
 
-/// The labels of the segment's records, in the order they were written.
+/// The labels of the segment's records.
 #[derive(Default)]
 struct Labels {
+    /// Those that were loaded with the segment, as its index block has them, sorted by label: to sort them anew and to fill a
+    /// map with them would be most of the time that opening takes. All others come behind them.
+    loaded: Arc<Parts>,
+    /// Those that were added since, in the order they were written.
     rows: Vec<Labelled>,
     /// The places of the rows of a label. Callers choose labels, so the hash is one that they can't foresee.
     by_label: HashMap<Label, Places>,
@@ -65,23 +70,21 @@ enum Places {
 }
 
 impl Labels {
-    fn of(parts: &Parts) -> Self {
-        let mut labels = Self::default();
-        let mut all = Vec::with_capacity(parts.label_postings.len());
-        let mut start = 0;
-        for row in &parts.label_rows {
-            let end = row.end as usize;
-            let postings = parts.label_postings.get(start..end).unwrap_or(&[]);
-            all.extend(
-                postings
-                    .iter()
-                    .filter_map(|place| parts.labelled(row.label, *place)),
-            );
-            start = end;
+    /// Those of a loaded index, of which nothing else is kept.
+    fn loaded(parts: Parts) -> Self {
+        let loaded = match parts.label_rows.is_empty() {
+            true => Parts::default(),
+            false => Parts {
+                samples: Vec::new(),
+                controls: Vec::new(),
+                keys: Vec::new(),
+                ..parts
+            },
+        };
+        Self {
+            loaded: Arc::new(loaded),
+            ..Self::default()
         }
-        runlog_log::order::sort_by_key(&mut all, |labelled| (labelled.offset, labelled.label));
-        all.into_iter().for_each(|labelled| labels.add(labelled));
-        labels
     }
 
     fn add(&mut self, labelled: Labelled) {
@@ -99,15 +102,29 @@ impl Labels {
         }
     }
 
-    fn find(&self, label: Label) -> impl DoubleEndedIterator<Item = &Labelled> {
+    /// How many labels there are at most, and how often all of them stand at a record.
+    fn counts(&self) -> (usize, usize) {
+        (
+            self.loaded.label_rows.len() + self.by_label.len(),
+            self.loaded.label_postings.len() + self.rows.len(),
+        )
+    }
+
+    fn find(&self, label: Label) -> impl DoubleEndedIterator<Item = Labelled> {
+        let loaded = &self.loaded;
+        let loaded = loaded
+            .postings_of(label)
+            .iter()
+            .filter_map(move |place| loaded.labelled(label, *place));
         let places = match self.by_label.get(&label) {
             None => &[],
             Some(Places::One(place)) => std::slice::from_ref(place),
             Some(Places::Many(places)) => &places[..],
         };
-        places
+        let added = places
             .iter()
-            .filter_map(|place| self.rows.get(*place as usize))
+            .filter_map(|place| self.rows.get(*place as usize).copied());
+        loaded.chain(added)
     }
 }
 
@@ -118,7 +135,7 @@ struct Postings {
 
 impl MemoryIndex {
     /// The index made of these parts, which were checked.
-    pub(crate) fn from_parts(parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
+    pub(crate) fn from_parts(mut parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
         // Every record that has a position is data or has a control row.
         let last_data = parts
             .postings
@@ -126,7 +143,6 @@ impl MemoryIndex {
             .max()
             .map(|units| units_to_offset(*units));
         let last_offset = last_data.max(parts.controls.last().map(|control| control.offset));
-        let labels = Labels::of(&parts);
         let mut streams = NumberMap::default();
         for row in &parts.stream_rows {
             let start = row.postings_start as usize;
@@ -147,15 +163,15 @@ impl MemoryIndex {
                 .iter()
                 .map(|sample| offset_to_units(sample.offset))
                 .collect(),
-            controls: parts.controls,
-            keys: parts
-                .keys
-                .into_iter()
-                .fold(Keys::default(), |mut keys, key| {
+            controls: std::mem::take(&mut parts.controls),
+            keys: std::mem::take(&mut parts.keys).into_iter().fold(
+                Keys::default(),
+                |mut keys, key| {
                     keys.add(key);
                     keys
-                }),
-            labels,
+                },
+            ),
+            labels: Labels::loaded(parts),
             records,
             times_ms,
             last_offset,
@@ -172,6 +188,7 @@ impl MemoryIndex {
             samples: self.samples.clone(),
             controls: self.controls.clone(),
             keys: self.keys.rows.iter().map(|(key, _)| *key).collect(),
+            loaded_labels: self.labels.loaded.clone(),
             labels: self.labels.rows.clone(),
             records: self.records,
             times_ms: self.times_ms,
@@ -217,7 +234,7 @@ impl MemoryIndex {
     }
 
     /// The records that have a label, by rising position.
-    pub(crate) fn labelled(&self, label: Label) -> impl DoubleEndedIterator<Item = &Labelled> {
+    pub(crate) fn labelled(&self, label: Label) -> impl DoubleEndedIterator<Item = Labelled> {
         self.labels.find(label)
     }
 
@@ -264,14 +281,15 @@ impl MemoryIndex {
 
     /// The most bytes that the index block takes if the segment is sealed now.
     pub(crate) fn encoded_bytes(&self) -> u64 {
+        let (label_rows, label_postings) = self.labels.counts();
         Counts {
             stream_rows: self.streams.len(),
             postings: self.postings,
             samples: self.samples.len(),
             controls: self.controls.len(),
             keys: self.keys.rows.len(),
-            label_rows: self.labels.by_label.len(),
-            label_postings: self.labels.rows.len(),
+            label_rows,
+            label_postings,
         }
         .block_bytes_max()
     }
@@ -284,6 +302,8 @@ pub(crate) struct Copied {
     samples: Vec<u32>,
     controls: Vec<ControlRow>,
     keys: Vec<KeyRow>,
+    /// As in [`Labels`].
+    loaded_labels: Arc<Parts>,
     labels: Vec<Labelled>,
     pub(crate) records: u32,
     pub(crate) times_ms: Option<(u64, u64)>,
@@ -317,7 +337,13 @@ impl Copied {
             keys: self.keys,
             ..Parts::default()
         };
-        parts.set_labels(self.labels);
+        let loaded = &self.loaded_labels;
+        let mut labels: Vec<Labelled> = loaded
+            .label_places()
+            .filter_map(|(label, place)| loaded.labelled(label, place))
+            .collect();
+        labels.append(&mut self.labels);
+        parts.set_labels(labels);
         parts
     }
 }

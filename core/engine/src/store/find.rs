@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Direction, FindOptions, Label, Record, Result,
-    format::index::{Block, LabelPostings},
+    format::index::{Block, LabelPostings, Labelled},
     log::{
         arena::Arena,
         frame::{Frame, READ_BYTES},
@@ -325,11 +325,11 @@ impl Finder {
     fn in_active(&self, offsets: &Range<u64>) -> Candidates {
         let durable = self.shared.durable();
         let all = durable.active_index.labelled(self.label);
-        let is_wanted = |labelled: &&crate::format::index::Labelled| {
+        let is_wanted = |labelled: &Labelled| {
             offsets.contains(&labelled.offset)
                 && (self.stream.is_none() || self.sources.binary_search(&labelled.stream).is_ok())
         };
-        let candidate = |labelled: &crate::format::index::Labelled| Candidate {
+        let candidate = |labelled: Labelled| Candidate {
             offset: labelled.offset,
             stream: labelled.stream,
             ordinal: labelled.ordinal,

@@ -44,7 +44,7 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows;
 /// after 1,000 of them in a row the read ends, because a hostile index may claim any number of records. If the index
 /// block of a segment is damaged, one error stands for all records of the stream in it. After any other error the read
-/// ends.
+/// ends. Of records that are of a kind that isn't asked for only the header is looked at: damage behind it isn't told.
 pub struct Reader {
     shared: Arc<Shared>,
     upcoming: Upcoming,
@@ -259,11 +259,12 @@ impl Reader {
         }
     }
 
-    /// The record at a place, or at its new place if a pack replaced its segment meanwhile.
-    fn frame_or_again(&mut self, mut located: Located) -> Result<(Located, Frame)> {
+    /// The record at a place, or at its new place if a pack replaced its segment meanwhile; `None` for one of a kind that isn't
+    /// wanted.
+    fn frame_or_again(&mut self, mut located: Located) -> Result<Option<(Located, Frame)>> {
         match self.frame(&located) {
             Err(error) if Segment::is_gone(&error) => {}
-            frame => return Ok((located, frame?)),
+            frame => return Ok(frame?.map(|frame| (located, frame))),
         }
         let shared = self.shared.clone();
         let frame = shared.past_packs(|| {
@@ -276,14 +277,26 @@ impl Reader {
             located = again.ok_or_else(|| missing(SegmentId(0)))?;
             self.frame(&located)
         })?;
-        Ok((located, frame))
+        Ok(frame.map(|frame| (located, frame)))
     }
 
-    /// The record at a place, which is no longer in the window.
-    fn frame(&mut self, located: &Located) -> Result<Frame> {
+    fn wants(&self, header: &record::Header) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&header.kind)
+    }
+
+    /// The record at a place, which is no longer in the window; `None` for one of a kind that isn't wanted. Of such a one only the
+    /// header is read, which has a checksum of its own.
+    fn frame(&mut self, located: &Located) -> Result<Option<Frame>> {
         let segment = &located.segment;
         let mapped = self.mapped_of(segment);
         if let Some(map) = &mapped.map {
+            if !self.kinds.is_empty()
+                && let Some(header) = segment.header_in_map(&**map, located.offset, located.end)
+                && !self.wants(&header)
+            {
+                self.mapped = Some(mapped);
+                return Ok(None);
+            }
             if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
                 && Arc::ptr_eq(&soon.segment, segment)
             {
@@ -293,7 +306,7 @@ impl Reader {
             let found = segment.frame_in_map(&**map, located.offset, located.end, arena);
             if let Some(frame) = found {
                 self.mapped = Some(mapped);
-                return Ok(frame);
+                return Ok(Some(frame));
             }
             // The map is shorter than the active segment by now, or the record doesn't check: read the file instead.
         }
@@ -309,10 +322,18 @@ impl Reader {
                 .as_ref()
                 .and_then(|together| together.from(located));
         }
-        match bytes {
-            Some(bytes) => segment.frame_in(bytes, located.offset, located.end),
-            None => segment.frame(located.offset, located.end),
+        if let Some(bytes) = &bytes
+            && !self.kinds.is_empty()
+            && let Ok(header) = segment.header_in(bytes, located.offset, located.end)
+            && !self.wants(&header)
+        {
+            return Ok(None);
         }
+        let frame = match bytes {
+            Some(bytes) => segment.frame_in(bytes, located.offset, located.end)?,
+            None => segment.frame(located.offset, located.end)?,
+        };
+        Ok(self.wants(&frame.header).then_some(frame))
     }
 
     /// The segment's map, taken out of where it is kept for the next record.
@@ -365,16 +386,15 @@ impl Reader {
             let Some(located) = self.window.pop_front().transpose()? else {
                 break;
             };
-            let (located, frame) = self.frame_or_again(located)?;
+            let Some((located, frame)) = self.frame_or_again(located)? else {
+                continue;
+            };
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
                 let message = format!(
                     "expected sequence {} of stream number {}, found sequence {} of {}",
                     located.sequence, located.source, frame.header.sequence, frame.header.stream
                 );
                 return Err(located.segment.damaged(located.offset, message));
-            }
-            if !self.kinds.is_empty() && !self.kinds.contains(&frame.header.kind) {
-                continue;
             }
             self.remaining -= 1;
             return Ok(Some((located, frame)));

@@ -69,8 +69,8 @@ impl Parts {
         }
     }
 
-    /// Fills in the label index. `labels` are the labels of each record with its stream and ordinal, by ascending
-    /// position; a label of a record that no row covers is omitted.
+    /// Fills in the label index. `labels` are the labels of each record with its stream and ordinal, those of one label by
+    /// ascending position; a label of a record that no row covers is omitted.
     pub(crate) fn set_labels(&mut self, mut labels: Vec<Labelled>) {
         // Stable: those of one label stay in order.
         runlog_log::order::sort_by_key(&mut labels, |labelled| labelled.label);
@@ -89,6 +89,19 @@ impl Parts {
                 }),
             }
         }
+    }
+
+    /// The places in `postings` of the records that have a label.
+    pub(crate) fn postings_of(&self, label: Label) -> &[u32] {
+        let rows = &self.label_rows;
+        let Ok(found) = rows.binary_search_by_key(&label, |row| row.label) else {
+            return &[];
+        };
+        let start = found
+            .checked_sub(1)
+            .map_or(0, |before| rows[before].end as usize);
+        let end = rows[found].end as usize;
+        self.label_postings.get(start..end).unwrap_or_default()
     }
 
     /// The record at a place among the postings, as one that has the label.
