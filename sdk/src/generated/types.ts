@@ -360,7 +360,10 @@ export interface CompactOptions {
   bytesPerSecond?: number | undefined;
   /** How the live records are compressed. */
   codec?: Codec | undefined;
-  /** Only report what it would do: nothing is written, no segment is started. */
+  /**
+   * Only report what it would do: nothing is written, no segment is started. It doesn't read the records, so it counts
+   * a damaged segment, which a compaction leaves unchanged, as one that would be rewritten.
+   */
   dryRun?: boolean | undefined;
   /** Which segments are rewritten. */
   scope?: CompactScope | undefined;
