@@ -290,6 +290,18 @@ export interface Comparison {
   total: number;
 }
 
+/** A piece of what was stored of an event, as it was stored. */
+export interface RawPiece {
+  text: string;
+  /** Where the next piece begins; -1 where there is none. */
+  next: number;
+  /** Whether it is text; what isn't is shown as hexadecimal numbers. */
+  isText: boolean;
+  /** How many bytes there are in all, and their CRC-32. */
+  bytes: number;
+  crc: string;
+}
+
 export interface SearchState {
   query: string;
   hits: number;

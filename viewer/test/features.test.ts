@@ -1,5 +1,7 @@
 // What a person does with the example, from the first screen on.
 
+import { crc32 } from "node:zlib";
+
 import AxeBuilder from "./axe.js";
 import { expect, test } from "vitest";
 
@@ -78,6 +80,9 @@ test("a tool call opens in place, its failure in the inspector; errors are found
   expect(await page.getByRole("tab", { name: "output" }).getAttribute("aria-selected")).toBe("true");
   await page.getByRole("tab", { name: "raw" }).click();
   await expect.poll(() => page.locator("#part pre").innerText()).toContain('"name":"edit_file"');
+  const stored = (await page.locator("#part pre").textContent()) ?? "";
+  const crc = crc32(stored).toString(16).padStart(8, "0");
+  expect(await page.locator("#part").innerText()).toContain(`${Buffer.byteLength(stored)} bytes, CRC-32 ${crc}`);
   await page.getByRole("tab", { name: "input" }).click();
   await page.getByLabel("Search in this part").fill("Honolulu");
   await page.getByText("1 found").waitFor();
@@ -171,6 +176,8 @@ test("forks are tinted and compared with what they are forks of; snapshots tell 
   await page.keyboard.press("c");
   await expect.poll(() => page.locator(".shared").innerText()).toContain("lines shared");
   expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
+  // Totals that differ say by how much, in their own unit.
+  await expect.poll(() => page.locator(".compare .figures").last().innerText()).toMatch(/time\s*[+−][\d.]+ (ms|s)/);
   const folded = await page.locator(".compare .pair").count();
   await page.locator(".shared").click();
   await expect.poll(() => page.locator(".compare .pair.same").count()).toBeGreaterThan(10);

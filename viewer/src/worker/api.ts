@@ -2,7 +2,7 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, birthOf, eventsOf, groupLength, isForgotten, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
@@ -296,7 +296,7 @@ export class Api {
     return pieceOf(await this.#part(row, part), from);
   }
 
-  async raw(row: number, from: number): Promise<{ text: string; next: number; isText: boolean }> {
+  async raw(row: number, from: number): Promise<RawPiece> {
     return rawText(await rawOf(this.#store.index, this.#store.payloads, row), from);
   }
 

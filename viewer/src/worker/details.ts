@@ -1,5 +1,6 @@
-import type { Details, JsonNode, NodeKind, Part } from "../protocol.js";
+import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
 import { argumentsOf, beginning, imageType, isObject, readable, saidBy } from "./content.js";
+import { crc32 } from "./crc.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
@@ -194,14 +195,15 @@ export function pieceOf(value: unknown, from: number): { text: string; next: num
 }
 
 /** Bytes as text where they are that, else as hex. */
-export function rawText(bytes: Uint8Array, from: number): { text: string; next: number; isText: boolean } {
+export function rawText(bytes: Uint8Array, from: number): RawPiece {
   const piece = bytes.subarray(from, from + PIECE_CHARS);
   const next = from + piece.length < bytes.length ? from + piece.length : -1;
+  const whole = { bytes: bytes.length, crc: crc32(bytes) };
   try {
     new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, Math.min(bytes.length, PIECE_CHARS)), { stream: bytes.length > PIECE_CHARS });
-    return { text: utf8.decode(piece), next, isText: true };
+    return { text: utf8.decode(piece), next, isText: true, ...whole };
   } catch {
-    return { text: hexOf(bytes.subarray(from, from + 4096), from), next: from + 4096 < bytes.length ? from + 4096 : -1, isText: false };
+    return { text: hexOf(bytes.subarray(from, from + 4096), from), next: from + 4096 < bytes.length ? from + 4096 : -1, isText: false, ...whole };
   }
 }
 
