@@ -7,6 +7,7 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -75,6 +76,12 @@ async function measure() {
   tell(figures);
 }
 
+/** An answer over a connection of its own: wrk is waited for without looking at those that a server closes meanwhile. */
+async function answerOf(url) {
+  const response = await new Promise((resolve, reject) => get(url, { agent: false }, resolve).on("error", reject));
+  return JSON.parse(Buffer.concat(await response.toArray()).toString());
+}
+
 /** Starts a server, and gives the address that it prints. */
 async function started(program, args) {
   const server = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, RUNLOG_READ_TOKEN: undefined, RUNLOG_WRITE_TOKEN: undefined } });
@@ -85,7 +92,7 @@ async function started(program, args) {
 
 /** Both sides have to answer the same, but for the cursor, and what only one of them tells. */
 async function compare(name, ours, theirs, paths) {
-  const [one, two] = await Promise.all([ours, theirs].map(async (url) => (await fetch(url + paths[0])).json()));
+  const [one, two] = await Promise.all([ours, theirs].map(async (url) => answerOf(url + paths[0])));
   const [mine, other] = [one, two].map((page) => page.items ?? [page]);
   if (mine.length !== other.length || (one.next === null) !== (two.next === null)) throw new Error(`${name}: ${mine.length} items and ${other.length}`);
   // Runs of the same millisecond may come in another order.
