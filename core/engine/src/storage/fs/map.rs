@@ -15,7 +15,7 @@ use std::{
     ptr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -42,12 +42,19 @@ const CLOSE_BYTES: usize = 8 << 10;
 const PROBES: usize = 4;
 const LOOKED_AT_PAGES: usize = 64;
 
+/// Once requested places were found in memory, so many requests of few places aren't looked into: probing takes several
+/// times as long as reading some records that are there. If one of them isn't, it waits for the device by itself.
+const TRUSTED_REQUESTS: u32 = 32;
+const TRUSTED_PLACES_MAX: usize = 64;
+
 static MAPPED: Bounded<Mapped> = Bounded::new(MAPS_MAX);
 
 /// A mapped file, with the length it had when it was mapped.
 pub(super) struct Mapped {
     start: *const u8,
     length: usize,
+    /// How many of the next requests are taken for ones of places in memory.
+    trusted: AtomicU32,
     /// Dropped before the memory is unmapped: see `drop`.
     guard: Option<Guard>,
 }
@@ -116,6 +123,7 @@ impl Mapped {
         let mut mapped = Self {
             start: start.cast(),
             length,
+            trusted: AtomicU32::new(0),
             guard: None,
         };
         let address = start as usize;
@@ -239,9 +247,17 @@ impl Map for Mapped {
             .iter()
             .filter_map(|offset| usize::try_from(*offset).ok());
         let offsets: Vec<usize> = offsets.filter(|offset| *offset < self.length).collect();
-        if self.seem_in_memory(&offsets) {
+        let trusted = self.trusted.load(Ordering::Relaxed);
+        if trusted > 0 && offsets.len() <= TRUSTED_PLACES_MAX {
+            // Of several threads one may count for all: it is a guess anyway.
+            self.trusted.store(trusted - 1, Ordering::Relaxed);
             return;
         }
+        if self.seem_in_memory(&offsets) {
+            self.trusted.store(TRUSTED_REQUESTS, Ordering::Relaxed);
+            return;
+        }
+        self.trusted.store(0, Ordering::Relaxed);
         // Ranges close to each other are requested with one call.
         let mut wanted: Option<(usize, usize)> = None;
         for offset in offsets {
