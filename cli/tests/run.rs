@@ -564,6 +564,13 @@ fn a_program_that_speaks_no_protocol_or_says_nothing_fails() {
     assert_eq!(ended(&said)["status"], "failed", "{said:?}");
     let shown = place.expect(0, &["run", "show", "@last"]).out;
     assert!(shown.contains("it said nothing"), "{shown}");
+    // One that sends back what it is sent would be refused without end.
+    let said = place.runlog(&["run", "--", "cat"]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.err.contains("send back what it is sent"), "{said:?}");
+    assert!(said.err.contains("docs/agent-protocol.md"), "{said:?}");
+    let shown = place.expect(0, &["runs", "--json"]).out;
+    assert!(!shown.contains("\"running\""), "{shown}");
     // One line is enough.
     let hello = r#"echo '{"type":"hello","protocol":1}'"#;
     assert_eq!(place.runlog(&["run", "--", "sh", "-c", hello]).code, 0);

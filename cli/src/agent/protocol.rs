@@ -78,7 +78,22 @@ pub(crate) struct Refusal {
     /// Whether the refused line was a `done` line.
     #[serde(skip)]
     pub(crate) is_done: bool,
+    /// Whether it is of a type that only Runlog writes.
+    #[serde(skip)]
+    pub(crate) is_echo: bool,
 }
+
+/// The types of lines that only Runlog writes.
+const ONLY_TO_AGENT: [&str; 8] = [
+    "ready",
+    "ack",
+    "described",
+    "error",
+    "agents",
+    "spawned",
+    "command",
+    "stop",
+];
 
 /// A line to the agent.
 #[derive(Serialize)]
@@ -264,6 +279,7 @@ impl FromAgent {
             code,
             message,
             is_done: false,
+            is_echo: false,
         };
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(refusal(
@@ -345,7 +361,10 @@ impl FromAgent {
                 let message = format!(
                     "{other:?} is none of hello, message, event, step, describe, list_available_agents, spawn_agents, done"
                 );
-                return Err(refusal(id, "unknown_type", message));
+                return Err(Refusal {
+                    is_echo: ONLY_TO_AGENT.contains(&other),
+                    ..refusal(id, "unknown_type", message)
+                });
             }
             None => {
                 return Err(refusal(

@@ -10,12 +10,17 @@ use runlog::{
 
 use super::{
     ask::Ask,
+    play::UNSUPPORTED_PROTOCOL,
     protocol::{Ack, Done, FromAgent, Refusal, Step},
 };
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line},
 };
+
+/// An agent that sends back what it is sent would be refused for ever: each refusal is a line that it sends back. After so
+/// many of them it is ended.
+const ECHOED_MAX: u64 = 10;
 
 /// The result of a line.
 #[derive(Debug)]
@@ -54,6 +59,8 @@ pub(crate) struct Recorder {
     lines: u64,
     events: u64,
     refused: u64,
+    /// How many of them are of a type that only Runlog writes.
+    echoed: u64,
     /// Whether any line was one of the protocol.
     is_understood: bool,
 }
@@ -80,6 +87,7 @@ impl Recorder {
             lines: 0,
             events: 0,
             refused: 0,
+            echoed: 0,
             is_understood: false,
         }
     }
@@ -175,14 +183,23 @@ impl Recorder {
                         entry,
                     });
                 }
-                Some(Err(refusal)) => {
+                Some(Err(mut refusal)) => {
                     self.record(&mut waiting, &mut done)?;
                     self.refused += 1;
+                    self.echoed += u64::from(refusal.is_echo);
+                    if refusal.is_echo && self.echoed >= ECHOED_MAX {
+                        refusal.code = UNSUPPORTED_PROTOCOL;
+                        refusal.message = format!(
+                            "{} of its lines are such as Runlog writes, so it seems to send back what it is sent; \
+                             docs/agent-protocol.md says what an agent writes",
+                            self.echoed
+                        );
+                    }
                     if refusal.is_done {
                         self.done_refused = Some(refusal.message.clone());
                     }
                     done.push(match refusal.code {
-                        "unsupported_protocol" => Recorded::OtherProtocol(refusal),
+                        UNSUPPORTED_PROTOCOL => Recorded::OtherProtocol(refusal),
                         _ => Recorded::Refused(refusal),
                     });
                 }
@@ -201,6 +218,7 @@ impl Recorder {
                 code,
                 message,
                 is_done: false,
+                is_echo: false,
             })
         };
         match line {
@@ -302,6 +320,7 @@ impl Recorder {
             code,
             message: error.to_string(),
             is_done: false,
+            is_echo: false,
         };
         Some(match error.kind() {
             ErrorKind::LimitReached => {

@@ -90,6 +90,7 @@ impl Spawner {
                         code,
                         message: error.to_string(),
                         is_done: false,
+                        is_echo: false,
                     })
                     .line()
                 }
@@ -164,6 +165,7 @@ pub(crate) fn none(ask: &Ask) -> Vec<u8> {
         code: "no_agents",
         message,
         is_done: false,
+        is_echo: false,
     };
     ToAgent::Error(&refusal).line()
 }

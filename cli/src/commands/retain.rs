@@ -17,7 +17,7 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 A session goes when every rule that is given says so: what one of them keeps, stays. To have each of several limits for itself, \
-run the command once for each. Never given up are sessions with a run at work or paused (unless --status paused says so), and \
+run the command once for each. Never given up are sessions with a run that is running, or paused and not yet resumed (unless --status paused says so), and \
 those that a copy was made of which stays. Without a rule the command is refused.
 
 With --deltas no session goes: streaming deltas are dropped of which an agent:text, agent:thinking or agent:complete has the whole \
@@ -197,7 +197,10 @@ fn tell(report: &Report<Retained>, out: &mut Out) -> Result<()> {
         out.line(format!("kept {kept}: no event has their whole text"))?;
     }
     for (count, why) in [
-        (done.kept_at_work, "something is at work in it, or paused"),
+        (
+            done.kept_at_work,
+            "a run of it is running, or paused and not yet resumed",
+        ),
         (done.kept_for_copies, "a copy of it stays"),
         (done.kept_changed, "it was written to meanwhile"),
     ] {

@@ -34,7 +34,7 @@ const NO_VIEWER: &str = "<!doctype html>
 <h1>Runlog</h1>
 <p>This server answers its <a href=/openapi.json>API</a>. It was built without the viewer; in a clone,
 <pre>cargo xtask viewer
-cargo install --path cli --bin runlog --features viewer</pre>
+cargo install --locked --path cli --bin runlog --features viewer</pre>
 <p>builds it with the viewer.
 ";
 

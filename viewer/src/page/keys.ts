@@ -131,8 +131,10 @@ function toList(app: App, event: KeyboardEvent, target: HTMLElement): boolean {
   return true;
 }
 
+/** From the system's theme to the one that looks other, and on to the third, so that each press but the last is seen. */
 export function nextTheme(app: App): void {
-  const themes = ["system", "light", "dark"] as const;
+  const other = matchMedia("(prefers-color-scheme: dark)").matches ? "light" : "dark";
+  const themes = ["system", other, other === "dark" ? "light" : "dark"] as const;
   app.settings.theme = themes[(themes.indexOf(app.settings.theme) + 1) % themes.length] ?? "system";
   app.saveSettings();
 }

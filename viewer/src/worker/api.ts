@@ -405,7 +405,13 @@ export class Api {
   #titleOf(lane: Lane): string {
     const session = this.#store.index.sessions.get(lane.sessionId ?? "");
     if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
-    return session?.title ?? session?.name ?? `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
+    const title = session?.title ?? session?.name ?? `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
+    // A copy has the title of what it is a copy of, unless it was given one.
+    const { index } = this.#store;
+    const root = index.lanes[session?.lanes[0] ?? -1];
+    const source = index.sessions.get(index.lanes[root?.forkOf ?? -1]?.sessionId ?? "");
+    if (root === undefined || source === undefined || source.title !== session?.title) return title;
+    return `${title} (${session?.name === undefined || session.name === title ? `fork at ${root.forkAt}` : session.name})`;
   }
 
   get #store(): Opened {

@@ -113,7 +113,8 @@ export class Tree {
       kind: "agent",
       title,
       status: statusOf(this.index, own),
-      count: own.messages + own.toolCalls + own.inherited,
+      // As in the header: what was truncated isn't counted.
+      count: own.flowStatus === undefined ? own.alive.length : own.messages + own.toolCalls,
       errors: own.errors,
       durationMs: durationOf(own),
       tokens: own.tokensIn + own.tokensOut,

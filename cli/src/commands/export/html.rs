@@ -110,7 +110,7 @@ mod without_viewer {
     impl Page {
         pub(in super::super) fn of_this_build() -> Result<Self> {
             let message = "this runlog was built without the viewer, which the page consists of; in a clone, \
-                           `cargo xtask viewer && cargo install --path cli --bin runlog --features viewer` builds it with the viewer";
+                           `cargo xtask viewer && cargo install --locked --path cli --bin runlog --features viewer` builds it with the viewer";
             Err(Failure::new(Exit::Failure, "unsupported", message))
         }
 
