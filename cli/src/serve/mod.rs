@@ -39,7 +39,7 @@ pub(crate) use tokens::{Tokens, given, random};
 
 use app::App;
 
-/// What is served, and to whom.
+/// The served store, and its access rules.
 pub(crate) struct Served {
     pub(crate) store: Store,
     /// The folder of the store.
@@ -56,7 +56,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server of this store behind this listener, whose port it is told.
+    /// A server of this store on this listener; `port` is the listener's.
     pub(crate) fn new(listener: TcpListener, port: u16, served: Served) -> Self {
         let Served {
             store,
@@ -68,7 +68,7 @@ impl Server {
         Self { listener, app }
     }
 
-    /// Who may read and who may write.
+    /// The tokens that allow reading and writing.
     pub(crate) fn tokens(&self) -> &Tokens {
         self.app.tokens()
     }
