@@ -66,12 +66,12 @@ pub(super) struct Example {
     pub(super) body: Option<Value>,
 }
 
-/// For endpoints without a query.
+/// Of endpoints that take no query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoQuery {}
 
-/// For endpoints without path parameters.
+/// Of endpoints whose addresses have no parts that differ.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NoPath {}
 

@@ -3,13 +3,13 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `listen` | connections, with their bounds of number, size and time |
-//! | `guard`, `tokens` | for which host and page a request is, and what its caller may do |
-//! | `endpoint`, `query`, `names` | one address with the types it takes and gives, and how these are read |
+//! | `guard`, `tokens` | checks of the host, the page and the rights of a request |
+//! | `endpoint`, `query`, `names` | one endpoint with the types of its input and output, and reading the input |
 //! | `api` | the endpoints |
-//! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
-//! | `files` | the files of the store as they are |
-//! | `openapi` | the description of the API, made of the endpoints |
-//! | `viewer` | the viewer, where the build has it |
+//! | `tail`, `playback`, `sse` | streams of events: live, or played back at their pace |
+//! | `files` | the raw files of the store |
+//! | `openapi` | the OpenAPI description, generated from the endpoints |
+//! | `viewer` | the viewer, if the build has it |
 //! | `problem` | why a request was refused |
 
 mod api;

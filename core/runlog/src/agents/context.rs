@@ -306,7 +306,8 @@ impl RunContext {
         self.live.inbox.take()
     }
 
-    /// Spawns sub-agents, all at once, and waits for all of them, as [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
+    /// Spawns sub-agents, all at once, and waits for all of them, as
+    /// [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     ///
     /// # Errors
     /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).

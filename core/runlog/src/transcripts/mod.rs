@@ -4,7 +4,7 @@
 //! the source, and the JSON around it (a Claude Code line's envelope, a run's task and reward) is stored with a `null`
 //! in the message's place, so that [`render`] reproduces the source.
 //!
-//! | format | told by | a session is |
+//! | format | recognized by | a session is |
 //! | --- | --- | --- |
 //! | [`Runlog`](Format::Runlog) | `"runlog"` in each line | what it was in the store |
 //! | [`OpenAi`](Format::OpenAi) | `messages` (or `traj`), or a `role` in each line | a run, or the whole source |
