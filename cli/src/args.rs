@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Under what the options of every command stand.
+/// The help heading of the options of every command.
 const GLOBAL: &str = "Options of every command";
 
 /// What every command takes.

@@ -1,10 +1,10 @@
-//! [`Failure`]: why a command stopped, and the exit code that says so.
+//! [`Failure`]: why a command failed, and its exit code.
 
 use std::{fmt, io, process::ExitCode};
 
 use runlog::ErrorKind;
 
-/// How a command ended. The numbers are documented in `runlog --help` and stay.
+/// How a command ended. The numbers are documented in `runlog --help` and stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     /// It did what was asked.
@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Failure,
     /// The arguments are invalid.
     Usage,
-    /// No such store, session or instance, or more than one fits.
+    /// No such store, session or instance, or more than one matches.
     NotFound,
     /// The object exists already, another process has the store open, or the run's status or budget forbids it.
     Conflict,
@@ -75,17 +75,17 @@ impl Failure {
         }
     }
 
-    /// Arguments that don't fit.
+    /// Invalid arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", message)
     }
 
-    /// What the command line names doesn't exist.
+    /// An object named on the command line doesn't exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, ErrorKind::NotFound.name(), message)
     }
 
-    /// What the command line names may be several things.
+    /// A name on the command line is ambiguous.
     pub(crate) fn ambiguous(message: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message)
     }

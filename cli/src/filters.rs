@@ -65,7 +65,7 @@ pub(crate) struct RunFilter {
 }
 
 impl RunFilter {
-    /// What it means in this store, where runs and sessions may be named by the beginning of their ids.
+    /// The options for this store; runs and sessions may be named by a prefix of their ids.
     pub(crate) fn options(self, store: &Store) -> Result<ListRuns> {
         let session = self.session_id.map(|text| find::session(store, &text));
         Ok(ListRuns {
@@ -100,7 +100,7 @@ pub(crate) struct FlowFilter {
 }
 
 impl FlowFilter {
-    /// What it means in this store.
+    /// The options for this store.
     pub(crate) fn options(self, store: &Store) -> Result<ListFlows> {
         Ok(ListFlows {
             status: self.status,
@@ -125,7 +125,7 @@ pub(crate) struct MessageFilter {
 }
 
 impl MessageFilter {
-    /// These of them, on this page.
+    /// The options for this filter and page.
     pub(crate) fn on(self, page: Page) -> ListRunMessages {
         ListRunMessages {
             step_number: self.step_number,
@@ -149,7 +149,7 @@ pub(crate) struct ToolCallFilter {
 }
 
 impl ToolCallFilter {
-    /// These of them, on this page.
+    /// The options for this filter and page.
     pub(crate) fn on(self, page: Page) -> ListToolCalls {
         ListToolCalls {
             tool_name: self.tool_name,
@@ -160,7 +160,7 @@ impl ToolCallFilter {
     }
 }
 
-/// The run that is named as a parent, which has to be there.
+/// The run that is named as a parent; an error if it doesn't exist.
 fn parent(store: &Store, text: Option<String>) -> Result<Option<RunId>> {
     text.map(|text| find::run(store, &text)).transpose()
 }

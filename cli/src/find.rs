@@ -1,4 +1,4 @@
-//! Finding in the store what the command line names: by id, by the beginning of one, by name, or `@last`.
+//! Resolving names of the command line: an id, a prefix of one, a name, or `@last`.
 
 use runlog::{
     AgentInstance, ErrorKind, InstanceId, RunId, Session, blocking::Store, flows::ListFlows,
@@ -7,7 +7,7 @@ use runlog::{
 
 use crate::failure::{Failure, Result};
 
-/// The chat that a text means: a chat's id, or what means a session.
+/// The chat named by a text: a chat's id, or anything that names a session.
 pub(crate) fn chat(store: &Store, text: &str) -> Result<String> {
     Ok(match store.chats().get_chat(text)? {
         Some(chat) => chat.chat_id,
@@ -15,10 +15,10 @@ pub(crate) fn chat(store: &Store, text: &str) -> Result<String> {
     })
 }
 
-/// How many items are asked for at a time where all of a list are walked.
+/// How many items are read at a time when a whole list is walked.
 const WALKED_AT_ONCE: usize = 500;
 
-/// The session that the command line names: by id, by the beginning of one, by name, or `@last`.
+/// The session named on the command line: by id, a prefix of one, name, or `@last`.
 pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
     if text == "@last" {
         let newest = store.list_sessions(&ListSessions {
@@ -38,9 +38,9 @@ pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
     })
 }
 
-/// What a command that takes a session or an instance is about.
+/// The subject of a command that takes a session or an instance.
 pub(crate) enum Subject {
-    /// A session with its instances, in the order they were made.
+    /// A session with its instances, in the order of their creation.
     Session(Session, Vec<AgentInstance>),
     /// One instance, and its session.
     Instance(Session, AgentInstance),
@@ -53,7 +53,7 @@ impl Subject {
         }
     }
 
-    /// The instances, in the order they were made.
+    /// The instances, in the order of their creation.
     pub(crate) fn instances(&self) -> &[AgentInstance] {
         match self {
             Self::Session(_, instances) => instances,
@@ -62,7 +62,7 @@ impl Subject {
     }
 }
 
-/// The session or the instance that the command line names.
+/// The session or the instance named on the command line.
 pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
     let failure = match session(store, text) {
         Ok(session) => {
@@ -82,7 +82,7 @@ pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
     Ok(Subject::Instance(session, instance))
 }
 
-/// The instance with this id, or the only one whose id begins so.
+/// The instance with this id, or the only one with this prefix of its id.
 fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
     if let Ok(id) = text.parse::<InstanceId>() {
         return Ok(store.get_instance(id)?);
@@ -134,7 +134,7 @@ const CANDIDATES_MAX: usize = 4;
 /// The most runs that are scanned to find the length of a unique id prefix; with more runs, ids are shown whole.
 const RUNS_WALKED_MAX: usize = 10_000;
 
-/// The run that the command line names: by id, by the beginning of one, or `@last`.
+/// The run named on the command line: by id, a prefix of one, or `@last`.
 pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);
@@ -151,13 +151,13 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
     only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
 }
 
-/// The run that the command line names, which has to be there.
+/// The run named on the command line; an error if it doesn't exist.
 pub(crate) fn run(store: &Store, text: &str) -> Result<RunId> {
     let run = store.runs().get(run_id(store, text)?)?;
     run.map(|run| run.id).ok_or_else(|| no_run(text))
 }
 
-/// Some of the ids that begin with what the command line gave, as many as are told where several do.
+/// The ids with a prefix, at most as many as an error lists.
 fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<Vec<RunId>> {
     let prefix = text.to_ascii_lowercase();
     let is_prefix = prefix.bytes().any(|byte| byte.is_ascii_hexdigit())
@@ -173,7 +173,7 @@ fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<
     .collect()
 }
 
-/// The only one of the ids that begin so; more of them is an error that says what a session's would.
+/// The only candidate; an error, as for sessions, if there are several.
 fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId>> {
     match candidates {
         [] => Ok(None),
@@ -192,8 +192,7 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
     }
 }
 
-/// The flow that the command line names: by id, by the beginning of one, or `@last`. For a run without a flow the error
-/// says so.
+/// The flow named on the command line: by id, a prefix of one, or `@last`. The error of a run without a flow says so.
 pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if text == "@last" {
         let newest = store.flows().list(&ListFlows {
@@ -217,7 +216,7 @@ pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     }
 }
 
-/// There is no such flow.
+/// The error if there is no such flow.
 pub(crate) fn no_flow(text: &str) -> Failure {
     let message = format!(
         "there is no flow {text:?}, by id or beginning of an id; `runlog flows` lists them"
@@ -225,7 +224,7 @@ pub(crate) fn no_flow(text: &str) -> Failure {
     Failure::not_found(message)
 }
 
-/// There is no such run.
+/// The error if there is no such run.
 pub(crate) fn no_run(text: &str) -> Failure {
     let message =
         format!("there is no run {text:?}, by id or beginning of an id; `runlog runs` lists them");
@@ -294,7 +293,7 @@ fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
     flows.map(|flow| flow.map(|flow| flow.run_id))
 }
 
-/// All items of a list, of which `list` gives the page at a cursor and the cursor of the next; an error ends them.
+/// All items of a list, where `list` returns the page at a cursor and the cursor of the next; an error ends the iteration.
 pub(crate) fn walk<T>(
     mut list: impl FnMut(Option<String>) -> Result<(Vec<T>, Option<String>)>,
 ) -> impl Iterator<Item = Result<T>> {

@@ -20,7 +20,7 @@ pub(crate) fn record(store: &Store, flow: RunId, command: &RawJson) -> Result<Ve
     Ok(FlowRun::waiting(store, flow)?)
 }
 
-/// Refuses a flow whose own status is final, because no process would read the command. The status of its run is
+/// An error for a flow whose own status is final, because no process would read the command. The status of its run is
 /// checked by the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
     let Some(flow) = store.flows().get(id)? else {

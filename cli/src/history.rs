@@ -1,4 +1,4 @@
-//! The history of a session, in the order in which it happened: events, and what was stored beside them.
+//! The history of a session, in the order in which it happened: events, and the records of its aside.
 
 use std::{borrow::Cow, cmp::Reverse, collections::BinaryHeap};
 
@@ -16,8 +16,8 @@ use serde::Deserialize;
 
 use crate::{failure::Result, read::records};
 
-/// The most instances whose contexts are read at one time, a page of each in memory. Those of a session with
-/// more come one after the other.
+/// The most instances whose contexts are read at one time, a page of each in memory. A session with more instances is
+/// read one after the other.
 const MERGED_MAX: usize = 256;
 
 /// One item of the history of a session.
@@ -121,7 +121,7 @@ pub(crate) fn format_of(session: &Session) -> Option<Format> {
     Format::from_name(metadata.get("source")?.get("format")?.as_str()?)
 }
 
-/// The type of the notes that `runlog run` keeps of its runs beside the messages.
+/// The type of the notes about runs that `runlog run` stores in the aside.
 pub(crate) const RUN_NOTE: &str = "runlog:run";
 
 /// Whether an element that is no message is a note of `runlog run`, not part of the imported transcript.

@@ -1,4 +1,4 @@
-//! [`Json`]: a JSON value for people to look at, with its fields in the order in which they were written.
+//! [`Json`]: a JSON value for display, with its fields in their original order.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ pub(crate) enum Json {
     #[default]
     Null,
     Bool(bool),
-    /// A number, as near as it can be shown.
+    /// A number, as precise as it can be shown.
     Number(serde_json::Number),
     String(String),
     Array(Vec<Self>),
-    /// An object; of a repeated name every value.
+    /// An object, with every value of a repeated name.
     Object(Vec<(String, Self)>),
 }
 
 impl Json {
-    /// Reads JSON text; `None` when it is none, or nested too deep to be looked at.
+    /// Reads JSON text; `None` if it isn't valid, or nested too deeply.
     pub(crate) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The field of an object, the last one of the name.
+    /// The field of an object; the last one with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(fields) => fields

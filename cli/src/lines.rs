@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-/// The longest line that is read: 64 MiB, what one event may have.
+/// The longest line that is read: 64 MiB, the limit of an event.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// How much of a file is read at a time.
@@ -13,7 +13,7 @@ pub(crate) const PIECE_BYTES: usize = 256 << 10;
 pub(crate) enum Line {
     /// A line, without its line feed.
     Whole(Vec<u8>),
-    /// What came after the last line feed before the stream ended.
+    /// The rest after the last line feed of the stream.
     Partial(Vec<u8>),
     /// A line that was too long, with its length in bytes.
     TooLong(u64),

@@ -96,14 +96,14 @@ fn misused(mut error: clap::Error) -> Exit {
         let _ = error.print();
         return Exit::Ok;
     }
-    // The arguments weren't read, so they are looked through; what follows `--` is the agent's.
+    // The arguments couldn't be parsed, so search them; those after `--` are the agent's.
     let is_json = std::env::args_os()
         .skip(1)
         .take_while(|it| it != "--")
         .any(|it| it == "--json");
     if is_json {
         let text = error.render().to_string();
-        // What follows is how to call it, for people.
+        // The rest is usage help for people.
         let what = text
             .split("\n\n")
             .next()

@@ -12,11 +12,11 @@ use crate::{
     failure::{Exit, Failure, Result},
 };
 
-/// How wide text is where nothing says it.
+/// The width of text if it is unknown.
 const WIDTH_DEFAULT: usize = 80;
 /// Longer lines than this are hard to read.
 const WIDTH_MAX: usize = 120;
-/// Narrower terminals are written to as if they were this wide.
+/// The minimum width, even if the terminal is narrower.
 const WIDTH_MIN: usize = 40;
 
 /// Standard output.
@@ -39,7 +39,7 @@ enum Losable {
     Lost,
 }
 
-/// How many columns text may take: what COLUMNS says, else the terminal.
+/// How many columns text may take: COLUMNS, or else the terminal's width.
 pub(crate) fn width() -> usize {
     let said = std::env::var("COLUMNS")
         .ok()
@@ -75,19 +75,19 @@ impl Out {
     }
 
     /// From here on the command continues if its output is closed: that is reported once.
-    pub(crate) fn go_on_unread(&mut self) {
+    pub(crate) fn continue_if_closed(&mut self) {
         if self.losable == Losable::No {
             self.losable = Losable::Yes;
         }
     }
 
-    /// Prints what a command did to the store of `global`, as `tell` says it to people.
+    /// Prints the report of a command on the store of `global`; `for_people` prints it as text.
     pub(crate) fn report<T: Serialize>(
         &mut self,
         global: &Global,
         dry_run: bool,
         done: T,
-        tell: impl FnOnce(&Report<T>, &mut Self) -> Result<()>,
+        for_people: impl FnOnce(&Report<T>, &mut Self) -> Result<()>,
     ) -> Result<Exit> {
         let report = Report {
             store: global.store.display().to_string(),
@@ -97,7 +97,7 @@ impl Out {
         if self.is_json() {
             self.value(&report)?;
         } else {
-            tell(&report, self)?;
+            for_people(&report, self)?;
         }
         Ok(Exit::Ok)
     }
@@ -167,7 +167,7 @@ impl Out {
         self.written(written)
     }
 
-    /// Gives everything to the reader now.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if self.losable == Losable::Lost {
             return Ok(());
@@ -191,8 +191,8 @@ impl Out {
     }
 }
 
-/// What a terminal may see of JSON. Text has its control characters made visible before; JSON may have some in its
-/// strings as they are: those of C1, delete, and those that turn the reading direction.
+/// JSON made safe for a terminal. In text, control characters are made visible before; JSON strings may have some
+/// unescaped: those of C1, delete, and those that change the reading direction.
 fn for_terminal(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_obeyed = |c: char| matches!(c, '\x7f'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -211,7 +211,7 @@ fn for_terminal(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped.collect::<String>().into_bytes())
 }
 
-/// A line on stderr. A failure of that can't be reported.
+/// Prints a line on stderr. A failure of that can't be reported.
 pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
@@ -233,7 +233,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
     }
 }
 
-/// A line on stderr for people: what was done, apart from the data that goes to stdout.
+/// Prints a line on stderr for people: a note, separate from the data on stdout.
 pub(crate) fn note(json: bool, line: impl AsRef<str>) {
     if !json {
         to_stderr(line.as_ref());
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(safe, "{\"a\":\"x\\u009b31m\\u202e\\u007fé\"}\n".as_bytes());
         let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
         assert_eq!(read(&safe), read(line.as_bytes()));
-        // A colour of our own stays.
+        // Our own colours are kept.
         assert_eq!(
             for_terminal(b"\x1b[1mhead\x1b[0m"),
             b"\x1b[1mhead\x1b[0m".as_slice()

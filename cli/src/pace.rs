@@ -27,7 +27,7 @@ pub(crate) struct Pace {
 }
 
 impl PaceArgs {
-    /// What was asked for; `None` for everything at once.
+    /// The requested pace; `None` for everything at once.
     pub(crate) fn pace(&self) -> Result<Option<Pace>> {
         let Some(speed) = self.speed else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A bar on stderr for work that takes longer than a second, and only where someone looks at it.
+//! A progress bar on stderr, for work that takes longer than a second, and only on a terminal.
 
 use std::{
     io::{self, IsTerminal},
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Work that is finished sooner than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How far some work got.
+/// The progress of some work.
 pub(crate) struct Progress {
     bar: ProgressBar,
     since: std::time::Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Work on `total` bytes; `None` when nobody knows how many, and 0 is taken for that.
+    /// Work on `total` bytes; `None` or 0 if the number is unknown.
     pub(crate) fn bytes(total: Option<u64>, json: bool) -> Self {
         let total = total.filter(|total| *total > 0);
         let template = match total {
@@ -30,7 +30,7 @@ impl Progress {
         Self::with(total, template, json)
     }
 
-    /// Work on `total` things; `None` when nobody knows how many, and 0 is taken for that.
+    /// Work on `total` things; `None` or 0 if the number is unknown.
     pub(crate) fn count(total: Option<u64>, json: bool) -> Self {
         let total = total.filter(|total| *total > 0);
         let template = match total {
@@ -60,12 +60,12 @@ impl Progress {
         self.json
     }
 
-    /// Says what is worked on.
+    /// Sets the current subject.
     pub(crate) fn about(&self, what: &str) {
         self.bar.set_message(crate::text::name(what));
     }
 
-    /// So many bytes, or things, more are done.
+    /// Adds this many bytes or items.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
         if !self.quiet && !self.shown && self.since.elapsed() >= PATIENCE {
@@ -74,12 +74,12 @@ impl Progress {
         }
     }
 
-    /// Runs `print` while the bar is out of the way.
+    /// Runs `print` while the bar is hidden.
     pub(crate) fn aside(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 
-    /// The work is over; the bar goes.
+    /// Removes the bar when the work has ended.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

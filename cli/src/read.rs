@@ -1,4 +1,4 @@
-//! Reading streams and the log, and whose they are.
+//! Reading streams and the log, and finding the owners of streams.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = R
     })
 }
 
-/// Says whose the streams of a log are.
+/// Finds the owners of a log's streams.
 #[derive(Default)]
 pub(crate) struct Owners {
     known: HashMap<StreamId, Option<AgentInstance>>,
@@ -52,7 +52,7 @@ pub(crate) struct Owners {
 impl Owners {
     /// The instance whose context a stream is.
     pub(crate) fn of(&mut self, store: &Store, stream: StreamId) -> Result<Option<&AgentInstance>> {
-        // A stream that is nobody's yet may be someone's later, so only instances are remembered.
+        // A stream without an owner may get one later, so only instances are cached.
         if !matches!(self.known.get(&stream), Some(Some(_))) {
             let instance = store.get_instance(InstanceId(stream.0))?;
             self.known.insert(stream, instance);

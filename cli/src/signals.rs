@@ -1,4 +1,4 @@
-//! Being asked to end.
+//! Signals that ask the process to end.
 
 /// Is ready when the process is asked to end. From this call on a signal doesn't end it by itself.
 pub(crate) fn signalled() -> impl Future<Output = ()> {

@@ -1,5 +1,5 @@
-//! Opening the store, and what works on a folder that doesn't open: checking, repairing, salvaging. Only here the command names
-//! the engine.
+//! Opening the store, and the operations on a folder that can't be opened: verifying, repairing, salvaging. Only this
+//! file of the command uses the engine directly.
 
 use std::{
     ops::ControlFlow,
@@ -26,18 +26,18 @@ use crate::{
     output::note,
 };
 
-/// How long to wait before the store is tried again that another process has.
+/// How long to wait before retrying to open a store that another process has locked.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
-/// The most runs that are named of those that a process left when it was killed.
+/// The most runs of a killed process that are listed.
 const RECOVERED_SHOWN: usize = 3;
 
-/// Opens the store for writing; makes it when it isn't there. Says what a process that was killed had left running.
+/// Opens the store for writing, creating it if needed. Prints the runs that a killed process had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    Ok(tell_recovered(global, open_quietly(global)?))
+    Ok(print_recovered(global, open_quietly(global)?))
 }
 
-/// Opens the store for writing what happened before, with its clock; makes it when it isn't there. One that is made for
-/// it begins at `first_ms`.
+/// Opens the store for importing records with their original times, with the clock for that; creates it if needed. A
+/// new store begins at `first_ms`.
 pub(crate) fn open_to_import(
     global: &Global,
     first_ms: Option<u64>,
@@ -54,10 +54,10 @@ pub(crate) fn open_to_import(
         ),
     )?;
     clock.go_on();
-    Ok((tell_recovered(global, store), clock))
+    Ok((print_recovered(global, store), clock))
 }
 
-/// Options of an opening for writing.
+/// The options for opening for writing.
 fn writing(global: &Global, options: StoreOptions) -> StoreOptions {
     StoreOptions {
         lock_timeout: Duration::from_secs(global.lock_timeout),
@@ -65,7 +65,7 @@ fn writing(global: &Global, options: StoreOptions) -> StoreOptions {
     }
 }
 
-fn tell_recovered(global: &Global, store: Store) -> Store {
+fn print_recovered(global: &Global, store: Store) -> Store {
     let recovered = store.recovered_runs();
     for run in recovered.iter().take(RECOVERED_SHOWN) {
         let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
@@ -87,7 +87,7 @@ fn tell_recovered(global: &Global, store: Store) -> Store {
     store
 }
 
-/// Opens the store for writing, when it is there. Says what a process that was killed had left running.
+/// Opens an existing store for writing. Prints the runs that a killed process had left running.
 pub(crate) fn open(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
@@ -95,8 +95,7 @@ pub(crate) fn open(global: &Global) -> Result<Store> {
     open_or_create(global)
 }
 
-/// Opens the store for writing, for who sees to itself what a process that was killed had left running; makes it when
-/// it isn't there.
+/// Opens the store for writing, creating it if needed, for callers that handle the runs of a killed process themselves.
 pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     opened(
         global,
@@ -104,19 +103,19 @@ pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     )
 }
 
-/// Opens the store for reading, beside a writer or without one.
+/// Opens the store for reading, whether or not another process is writing it.
 pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
     opened(global, Store::open_read_only(&global.store))
 }
 
-/// Opens the store for reading what can be gone on with: where nobody has it open for writing, the runs that a killed process
-/// left are paused first, and told. Where it can't be written to, they can't be, and are still `running`.
+/// Opens the store for reading what can be resumed. If no process has it open for writing, the runs that a killed
+/// process left are paused first, and printed. If it can't be written to, they stay `running`.
 pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
     }
     match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
-        Ok(store) => Ok(tell_recovered(global, store)),
+        Ok(store) => Ok(print_recovered(global, store)),
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
             if error.kind() == ErrorKind::ReadOnly {
                 note(
@@ -133,7 +132,7 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
 fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
     store.map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(global),
-        // They name the folder themselves.
+        // These errors name the folder themselves.
         ErrorKind::NotAStore | ErrorKind::Locked => Failure::from(error),
         _ => Failure::from(error).about(format!("can't open the store {}", global.store.display())),
     })
@@ -147,13 +146,13 @@ fn missing(global: &Global) -> Failure {
     Failure::not_found(message)
 }
 
-/// Checks every byte of the store; `progress` is told how many of how many bytes were read.
+/// Checks every byte of the store; `progress` is called with the bytes read and their total.
 pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let found = runlog::engine::verify_with(&FsStorage::new(&global.store), progress);
     opened(global, found)
 }
 
-/// Gives every whole record of a folder, whether it opens as a store or not.
+/// Passes on every complete record of a folder, whether or not it can be opened as a store.
 pub(crate) fn salvage(
     folder: &Path,
     visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,

@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as what is in them, the last one as wide as the screen leaves.
+//! Tables for people: columns as wide as their content, the last one as wide as the rest of the screen.
 
 use console::measure_text_width;
 
@@ -11,7 +11,7 @@ use crate::{
     text,
 };
 
-/// The last column has so many columns of the screen, however narrow that is.
+/// The minimum width of the last column, however narrow the screen is.
 const LAST_LEAST: usize = 8;
 
 /// A column.
@@ -39,7 +39,7 @@ pub(crate) fn right(head: &'static str) -> Column {
     }
 }
 
-/// A column, and what it says of an item.
+/// A column, with the function for the text of its cells.
 pub(crate) type Cells<'a, T> = (Column, &'a dyn Fn(&T) -> String);
 
 /// Prints one page of a list: as JSON, or as a table with the cursor of the next page, or as `empty`.
@@ -74,7 +74,7 @@ pub(crate) fn items<T>(
     print(&columns, &rows, out)
 }
 
-/// Prints one thing: as JSON, or its fields a line each.
+/// Prints one item: as JSON, or its fields, one per line.
 pub(crate) fn one(
     value: &impl Serialize,
     named: &[(&str, Option<String>)],
@@ -88,7 +88,7 @@ pub(crate) fn one(
     Ok(Exit::Ok)
 }
 
-/// Prints a head and rows; what is recorded is made safe to print.
+/// Prints a head and rows; recorded text is made safe to print.
 fn print(columns: &[&Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {
     let cell = |row: &[String], index: usize, most: usize| {
         text::one_line(row.get(index).map(String::as_str).unwrap_or_default(), most)
@@ -142,7 +142,7 @@ fn print(columns: &[&Column], rows: &[Vec<String>], out: &mut Out) -> Result<()>
     Ok(())
 }
 
-/// Prints names and what they are, a line each, wrapped; those that are nothing are left out.
+/// Prints names and values, one per line, wrapped; those without a value are left out.
 pub(crate) fn fields(fields: &[(&str, Option<String>)], out: &mut Out) -> Result<()> {
     let width = fields
         .iter()
@@ -162,7 +162,7 @@ pub(crate) fn fields(fields: &[(&str, Option<String>)], out: &mut Out) -> Result
     Ok(())
 }
 
-/// Says where the next page begins.
+/// Prints the cursor of the next page.
 pub(crate) fn next(cursor: Option<impl std::fmt::Display>, out: &mut Out) -> Result<()> {
     match cursor {
         Some(cursor) => out.line(format!("… there are more: --cursor {cursor}")),

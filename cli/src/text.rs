@@ -3,8 +3,8 @@
 use console::measure_text_width;
 use runlog::log::calendar;
 
-/// Recorded text with everything taken out that a terminal would obey: control characters become visible, except
-/// line breaks and tabs, and those that turn the reading direction go.
+/// Recorded text without anything that a terminal would interpret: control characters become visible, except line
+/// breaks and tabs, and characters that change the reading direction are removed.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -176,7 +176,7 @@ pub(crate) fn duration(duration: std::time::Duration) -> String {
     }
 }
 
-/// A [`duration`] of so many milliseconds.
+/// A [`duration`] of this many milliseconds.
 pub(crate) fn milliseconds(milliseconds: u64) -> String {
     duration(std::time::Duration::from_millis(milliseconds))
 }
@@ -197,7 +197,7 @@ pub(crate) fn time_to_minute(milliseconds: u64) -> String {
     )
 }
 
-/// `06-14 10:00:00`: without the year, where it is one of our time.
+/// `06-14 10:00:00`: without the year, if that has four digits.
 pub(crate) fn time_of_year(milliseconds: u64) -> String {
     let (year, month, day) = calendar::date_from_days(milliseconds / calendar::DAY_MS);
     if year > YEAR_MAX {

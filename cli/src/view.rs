@@ -1,4 +1,4 @@
-//! What messages and events say, for people.
+//! The content of messages and events, for people.
 
 use runlog::{
     RawJson,
@@ -7,11 +7,11 @@ use runlog::{
 
 use crate::{json::Json, text};
 
-/// A piece of what a message says.
+/// A part of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Part {
     Text(String),
-    /// What the model thought before it answered.
+    /// The model's thinking before its answer.
     Thinking(String),
     /// A tool call.
     Call {
@@ -32,7 +32,7 @@ pub(crate) enum Part {
     Other(String),
 }
 
-/// What a message says, piece by piece. One that can't be understood is shown as it is.
+/// The parts of a message. One that can't be parsed is shown unchanged.
 pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     let Some(fields @ Json::Object(_)) = Json::read(message.as_str()) else {
         return vec![Part::Text(message.as_str().to_owned())];
@@ -74,7 +74,7 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     parts
 }
 
-/// The tool call that a tool_call event holds.
+/// The tool call of a tool_call event.
 pub(crate) fn call_part(content: &RawJson) -> Option<Part> {
     call(&Json::read(content.as_str())?)
 }
@@ -138,7 +138,7 @@ fn content_text(content: &Json) -> String {
     }
 }
 
-/// An event in one line of at most `width` columns: what it says, or calls, or got.
+/// An event in one line of at most `width` columns: its text, call or result.
 pub(crate) fn summary(event: &ContextEvent, width: usize) -> String {
     if event.redacted {
         return "[redacted]".to_owned();
@@ -146,7 +146,7 @@ pub(crate) fn summary(event: &ContextEvent, width: usize) -> String {
     summary_of(event.event_type, &event.content, width)
 }
 
-/// What an event of this kind and content says, in one line of at most `width` columns.
+/// The summary of an event of this kind and content, in one line of at most `width` columns.
 pub(crate) fn summary_of(kind: ContextEventKind, content: &RawJson, width: usize) -> String {
     let parts = match kind {
         ContextEventKind::ToolCall => call_part(content).into_iter().collect(),
@@ -196,7 +196,7 @@ pub(crate) fn kind_name(kind: ContextEventKind) -> &'static str {
     }
 }
 
-/// A colour for a kind of event, where colours are on.
+/// The text in the colour of a kind of event, if colours are on.
 pub(crate) fn styled(kind: ContextEventKind, text: &str) -> String {
     let style = console::style(text);
     let style = match kind {

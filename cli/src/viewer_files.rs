@@ -1,4 +1,4 @@
-//! The viewer's files, as they were when the command was built.
+//! The viewer's files, embedded at build time.
 
 #[derive(rust_embed::Embed)]
 #[folder = "../viewer/dist"]

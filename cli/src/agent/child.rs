@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::leash::leashed;
+use super::parent_death::die_with_parent;
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line, Lines},
@@ -36,7 +36,7 @@ pub(crate) enum ChildEvent {
     End(Ended),
     /// Runlog received this signal to stop.
     Signal(i32),
-    /// The context couldn't be given to the agent.
+    /// The context couldn't be sent to the agent.
     Failed(Failure),
 }
 
@@ -77,11 +77,11 @@ impl Stopper {
 }
 
 /// Writes to an agent from another thread.
-pub(crate) struct Teller {
+pub(crate) struct LineSender {
     outbox: Arc<Outbox>,
 }
 
-impl Teller {
+impl LineSender {
     /// As [`Child::send`].
     pub(crate) fn send(&self, line: Vec<u8>) {
         self.outbox.push(line);
@@ -116,7 +116,7 @@ impl Child {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut process = leashed(&mut command)
+        let mut process = die_with_parent(&mut command)
             .spawn()
             .map_err(|error| cannot_run(program, &error))?;
         let outbox = Arc::new(Outbox::default());
@@ -186,8 +186,8 @@ impl Child {
     }
 
     /// A handle that writes to it from another thread.
-    pub(crate) fn teller(&self) -> Teller {
-        Teller {
+    pub(crate) fn sender(&self) -> LineSender {
+        LineSender {
             outbox: Arc::clone(&self.outbox),
         }
     }

@@ -3,7 +3,7 @@
 
 mod ask;
 mod child;
-mod leash;
+mod parent_death;
 mod play;
 mod protocol;
 mod recorder;

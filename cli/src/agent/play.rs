@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure, Result};
 
 /// The most lines that are recorded with one flush.
 const LINES_TOGETHER: usize = 256;
-/// How long an agent has to end by itself once its steps are spent, and then again after SIGTERM.
+/// How long an agent has to end by itself after its last step, and again after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// The kind of a failure caused by the agent: the program doesn't speak the protocol.
 pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
@@ -151,13 +151,13 @@ pub(crate) fn reply(
 ) -> Result<()> {
     match recorded {
         Recorded::Ask(ask) => match spawner {
-            Some(spawner) => spawner.ask(ask.clone(), child.teller()),
+            Some(spawner) => spawner.ask(ask.clone(), child.sender()),
             None => child.send(spawn::none(ask)),
         },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
         Recorded::TakesCommands => {
             if let Some(spawner) = spawner {
-                spawner.deliver(child.teller());
+                spawner.deliver(child.sender());
             }
         }
         Recorded::Described(id) => {
@@ -191,7 +191,7 @@ pub(crate) fn reply(
 pub(crate) enum Conclusion {
     /// It completed, with its summary.
     Completed(Option<String>),
-    /// It can go on.
+    /// It can be resumed.
     Paused(Stop),
     /// It failed.
     Failed(String),

@@ -22,7 +22,7 @@ const DONE_TEXT_BYTES_MAX: usize = 1 << 20;
 /// A line from the agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FromAgent {
-    /// It speaks a version that is known here.
+    /// It speaks a known version.
     Hello {
         /// Whether it reads the commands that are sent to its run.
         commands: bool,
@@ -113,14 +113,14 @@ pub(crate) enum ToAgent<'a> {
     Ack(&'a Ack),
     /// A step began.
     Step(&'a Step),
-    /// What it said of its run was recorded.
+    /// Its description of the run was recorded.
     Described {
         /// The line's own id, as JSON.
         id: Option<&'a RawJson>,
     },
     /// Something was refused.
     Error(&'a Refusal),
-    /// Which agents can be spawned.
+    /// The agents that can be spawned.
     Agents {
         /// The line's own id, as JSON.
         id: Option<&'a RawJson>,

@@ -8,7 +8,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     ask::{Ask, Asked},
-    child::Teller,
+    child::LineSender,
     protocol::{Refusal, ToAgent},
 };
 
@@ -49,20 +49,20 @@ impl Spawner {
 
     /// Forwards commands sent to the run to its program from now on. A run recorded outside of the orchestrator gets
     /// none, because it can't be addressed.
-    pub(crate) fn deliver(&mut self, teller: Teller) {
+    pub(crate) fn deliver(&mut self, sender: LineSender) {
         let Parent::Inside(run) = self.parent.clone() else {
             return;
         };
         self.asked.push(self.tokio.spawn(async move {
             loop {
                 let command = run.next_command().await;
-                teller.send(ToAgent::Command { command: &command }.line());
+                sender.send(ToAgent::Command { command: &command }.line());
             }
         }));
     }
 
     /// Executes an agent's request concurrently with its further lines, and writes the result to it.
-    pub(crate) fn ask(&mut self, ask: Ask, teller: Teller) {
+    pub(crate) fn ask(&mut self, ask: Ask, sender: LineSender) {
         let parent = self.parent.clone();
         self.asked.retain(|asked| !asked.is_finished());
         self.asked.push(self.tokio.spawn(async move {
@@ -95,7 +95,7 @@ impl Spawner {
                     .line()
                 }
             };
-            teller.send(answer);
+            sender.send(answer);
         }));
     }
 }

@@ -173,18 +173,18 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
 
 /// The projects that have agents, as options; `None` where there are none.
 fn in_projects(projects: Vec<(Option<String>, usize)>) -> Option<String> {
-    let mut told: Vec<String> = projects
+    let mut shown: Vec<String> = projects
         .into_iter()
         .filter_map(|(project, agents)| {
             Some(format!("--project {} ({agents})", text::name(&project?)))
         })
         .collect();
-    let more = told.len().saturating_sub(PROJECTS_SHOWN);
-    told.truncate(PROJECTS_SHOWN);
+    let more = shown.len().saturating_sub(PROJECTS_SHOWN);
+    shown.truncate(PROJECTS_SHOWN);
     if more > 0 {
-        told.push(format!("and {more} more"));
+        shown.push(format!("and {more} more"));
     }
-    Some(told.join(", ")).filter(|told| !told.is_empty())
+    Some(shown.join(", ")).filter(|shown| !shown.is_empty())
 }
 
 fn most_steps(agent: &AgentDefinition) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `runlog cancel`: ends a run that nobody wants any more, with all that is below it.
+//! `runlog cancel`: cancels a run with all runs below it.
 
 use runlog::{
     Orchestrator, RunId, RunStatus,
@@ -81,7 +81,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// A run, and those below it that aren't over.
+/// A run, and the unfinished runs below it.
 fn tree(store: &Store, root: RunId) -> Result<Vec<RunId>> {
     let mut tree = vec![root];
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! `runlog chat`: one chat, its messages, deleting it and having it back.
+//! `runlog chat`: one chat: its fields and messages, deleting and restoring it.
 
 use runlog::chats::{
     ChatMessage, ChatRole, ListMessages, ListRequests, RequestStatus, UnfinishedRequest,

@@ -92,10 +92,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
-    out.report(global, args.dry_run, done, tell)
+    out.report(global, args.dry_run, done, print)
 }
 
-fn tell(report: &Report<Compaction>, out: &mut Out) -> Result<()> {
+fn print(report: &Report<Compaction>, out: &mut Out) -> Result<()> {
     let done = &report.done;
     if done.segments_damaged > 0 {
         let left = text::count(done.segments_damaged, "damaged segment", "damaged segments");

@@ -61,7 +61,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             text::count(instances.len() as u64, "agent", "agents"),
             text::count(events, "event", "events")
         ))?;
-        tell_same(&same);
+        note_same(&same);
     }
     Ok(Exit::Ok)
 }
@@ -136,7 +136,7 @@ pub(crate) fn same_copies(
 }
 
 /// Prints a note about them.
-pub(crate) fn tell_same(same: &[SessionId]) {
+pub(crate) fn note_same(same: &[SessionId]) {
     for id in same.iter().take(SAME_SHOWN) {
         note(
             false,

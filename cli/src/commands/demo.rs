@@ -1,6 +1,6 @@
-//! `runlog demo`: what Runlog is for, in one screen.
+//! `runlog demo`: the main features of Runlog in one screen.
 //!
-//! A recording is killed half-way, recovered, resumed and forked, with a transcript that the program carries, and
+//! A recording is killed half-way, recovered, resumed and forked, with a transcript that is built into the program, and
 //! every step is checked against it.
 
 use std::{

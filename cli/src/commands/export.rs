@@ -62,7 +62,7 @@ The output is JSON lines in any case; --json changes nothing.";
 enum Written {
     /// Everything, as an archive.
     Archive,
-    /// A transcript; of Runlog's own, events.
+    /// A transcript; in Runlog's own format, events.
     Transcript(Format),
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let sessions = &subject.sessions;
     let Some(path) = &args.output else {
         let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
-        tell_relatives(sessions, args, &written, out);
+        note_relatives(sessions, args, &written, out);
         return Ok(Exit::Ok);
     };
     let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
@@ -150,7 +150,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let written = write_all(&store, args, page, &subject, &mut write)?;
     progress.finish();
     file.finish().map_err(|error| unwritten(&error, path))?;
-    tell_relatives(sessions, args, &written, out);
+    note_relatives(sessions, args, &written, out);
     let what = text::count(written.len() as u64, "session", "sessions");
     note(
         out.is_json(),
@@ -203,7 +203,7 @@ fn write_all(
 }
 
 /// Prints which related sessions were exported too.
-fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &Out) {
+fn note_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &Out) {
     for id in written
         .iter()
         .filter(|id| !args.all && !asked.iter().any(|session| session.id == **id))
@@ -217,7 +217,7 @@ fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &O
     }
 }
 
-/// A failure of writing the file at a path.
+/// The failure of writing the file at a path.
 fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
     if error.kind() == std::io::ErrorKind::AlreadyExists {
         let message = format!(
@@ -243,7 +243,7 @@ fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> 
     }
 }
 
-/// A session that is exported, in one form or another.
+/// A session that is exported, in any format.
 struct Exported<'a> {
     store: &'a Store,
     session: &'a Session,
@@ -377,12 +377,12 @@ impl Exported<'_> {
     }
 }
 
-/// The message that an event is, as it stands in a context.
+/// The message of an event, as in a context.
 fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
     event.message_json().map_err(Failure::from)
 }
 
-/// The least that a line of a Claude Code session needs around its message.
+/// The minimal envelope of a message in a Claude Code session.
 fn envelope_of(
     session: &Session,
     instance: Option<&AgentInstance>,

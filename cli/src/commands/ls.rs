@@ -24,9 +24,9 @@ The first column is the beginning of the session's id, as long as it has to be t
 With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances \
 \"instances\": [{\"id\", \"agent_name\", \"parent_instance_id\", \"events\", …}].";
 
-/// The widest that a session's name is shown.
+/// The most columns of a session's name.
 const NAME_MOST: usize = 36;
-/// The least columns of names and titles, however narrow the screen is.
+/// The fewest columns of names and titles, however narrow the screen is.
 const NAME_LEAST: usize = 12;
 const TITLE_LEAST: usize = 10;
 
@@ -159,7 +159,7 @@ fn print(
         .map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
     let made_width = made_width.max().unwrap_or_default().max("made (UTC)".len());
     let several = rows.iter().any(|(.., instances)| instances.len() > 1);
-    // What is left beside the other columns is the name's, but for the beginning of a title.
+    // The name gets the columns that the others leave, except those for the beginning of a title.
     let others = id_width + events_width + made_width + if several { 16 } else { 8 };
     let name_most = out
         .width()

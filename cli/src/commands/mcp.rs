@@ -57,7 +57,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        // Each agent that works has a thread that waits for what its program says.
+        // Each working agent has a thread that waits for its program's output.
         .max_blocking_threads(usize::from(args.at_once) + 8)
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
@@ -99,18 +99,18 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     let server = Server::new(store.to_async(), file.project, Some(orchestrator));
     // A client ends the server by closing its input, and some send a signal soon after: running agents are paused in
     // both cases.
-    let gone = server.gone();
+    let disconnected = server.disconnected();
     let signalled = async {
         signalled().await;
         // Before the server's task is dropped, which ends each pending call: a call that believed the client still
         // connected would treat itself as abandoned, and cancel the agents it spawned.
-        gone.cancel();
+        disconnected.cancel();
     };
     let exit = tokio::select! {
         exit = talk(server.clone()) => exit,
         () = signalled => Ok(Exit::Ok),
     };
-    gone.cancel();
+    disconnected.cancel();
     server.close().await?;
     store.close()?;
     exit
@@ -119,7 +119,11 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
 /// Serves the client until it disconnects.
 async fn talk(server: Server) -> Result<Exit> {
     let failed = |error: String| Failure::other(format!("can't talk with the client: {error}"));
-    let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), server.gone());
+    let lines = Lines::new(
+        tokio::io::stdin(),
+        tokio::io::stdout(),
+        server.disconnected(),
+    );
     let service = server
         .serve(lines)
         .await

@@ -220,7 +220,7 @@ fn calls_of(path: &Path) -> Result<usize> {
 /// The fixtures of the recording with a name.
 fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
     let none = || Failure::not_found(format!("{name:?} has no calls of an agent to record"));
-    // A session has the name `@last` too, but what has calls of agents in it is the newest run.
+    // `@last` also names a session, but the newest run is the one with calls of agents.
     let run = match find::run_id(store, name) {
         Ok(run) => Some(run),
         Err(failure) if failure.kind() == "ambiguous" => return Err(failure),
@@ -245,7 +245,7 @@ fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
     }
 }
 
-/// The fixtures of a run: of its flow, if it is one, else of what its agent was asked and answered in it.
+/// The fixtures of a run: of its flow if it has one, otherwise of its agent's messages.
 fn of_run(store: &Store, run: RunId) -> Result<Fixtures> {
     let options = PlaybackOptions {
         speed: Speed::AtOnce,
@@ -296,7 +296,7 @@ fn add(
     Ok(())
 }
 
-/// A fixture as its file has it.
+/// A fixture in the format of its file.
 fn json_of(fixture: &Fixture) -> io::Result<Vec<u8>> {
     let mut json = serde_json::to_vec_pretty(fixture)?;
     json.push(b'\n');

@@ -118,7 +118,7 @@ fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out
     out.line(format!("{start}{}  {said}", view::styled(event.event_type, &kind)).trim_end())
 }
 
-/// Waits as long as it was between two events, at a pace.
+/// Waits for the time between two events, at a pace.
 fn wait(pace: Pace, before_ms: Option<u64>, now_ms: u64) {
     let gap = Duration::from_millis(now_ms.saturating_sub(before_ms.unwrap_or(now_ms)));
     let wait = Duration::try_from_secs_f64(gap.as_secs_f64() / pace.speed).unwrap_or(pace.wait_max);

@@ -168,10 +168,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
-    out.report(global, args.dry_run, done, tell)
+    out.report(global, args.dry_run, done, print)
 }
 
-fn tell(report: &Report<Retained>, out: &mut Out) -> Result<()> {
+fn print(report: &Report<Retained>, out: &mut Out) -> Result<()> {
     let done = &report.done;
     let sessions = |count| text::count(count, "session", "sessions");
     let gave_up = if report.dry_run {

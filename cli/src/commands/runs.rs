@@ -1,4 +1,4 @@
-//! `runlog runs`, `runlog messages`, `runlog tool-calls`: what agents did, run by run.
+//! `runlog runs`, `runlog messages`, `runlog tool-calls`: the history of agents, run by run.
 
 use runlog::{
     RawJson, Run, RunId, RunStatus,
@@ -139,7 +139,7 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         .runs()
         .get(find::run_id(&store, &args.run)?)?
         .ok_or_else(|| find::no_run(&args.run))?;
-    told(&run, out)
+    print_run(&run, out)
 }
 
 pub(crate) fn describe(global: &Global, args: &DescribeArgs, out: &mut Out) -> Result<Exit> {
@@ -158,10 +158,10 @@ pub(crate) fn describe(global: &Global, args: &DescribeArgs, out: &mut Out) -> R
         .describe(id, details)
         .map_err(Failure::of_argument)?;
     store.close()?;
-    told(&run, out)
+    print_run(&run, out)
 }
 
-fn told(run: &Run, out: &mut Out) -> Result<Exit> {
+fn print_run(run: &Run, out: &mut Out) -> Result<Exit> {
     let utc = |ms| format!("{} UTC", text::time(ms));
     let id = |id: Option<RunId>| id.map(|id| id.to_string());
     let fields = [

@@ -1,4 +1,4 @@
-//! `runlog salvage`: every whole record of a folder, also of one that is no store any more.
+//! `runlog salvage`: prints every complete record of a folder, even if it can't be opened as a store.
 
 use std::{
     fs::File,
@@ -123,7 +123,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             .map_err(|error| Failure::io(&error, path.display()))?;
     }
     out.flush()?;
-    tell(&found, out.is_json());
+    print_summary(&found, out.is_json());
     Ok(if found.unreadable_bytes == 0 && found.notes.is_empty() {
         Exit::Ok
     } else {
@@ -172,7 +172,7 @@ struct Summary<'a> {
     notes: &'a [String],
 }
 
-fn tell(found: &Salvage, is_json: bool) {
+fn print_summary(found: &Salvage, is_json: bool) {
     if is_json {
         let summary = Summary {
             files: found.files,
@@ -188,30 +188,30 @@ fn tell(found: &Salvage, is_json: bool) {
     for line in &found.notes {
         output::to_stderr(&text::printable(line));
     }
-    let mut told = format!(
+    let mut summary = format!(
         "{} in {}",
         text::count(found.records, "record", "records"),
         text::count(found.files, "file", "files")
     );
     if found.cut_records > 0 {
-        told += &format!(
+        summary += &format!(
             ", {} of them cut out of the log",
             text::thousands(found.cut_records)
         );
     }
     if found.unnamed > 0 {
-        told += &format!(
+        summary += &format!(
             ", {} of streams that nothing names",
             text::thousands(found.unnamed)
         );
     }
     if found.unreadable_bytes > 0 {
-        told += &format!(
+        summary += &format!(
             "; {} hold no whole record",
             text::bytes(found.unreadable_bytes)
         );
     }
-    output::to_stderr(&told);
+    output::to_stderr(&summary);
 }
 
 #[cfg(test)]
@@ -220,9 +220,9 @@ mod tests {
 
     #[test]
     fn bytes_are_told_as_what_they_are() {
-        let told = |bytes: &[u8]| serde_json::to_string(&Body::of(bytes)).unwrap();
-        assert_eq!(told(br#"{"a": [1]}"#), r#"{"json":{"a": [1]}}"#);
-        assert_eq!(told(b"not json"), r#"{"text":"not json"}"#);
-        assert_eq!(told(b"\xff\xfe\x00"), r#"{"base64":"//4A"}"#);
+        let summary = |bytes: &[u8]| serde_json::to_string(&Body::of(bytes)).unwrap();
+        assert_eq!(summary(br#"{"a": [1]}"#), r#"{"json":{"a": [1]}}"#);
+        assert_eq!(summary(b"not json"), r#"{"text":"not json"}"#);
+        assert_eq!(summary(b"\xff\xfe\x00"), r#"{"base64":"//4A"}"#);
     }
 }

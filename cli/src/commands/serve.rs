@@ -92,9 +92,9 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     }
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // All but one of them may wait for the disk.
+        // All threads but one may wait for the disk.
         .worker_threads(available_parallelism().map_or(4, |own| own.get().max(4)))
-        // Requests that read at one time; the others wait.
+        // The most requests that read at one time; others wait.
         .max_blocking_threads(32)
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
@@ -120,7 +120,7 @@ async fn serve(global: &Global, args: &Args, served: Served, out: &mut Out) -> R
     let cant_listen = |error| Failure::io(&error, format!("can't listen at {}", args.listen));
     let listener = TcpListener::bind(args.listen).await.map_err(cant_listen)?;
     let address = listener.local_addr().map_err(cant_listen)?;
-    // From here on a signal ends it in order.
+    // From here on a signal shuts it down in order.
     let ended = signalled();
     let server = Server::new(listener, address.port(), served);
     let url = format!("http://{}/", near(address));
@@ -165,7 +165,7 @@ fn open(global: &Global, url: &str, tokens: &Tokens) -> Result<()> {
             .map_err(|error| Failure::io(&error, "can't write a page for the browser"))?;
         let path = file.into_temp_path();
         let opened = open::that_detached(&path);
-        // The browser reads it some time later; the link in it is good for less than that.
+        // The browser reads the file some time later, so it is kept for a minute.
         std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_secs(60));
             let _ = fs::remove_file(&path);

@@ -18,7 +18,7 @@ use crate::{
 
 /// The most lines of one message or result that are shown.
 const LINES_SHOWN: usize = 40;
-/// How far what a message says is indented.
+/// The indentation of a message's content.
 const INDENT: usize = 6;
 /// Arguments nested deeper than this are shown as JSON.
 const INDENT_MAX: usize = 16;
@@ -123,7 +123,7 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
     Ok(())
 }
 
-/// What `runlog run` noted of a run, for people.
+/// The note of `runlog run` about a run, for people.
 fn run_note(other: &RawJson) -> Option<String> {
     let note = Json::read(other.as_str()).filter(|_| history::is_run_note(other))?;
     let of = |name: &str| {
@@ -160,10 +160,10 @@ fn is_block(value: &Json) -> bool {
 
 struct Page {
     full: bool,
-    /// Whether messages of several agents come mixed.
+    /// Whether messages of several agents are interleaved.
     several: bool,
     current: Option<runlog::InstanceId>,
-    /// The tool calls that the message before has shown, so that their own events needn't.
+    /// The tool calls that were shown with the previous message; their own events are skipped.
     shown_calls: Vec<Option<String>>,
 }
 
@@ -292,7 +292,7 @@ impl Page {
         }
     }
 
-    /// Arguments, each in a line of its own, longer ones and those of several parts in a block.
+    /// Prints arguments, each in a line of its own, longer and structured ones in a block.
     fn arguments(&self, arguments: &Json, indent: usize, out: &mut Out) -> Result<()> {
         match arguments {
             Json::Null => Ok(()),

@@ -60,7 +60,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Truncates a session's first agent, and what was kept beside it after that point.
+/// Truncates a session's first agent, and its aside after that point.
 pub(crate) fn truncate(store: &Store, session: &Session, after: u64) -> Result<u64> {
     store
         .truncate_session(session.id, after)

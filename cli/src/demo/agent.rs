@@ -57,7 +57,7 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
             return Ok(Exit::Ok);
         }
         drop(out);
-        // The next thing is done only once this one is durable.
+        // The next message is sent only once this one is durable.
         loop {
             match next() {
                 Some(line) if line.kind == "ack" => break,

@@ -1,11 +1,11 @@
-//! How paths are written so that a shell takes them.
+//! Quoting paths for a shell.
 
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
-/// How this program is called from a shell: by its name where that finds it, else by its path.
+/// How to call this program from a shell: by its name if the shell finds it, otherwise by its path.
 pub(super) fn called(program: &Path) -> String {
     let found = env::var_os("PATH").and_then(|path| {
         env::split_paths(&path)
@@ -25,7 +25,7 @@ pub(super) fn called(program: &Path) -> String {
     }
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 pub(super) fn quoted(path: &Path) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
     match path.to_str() {
@@ -34,7 +34,7 @@ pub(super) fn quoted(path: &Path) -> String {
             format!("'{}'", text.replace('\'', "'\\''"))
         }
         _ => {
-            // No terminal gets to see what is in it, and a shell that knows this form takes it back.
+            // Escaped: safe to print on a terminal, and readable for shells that support this form.
             let escaped = path
                 .as_os_str()
                 .as_encoded_bytes()

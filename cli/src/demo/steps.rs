@@ -1,4 +1,4 @@
-//! The demo's steps: record, kill, recover, resume, fork, verify; each checked, timed and told.
+//! The demo's steps: record, kill, recover, resume, fork, verify; each is checked, timed and printed.
 
 use std::{
     env,
@@ -24,7 +24,7 @@ use crate::{
     store, text, view,
 };
 
-/// What the session is called.
+/// The session's name.
 const NAME: &str = "demo";
 /// How long the agent thinks before each message, so that there is something to see.
 const PAUSE_MS: u64 = 4;
@@ -33,7 +33,7 @@ const SHOWN: usize = 5;
 /// How many tool calls without a result are named.
 const CALLS_NAMED: usize = 3;
 
-/// What the demo found.
+/// The results of the demo.
 #[derive(Serialize, Default)]
 pub(crate) struct Report {
     store: String,
@@ -79,7 +79,7 @@ struct AckLine {
     last_sequence: u64,
 }
 
-/// A process that ends with its handle.
+/// A process that is killed when its handle is dropped.
 struct Running(process::Child);
 
 impl Drop for Running {
@@ -91,7 +91,7 @@ impl Drop for Running {
 }
 
 impl<'a> Steps<'a> {
-    /// The steps on a store that is made by them.
+    /// The steps, on a store that they create.
     pub(crate) fn new(global: &'a Global, out: &'a mut Out) -> Result<Self> {
         let program =
             env::current_exe().map_err(|error| Failure::io(&error, "can't find this program"))?;
@@ -119,7 +119,7 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// Takes all of them.
+    /// Runs all of them.
     pub(crate) fn run(mut self) -> Result<Report> {
         let calls = self.report.events - self.report.messages as u64;
         self.say(&format!(

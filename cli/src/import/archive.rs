@@ -16,15 +16,15 @@ use crate::{
     lines::PIECE_BYTES,
 };
 
-/// How an archive begins.
+/// The first bytes of an archive.
 const BEGINNING: &[u8] = b"{\"runlog\":\"archive\"";
 
-/// Whether a file that begins so is an archive.
+/// Whether a file with this beginning is an archive.
 pub(crate) fn is_archive(beginning: &[u8]) -> bool {
     beginning.starts_with(BEGINNING)
 }
 
-/// An archive that can be read from its beginning as often as wanted.
+/// An archive that can be read from its beginning repeatedly.
 pub(crate) enum Archive {
     /// A file of the user's.
     Named(PathBuf),
@@ -33,7 +33,7 @@ pub(crate) enum Archive {
 }
 
 impl Archive {
-    /// The archive that a file is, by its beginning; `None` for what is none, or no file that can be read twice.
+    /// The archive of a file, detected by its beginning; `None` if it is none, or if the file can't be read twice.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         let mut beginning = [0; BEGINNING.len()];
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
@@ -43,7 +43,7 @@ impl Archive {
         is_archive(&beginning).then(|| Self::Named(path.to_owned()))
     }
 
-    /// A copy of what can be read once only, for as long as this is held.
+    /// A copy of a stream that can be read only once; it exists as long as this value.
     pub(crate) fn of_stream(mut source: impl Read) -> Result<Self> {
         let folder = std::env::temp_dir();
         let failed = |error: io::Error| {
@@ -75,7 +75,7 @@ impl Archive {
         metadata.map_or(0, |it| it.len())
     }
 
-    /// When the first of its records was written, as far as that can be told.
+    /// When the first of its records was written, if that can be read.
     pub(crate) fn first_time(&self) -> Option<u64> {
         archive::first_time(&mut BufReader::new(self.open().ok()?))
             .ok()

@@ -32,7 +32,7 @@ pub(crate) struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    /// An importer into this store. `project` is that of the sessions it makes.
+    /// An importer into this store. `project` is that of the sessions it creates.
     pub(crate) fn new(store: &'a Store, project: Option<String>) -> Self {
         let (targets, instances) = (HashMap::new(), HashMap::new());
         Self {

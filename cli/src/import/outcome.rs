@@ -10,7 +10,7 @@ pub(super) const BATCH_BYTES: usize = 4 << 20;
 /// The result of importing one session.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// The session; `None` when it could be neither found nor made.
+    /// The session; `None` when it could be neither found nor created.
     pub(crate) session: Option<Session>,
     /// `created`, `continued`, `completed`, `unchanged` or `conflict`.
     pub(crate) what: &'static str,
@@ -35,7 +35,7 @@ pub(super) enum Part {
     Inner,
     /// Nothing follows: the session is complete.
     Last,
-    /// Nothing follows of this file, which broke off before the session was complete.
+    /// Nothing follows from this file, which ended before the session was complete.
     BrokenOff,
 }
 

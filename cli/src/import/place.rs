@@ -8,12 +8,12 @@ use runlog::{
 use super::target::{Placed, Target};
 use crate::{failure::Result, text, view};
 
-/// The most sessions of one name, told apart by `~2`, `~3`, ….
+/// The most sessions of one name, distinguished by `~2`, `~3`, ….
 const NAMESAKES_MAX: u32 = 1000;
-/// The longest title that is made from a user's first message.
+/// The longest title that is derived from a user's first message.
 const TITLE_COLUMNS: usize = 80;
 
-/// Finds the session that a transcript's one is in the store, by id or name, or plans one that its first batch makes.
+/// Finds the session of the store that matches the transcript's, by id or name, or plans one that its first batch creates.
 pub(super) fn find_or_plan(
     store: &Store,
     target: &mut Target,
@@ -48,9 +48,9 @@ pub(super) fn find_or_plan(
         // Another session has the name (or the id) and different content: this one gets a different name.
         target.forget_match();
         let Some(wanted) = &wanted else { break };
-        let beside = format!("{wanted}~{next}");
-        candidate = by_name(store, &beside)?;
-        name = Some(beside);
+        let next_name = format!("{wanted}~{next}");
+        candidate = by_name(store, &next_name)?;
+        name = Some(next_name);
     }
     target.outcome.what = "created";
     target.placed = Some(plan(store, target, name, first, source, project)?);
@@ -79,7 +79,7 @@ fn plan(
     let id = match target.head.id {
         Some(id) if store.is_id_free(id)? => id,
         Some(_) => {
-            // The id is that of another session, or of one that was deleted.
+            // The id belongs to another session, or to a deleted one.
             target
                 .instances
                 .iter_mut()
@@ -120,7 +120,7 @@ fn plan(
     })
 }
 
-/// What a session is called for people: what the user said first.
+/// The title of a session: the first text of the user.
 fn title_of(first: &[(usize, Entry)]) -> Option<String> {
     let message = first.iter().find(|(_, entry)| {
         entry

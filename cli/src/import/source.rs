@@ -44,7 +44,7 @@ pub(crate) fn open(
     Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
 }
 
-/// The beginning of a file, as much as tells whether it is a table: at least a line, where it has any.
+/// The beginning of a file, enough to detect a table: at least one line, if it has any.
 fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
     let mut beginning = Vec::new();
     let mut piece = vec![0; PIECE_BYTES];
@@ -66,7 +66,7 @@ fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
     Ok(beginning)
 }
 
-/// Up to the last line break; everything where that is the end of what is short enough to be looked at.
+/// The part up to the last line break; everything if the whole file is shorter than the limit.
 fn whole_lines(beginning: &[u8]) -> &[u8] {
     match beginning.iter().rposition(|byte| *byte == b'\n') {
         _ if beginning.len() < LOOKED_AT_BYTES => beginning,
@@ -91,7 +91,7 @@ pub(crate) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// What a file's sessions are called that have no name: the file's own, without its ending.
+/// The name of a file's sessions without a name: the file's name without its extension.
 pub(crate) fn name_of(file: &Path) -> String {
     match file.file_stem() {
         Some(stem) if !is_stdin(file) => stem.to_string_lossy().into_owned(),

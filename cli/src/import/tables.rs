@@ -24,10 +24,10 @@ pub(crate) const LOOKED_AT_BYTES: usize = 256 << 10;
 /// The most lines that are inspected.
 const LOOKED_AT_LINES: usize = 100;
 
-/// What a file is taken to be.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileFormat {
-    /// What `runlog export` writes.
+    /// An archive of `runlog export`.
     Archive,
     /// A transcript.
     Transcript(Format),
@@ -35,7 +35,7 @@ pub(crate) enum FileFormat {
     Table(Table),
 }
 
-/// The table that a file is, by its beginning; `None` for what is a transcript, or neither.
+/// The table of a file, detected by its beginning; `None` if it is a transcript, or neither.
 pub(crate) fn detect_table(beginning: &[u8]) -> Option<Table> {
     for line in beginning.split(|byte| *byte == b'\n').take(LOOKED_AT_LINES) {
         if let Some(table) = table_of_line(line) {
@@ -68,7 +68,7 @@ fn table_of_line(line: &[u8]) -> Option<Table> {
         return Some(Table::Message);
     }
     if row.contains_key("role") && row.contains_key("content") {
-        // A chat message of another program has no id that is the row's.
+        // A chat message of another program has no row id.
         return (has("id") || has("message_id")).then_some(Table::History);
     }
     let is_other = ["role", "message", "messages", "type"]
@@ -77,7 +77,7 @@ fn table_of_line(line: &[u8]) -> Option<Table> {
     (has("assistant_id") && !is_other).then_some(Table::Chat)
 }
 
-/// The name of a table as those of the other formats are written.
+/// The name of a table, spelled like those of the other formats.
 const fn alias(table: Table) -> &'static str {
     match table {
         Table::Chat => "agent-chat",
@@ -88,14 +88,14 @@ const fn alias(table: Table) -> &'static str {
 }
 
 impl FileFormat {
-    /// Each of them, as the command line names it.
+    /// All formats, with their names on the command line.
     pub(crate) fn named() -> Vec<PossibleValue> {
         let transcripts = Format::ALL.map(|format| PossibleValue::new(format.name()));
         let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).alias(alias(table)));
         transcripts.into_iter().chain(tables).collect()
     }
 
-    /// The one that the command line names so.
+    /// The format with this name on the command line.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let table = Table::ALL
             .into_iter()
@@ -112,18 +112,18 @@ pub(crate) struct TableImporter<'a> {
     table: Table,
     strict: bool,
     chunk: String,
-    /// The number of the chunk's first line, and of the lines that were read.
+    /// The number of the chunk's first line, and the number of lines read.
     first_line: u64,
     lines: u64,
-    /// Rows that were imported, and that were there already.
+    /// The number of rows that were imported, and of those that existed already.
     pub(crate) imported: u64,
     pub(crate) skipped: u64,
-    /// Chats that were made for the rows.
+    /// The number of chats that were created for the rows.
     pub(crate) chats: u64,
 }
 
 /// Called with the number of a line that was skipped, and the reason.
-pub(crate) type TellIssue<'a> = dyn FnMut(u64, String) + 'a;
+pub(crate) type OnIssue<'a> = dyn FnMut(u64, String) + 'a;
 
 impl<'a> TableImporter<'a> {
     /// An importer of this table. A strict one stops at the first line that it can't import.
@@ -141,15 +141,15 @@ impl<'a> TableImporter<'a> {
         }
     }
 
-    /// Imports everything that `from` gives; `progress` is called with the bytes as they are read.
+    /// Imports everything from `from`; `progress` is called with the number of bytes as they are read.
     ///
     /// # Errors
-    /// Those of the store, those of reading, and the first line that is left out of a strict import. What came
-    /// before stays.
+    /// Those of the store, those of reading, and the first line that is left out of a strict import. Lines before it
+    /// stay imported.
     pub(crate) fn import(
         &mut self,
         from: impl BufRead,
-        tell: &mut TellIssue<'_>,
+        on_issue: &mut OnIssue<'_>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut lines = Lines::new(from, LINE_BYTES_MAX);
@@ -182,21 +182,21 @@ impl<'a> TableImporter<'a> {
                     );
                 }
                 Err(what) => {
-                    self.flush(tell)?;
+                    self.flush(on_issue)?;
                     self.first_line = self.lines;
-                    self.leave_out(self.lines, what, tell)?;
+                    self.leave_out(self.lines, what, on_issue)?;
                 }
             }
             self.chunk.push('\n');
             if self.chunk.len() >= CHUNK_BYTES {
-                self.flush(tell)?;
+                self.flush(on_issue)?;
             }
             progress(read);
         }
-        self.flush(tell)
+        self.flush(on_issue)
     }
 
-    fn flush(&mut self, tell: &mut TellIssue<'_>) -> Result<()> {
+    fn flush(&mut self, on_issue: &mut OnIssue<'_>) -> Result<()> {
         let lines = std::mem::take(&mut self.chunk);
         let first_line = std::mem::replace(&mut self.first_line, self.lines + 1);
         let options = ImportOptions {
@@ -209,11 +209,11 @@ impl<'a> TableImporter<'a> {
         self.chats += report.chats as u64;
         report.issues.into_iter().try_for_each(|issue| {
             let line = (first_line + issue.line as u64).saturating_sub(1);
-            self.leave_out(line, issue.what, tell)
+            self.leave_out(line, issue.what, on_issue)
         })
     }
 
-    fn leave_out(&self, line: u64, what: String, tell: &mut TellIssue<'_>) -> Result<()> {
+    fn leave_out(&self, line: u64, what: String, on_issue: &mut OnIssue<'_>) -> Result<()> {
         if self.strict {
             let kind = ErrorKind::InvalidInput.name();
             return Err(Failure::new(
@@ -222,7 +222,7 @@ impl<'a> TableImporter<'a> {
                 format!("line {line}: {what}; stopped here"),
             ));
         }
-        tell(line, what);
+        on_issue(line, what);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! [`Target`]: a session that is being imported, and how it compares with the one that the store has.
+//! [`Target`]: a session that is being imported, compared with the one in the store.
 
 use std::{
     collections::{
@@ -47,11 +47,11 @@ pub(super) struct Target {
     pub(super) outcome: Outcome,
 }
 
-/// The session of the store that a session goes to.
+/// The session of the store that a session is imported into.
 pub(super) struct Placed {
     pub(super) id: SessionId,
     pub(super) created_at_ms: u64,
-    /// What it is made from, with its first batch, if it isn't there yet.
+    /// The session to create with the first batch, if it doesn't exist yet.
     pub(super) new: Option<NewSession>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct TargetInstance {
 }
 
 impl TargetInstance {
-    /// An instance that nothing in the store was found to be yet.
+    /// An instance that isn't matched with one of the store yet.
     pub(super) fn new(
         agent: String,
         parent: Option<usize>,
@@ -105,7 +105,7 @@ impl Target {
         }
     }
 
-    /// Finds what the session in the store has already.
+    /// Matches the instances with those of the session in the store.
     pub(super) fn match_session(&mut self, store: &Store, session: &Session) -> Result<()> {
         self.there = store.instances(session.id)?;
         self.match_new_instances(store)?;
@@ -121,7 +121,7 @@ impl Target {
         Ok(())
     }
 
-    /// Finds the instances that aren't found yet: by id, or the next one of the same name.
+    /// Matches the instances that aren't matched yet: by id, or with the next one of the same name.
     pub(super) fn match_new_instances(&mut self, store: &Store) -> Result<()> {
         for instance in self.instances.iter_mut().filter(|it| it.id.is_none()) {
             find_instance(store, instance, &mut self.there)?;
@@ -129,7 +129,7 @@ impl Target {
         Ok(())
     }
 
-    /// Whether the store has this entry already. Tells a conflict when it has something else in its place.
+    /// Whether the store has this entry already. Records a conflict if it has a different one in its place.
     pub(super) fn is_known(&mut self, entry: &Entry, place: usize) -> Result<bool> {
         if self.outcome.what == "created" {
             return Ok(false);
@@ -171,8 +171,8 @@ impl Target {
         }
     }
 
-    /// Whether the session that was found was read as the transcript is, or at least has one of its agents: else
-    /// nothing in it could be compared, and anything would seem to go on with it.
+    /// Whether the session in the store was imported from the same format, or at least has one of the transcript's
+    /// agents. Otherwise nothing could be compared, and any transcript would seem to continue it.
     pub(super) fn is_of_kind(&self, session: &Session) -> bool {
         self.head.record.is_some()
             || history::format_of(session) == Some(self.head.format)
@@ -180,7 +180,7 @@ impl Target {
             || self.instances.iter().any(|instance| instance.id.is_some())
     }
 
-    /// Whether the session that was found has nothing that speaks against these first entries.
+    /// Whether nothing in the session of the store contradicts these first entries.
     pub(super) fn fits(&self, store: &Store, first: &[(usize, Entry)]) -> Result<bool> {
         let mut known: HashMap<usize, Option<Events>> = HashMap::new();
         for (place, entry) in first.iter().filter(|(_, entry)| !entry.events.is_empty()) {
@@ -213,7 +213,7 @@ impl Target {
         }
     }
 
-    /// Writes these entries, but those that the store has already.
+    /// Writes these entries, except those that the store has already.
     pub(super) fn write(
         &mut self,
         store: &Store,
@@ -230,7 +230,7 @@ impl Target {
                 batch.push_aside(&Aside::Wrapper(wrapper.clone()));
             }
         }
-        // Counted once it is there: the disk may be full.
+        // Counted only after the write, which may fail.
         let mut added = Outcome::default();
         for (place, entry) in entries {
             if self.is_known(&entry, place)? {
@@ -250,7 +250,7 @@ impl Target {
         self.commit(store, &mut batch, &mut added, part)
     }
 
-    /// Writes a batch, with a mark where it isn't all there is of the session.
+    /// Writes a batch, with a mark unless it is the whole session.
     fn commit(
         &mut self,
         store: &Store,
@@ -304,7 +304,7 @@ impl Target {
             .as_ref()
             .is_some_and(|it| it.status == SessionStatus::Archived);
         if is_made && is_archived {
-            // Only by the import that makes it: a user may have taken it back into use since.
+            // Only by the import that creates it: a user may have unarchived it since.
             batch.archive_session();
         }
         if self.is_begun {
@@ -314,7 +314,7 @@ impl Target {
         self.earlier.is_some()
     }
 
-    /// The instance in the store, made with the batch when it isn't there yet; before it those that it hangs on.
+    /// The instance in the store, created with the batch if needed, after its parents.
     fn instance_id(
         &mut self,
         store: &Store,
@@ -376,7 +376,7 @@ impl Target {
     }
 }
 
-/// How an entry fits what comes next in an instance's context.
+/// How an entry compares with the next events of an instance's context.
 enum Fit {
     /// It is there.
     Same,
@@ -397,7 +397,7 @@ fn compare(known: &mut Events, entry: &Entry) -> Result<Fit> {
     Ok(Fit::Same)
 }
 
-/// Finds an instance among those of the session that no other was taken for.
+/// Finds an instance among those of the session that aren't matched yet.
 fn find_instance(
     store: &Store,
     instance: &mut TargetInstance,

@@ -1,4 +1,4 @@
-//! [`AgentsFile`]: the agents that are programs, as a file tells of them.
+//! [`AgentsFile`]: a file that describes agents that are programs.
 
 use std::{collections::HashSet, ffi::OsString, fs, path::Path};
 
@@ -21,8 +21,8 @@ pub(crate) struct AgentsFile {
     pub(crate) agents: Vec<AgentEntry>,
 }
 
-/// One agent: what it is, and the program that does its work. The program isn't kept in the store: there may be a key
-/// among its arguments.
+/// One agent: its definition, and the program that does its work. The program isn't stored, because its arguments may
+/// contain a secret.
 #[derive(Deserialize, Debug)]
 pub(crate) struct AgentEntry {
     /// The program and its arguments.
@@ -42,7 +42,7 @@ impl AgentsFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// Why it can't be read, or what in it is wrong.
+    /// If it can't be read, or its content is invalid.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let unread =
             |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));
@@ -73,12 +73,12 @@ impl AgentsFile {
                 "an object with `agents`, a list, is expected, and not {found}"
             )));
         }
-        // From the text, so that what is wrong with a field is told with its line and column.
+        // From the text, so that an error in a field has its line and column.
         let mut file: Self =
             serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let mut names = HashSet::new();
         for agent in &mut file.agents {
-            // Only one of them could be spawned, and which one that is would not be told.
+            // Only one of them could be spawned, without any hint which one.
             if !names.insert(agent.definition.name.clone()) {
                 let message = format!(
                     "agent {:?} is there twice; give each a name of its own",

@@ -1,4 +1,4 @@
-//! [`CommandAgent`]: an agent whose work a program does that speaks the agent protocol.
+//! [`CommandAgent`]: an agent that is a program that speaks the agent protocol.
 
 use std::{
     ffi::OsString,
@@ -18,7 +18,7 @@ use crate::{
     failure::{Failure, Result},
 };
 
-/// The final text of an agent that gives none has at most so many bytes of its last message.
+/// The most bytes of an agent's last message that are used as its summary, if it gives none.
 const SUMMARY_BYTES_MAX: usize = 64 << 10;
 
 /// Runs a program for each run of an agent.
@@ -28,7 +28,7 @@ pub(crate) struct CommandAgent {
 }
 
 impl CommandAgent {
-    /// An agent whose work this program does.
+    /// An agent that runs this program.
     pub(crate) fn new(store: Store, command: Vec<OsString>) -> Self {
         Self { store, command }
     }
@@ -39,7 +39,7 @@ impl Executor for CommandAgent {
         let (store, command) = (self.store.clone(), self.command.clone());
         Box::pin(async move {
             let stop = Arc::new(Stop::default());
-            // Dropped with this, when the agent has had its while: it is killed then.
+            // Dropped with this future after the grace period; the program is killed then.
             let _on_drop = StopOnDrop(Arc::clone(&stop));
             let (stopped, of) = (Arc::clone(&stop), (run.run_id(), run.task().to_owned()));
             let spawner = Spawner::inside(Handle::current(), run.clone());
@@ -57,7 +57,7 @@ impl Executor for CommandAgent {
     }
 }
 
-/// How a program is stopped that may not have begun yet.
+/// Stops a program that may not have started yet.
 #[derive(Default)]
 struct Stop {
     state: Mutex<StopState>,
@@ -70,7 +70,7 @@ struct StopState {
 }
 
 impl Stop {
-    /// Asks the program to end; kills it when it was asked before.
+    /// Asks the program to end; kills it if it was asked before.
     fn stop(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.asked += 1;
@@ -79,7 +79,7 @@ impl Stop {
         }
     }
 
-    /// Notes that the program has begun.
+    /// Registers the started program.
     fn begun(&self, stopper: Stopper) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (0..state.asked).for_each(|_| stopper.stop());
@@ -104,11 +104,11 @@ fn play(
     stop: &Stop,
     mut spawner: Spawner,
 ) -> Result<AgentEnd> {
-    let gone = || Failure::other(format!("what run {id} stands on is not there"));
-    let (program, arguments) = command.split_first().ok_or_else(gone)?;
+    let missing = || Failure::other(format!("what run {id} stands on is not there"));
+    let (program, arguments) = command.split_first().ok_or_else(missing)?;
     let recorder = store.runs().recorder(*id)?;
     let run = recorder.run();
-    let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
+    let instance = store.get_instance(run.instance_id)?.ok_or_else(missing)?;
     let last_sequence = store.context(instance.id)?.get_last_sequence()?;
     let mut child = Child::start_one_of_many(program, arguments)?;
     stop.begun(child.stopper());
@@ -139,7 +139,7 @@ fn play(
     }
 }
 
-/// What the agent said last, where it is text.
+/// The text of the agent's last message, if it is text.
 fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
     let messages = store
         .context(recorder.run().run().instance_id)?

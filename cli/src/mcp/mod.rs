@@ -1,4 +1,4 @@
-//! `runlog mcp`: agents that are programs, and what there is of runs, as the tools of a Model Context Protocol server on
+//! `runlog mcp`: agents that are programs, and the history of runs, as the tools of a Model Context Protocol server on
 //! standard input and output.
 
 mod config;

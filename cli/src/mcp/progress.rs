@@ -1,4 +1,4 @@
-//! [`Progress`]: what a client that asked for it is told of a spawn while it is under way.
+//! [`Progress`]: progress notifications about a spawn, for a client that asked for them.
 
 use rmcp::{
     Peer, RoleServer,
@@ -7,14 +7,14 @@ use rmcp::{
 };
 use runlog::agents::Spawned;
 
-/// Whom to tell, and under which token.
+/// The client to notify, and its token.
 pub(super) struct Progress {
     peer: Peer<RoleServer>,
     token: ProgressToken,
 }
 
 impl Progress {
-    /// `None` where the client didn't ask to be told.
+    /// `None` if the client didn't ask for notifications.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
         let token = context.meta.get_progress_token()?;
         Some(Self {
@@ -23,14 +23,14 @@ impl Progress {
         })
     }
 
-    /// Tells of a spawn of these agents until all have ended: their runs' ids first, then each that ends. The progress is how
-    /// many have ended.
-    pub(super) async fn tell(self, names: &[String], spawned: &mut Spawned) {
+    /// Notifies the client about a spawn of these agents until all have ended: first of their runs' ids, then of each
+    /// end. The progress is the number of ended runs.
+    pub(super) async fn report(self, names: &[String], spawned: &mut Spawned) {
         let runs = spawned.run_ids().iter().zip(names);
         let runs: Vec<_> = runs
             .filter_map(|(run, name)| run.map(|run| format!("{name} is run {run}")))
             .collect();
-        // What was refused has ended at once, and its result says why.
+        // Refused requests have ended at once; their results say why.
         let refused = names.len() - runs.len();
         let mut ended = refused;
         let begun = format!("begun: {}", runs.join(", "));
@@ -54,7 +54,7 @@ impl Progress {
         let param = ProgressNotificationParam::new(self.token.clone(), ended as f64)
             .with_total(total as f64)
             .with_message(message);
-        // A client that is gone isn't told.
+        // An error means that the client has disconnected.
         let _ = self.peer.notify_progress(param).await;
     }
 }

@@ -1,6 +1,6 @@
-//! What there is to ask of runs, as tools: each takes JSON and gives JSON, and changes nothing.
+//! Read-only tools about runs: each takes JSON and returns JSON.
 //!
-//! The arguments of a tool are a type; the comments of its fields are what the client's model is told of them.
+//! The arguments of a tool are a type; the doc comments of its fields are their descriptions for the client's model.
 
 use runlog::{RunId, Store, agents::ToolDefinition};
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -12,21 +12,21 @@ use crate::{
     filters::{FlowFilter, MessageFilter, Page, RunFilter, ToolCallFilter},
 };
 
-/// The most of a list that one call gives.
+/// The most items of a list that one call returns.
 const LIMIT_MAX: usize = 200;
 
-/// Declares the tools, each with what the client's model is told of it, its name and the type of its arguments.
+/// Declares the tools, each with its description for the client's model, its name and the type of its arguments.
 macro_rules! tools {
     ($(#[doc = $about:literal] $name:literal => $arguments:ty),* $(,)?) => {
-        /// What a client is told of the tools.
+        /// The definitions of the tools, for a client.
         pub(crate) fn definitions() -> Vec<ToolDefinition> {
             vec![$(definition::<$arguments>($name, $about)),*]
         }
 
-        /// Answers a call; `None` when it is of another tool.
+        /// Answers a call; `None` if the tool isn't one of these.
         ///
         /// # Errors
-        /// What is wrong with the arguments, and those of reading the store.
+        /// Those of invalid arguments, and of reading the store.
         pub(crate) async fn answer(
             store: &Store,
             tool: &str,

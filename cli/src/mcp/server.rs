@@ -1,4 +1,4 @@
-//! [`Server`]: the tools, as a client of the Model Context Protocol calls them.
+//! [`Server`]: the tools for a client of the Model Context Protocol.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use super::{progress::Progress, queries};
 use crate::failure::Failure;
 
-/// The agent that the client counts as: the runs that it spawns have a run of it as their parent.
+/// The agent that represents the client: a run of it is the parent of the runs that the client spawns.
 const CLIENT: &str = "mcp-client";
 
-/// The tool that sends a message to a run that is at work.
+/// The tool that sends a message to an active run.
 const SEND_TO_RUN: &str = "send_to_run";
 
 /// A message for a run.
@@ -46,7 +46,7 @@ struct SendToRun {
 /// Why the client's run was paused.
 const DISCONNECTED: &str = "the client disconnected";
 
-/// What the tools work on.
+/// The state that the tools use.
 #[derive(Clone)]
 pub(crate) struct Server {
     shared: Arc<Shared>,
@@ -55,16 +55,16 @@ pub(crate) struct Server {
 struct Shared {
     store: Store,
     project: Option<String>,
-    /// What spawns agents; `None` where there are none to spawn.
+    /// Spawns agents; `None` if there are none to spawn.
     orchestrator: Option<Orchestrator>,
-    /// The run that the client's sub-agents are those of, once it spawned some.
+    /// The parent run of the client's sub-agents, once it has spawned some.
     client: Mutex<Option<RunRecorder>>,
-    /// Cancelled when the client is gone.
-    gone: CancellationToken,
+    /// Cancelled when the client has disconnected.
+    disconnected: CancellationToken,
 }
 
 impl Server {
-    /// A server of a store, and of the agents that an orchestrator knows.
+    /// A server for a store, and for the agents of an orchestrator.
     pub(crate) fn new(
         store: Store,
         project: Option<String>,
@@ -76,14 +76,14 @@ impl Server {
                 project,
                 orchestrator,
                 client: Mutex::default(),
-                gone: CancellationToken::new(),
+                disconnected: CancellationToken::new(),
             }),
         }
     }
 
-    /// Is cancelled by whoever reads what the client says, when that is over.
-    pub(crate) fn gone(&self) -> CancellationToken {
-        self.shared.gone.clone()
+    /// Cancelled by the task that reads the client's messages, at their end.
+    pub(crate) fn disconnected(&self) -> CancellationToken {
+        self.shared.disconnected.clone()
     }
 
     fn tools(&self) -> Vec<ToolDefinition> {
@@ -101,8 +101,8 @@ impl Server {
             .collect()
     }
 
-    /// Ends the client's run. Where what it spawned is still at work, it is paused with it: a client that comes back goes
-    /// on with its sub-agents.
+    /// Ends the client's run. If sub-agents are still active, it is paused together with them, so that a client that
+    /// returns can resume them.
     ///
     /// # Errors
     /// Those of the storage.
@@ -137,7 +137,7 @@ impl Server {
                     .agents()
                     .list_available_agents(shared.project.as_deref())
                     .await?;
-                // The store keeps the definitions of agents that the file doesn't name any more, which nobody could run.
+                // The store may have definitions of agents that the file doesn't name any more; they have no executor.
                 if let Some(orchestrator) = &shared.orchestrator {
                     agents.retain(|agent| orchestrator.has_executor(&agent.name));
                 }
@@ -192,7 +192,7 @@ impl Server {
         let names: Vec<_> = requests.iter().map(|it| it.agent_name.clone()).collect();
         let mut spawned = orchestrator.spawn(parent, requests).await?;
         if let Some(progress) = progress {
-            progress.tell(&names, &mut spawned).await;
+            progress.report(&names, &mut spawned).await;
         }
         let results = spawned.results().await?;
         Ok(json!({"parent_run_id": parent, "results": results}))
@@ -230,15 +230,15 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        // A call that the client gives up is dropped, and with it what it spawned. One whose client is gone is not: what
-        // it spawned is paused with the client's run.
+        // A call that the client cancels is dropped, which cancels the agents it spawned. If the client has
+        // disconnected, it isn't dropped: these agents are paused with the client's run.
         let (server, name) = (self.clone(), request.name.clone());
         let progress = Progress::of(&context);
         let mut work = tokio::spawn(async move { server.answer(&name, arguments, progress).await });
         let answer = tokio::select! {
             answer = &mut work => answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?,
             () = context.ct.cancelled() => {
-                if !self.shared.gone.is_cancelled() {
+                if !self.shared.disconnected.is_cancelled() {
                     work.abort();
                 }
                 return Err(ErrorData::internal_error("the call was cancelled", None));

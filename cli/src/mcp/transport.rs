@@ -1,7 +1,7 @@
-//! [`Lines`]: the messages of a client on a stream of lines, every one of which gets an answer.
+//! [`Lines`]: the messages of a client on a stream of lines. Every one of them is answered.
 //!
-//! The transport of the protocol's own library drops what it can't read, and a client waits for an answer that never
-//! comes. Here it gets the error that JSON-RPC has for it, with the id of the request where that can be found.
+//! The transport of the protocol's library drops messages that it can't read, and the client waits for an answer that
+//! never comes. This one answers with the error defined by JSON-RPC, with the request's id if that can be found.
 
 use std::{io, sync::Arc};
 
@@ -19,26 +19,26 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The longest message: 16 MiB. A longer one is refused, and not kept in memory.
+/// The longest message: 16 MiB. A longer one is refused, and not held in memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
-/// Messages, a line each.
+/// Messages, one per line.
 pub(crate) struct Lines<R, W> {
     read: BufReader<R>,
-    /// What was read of the line so far: a read may be given up at any time, and taken up again.
+    /// The part of the line that was read so far: a read may be cancelled at any time, and continued by the next one.
     line: Vec<u8>,
     /// How long the line is so far.
     length: usize,
     write: Arc<Mutex<W>>,
-    /// Cancelled when the client has nothing more to say.
-    gone: CancellationToken,
+    /// Cancelled at the end of the client's messages.
+    disconnected: CancellationToken,
 }
 
-/// What is wrong with a message.
+/// Why a message is refused.
 struct Refusal {
     id: Option<RequestId>,
     code: i32,
@@ -47,20 +47,20 @@ struct Refusal {
 
 impl<R: AsyncRead, W> Lines<R, W> {
     /// Messages of these two streams.
-    pub(crate) fn new(read: R, write: W, gone: CancellationToken) -> Self {
+    pub(crate) fn new(read: R, write: W, disconnected: CancellationToken) -> Self {
         let write = Arc::new(Mutex::new(write));
         Self {
             read: BufReader::new(read),
             line: Vec::new(),
             length: 0,
             write,
-            gone,
+            disconnected,
         }
     }
 }
 
 impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
-    /// Reads up to the end of a line; `None` at the end of the stream. Nothing is lost when it is given up.
+    /// Reads up to the end of a line; `None` at the end of the stream. Cancel-safe.
     async fn next_line(&mut self) -> io::Result<Option<()>> {
         loop {
             let available = self.read.fill_buf().await?;
@@ -106,7 +106,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
             .and_then(Value::as_str)
             .map(str::to_owned);
         match (RxJsonRpcMessage::<RoleServer>::deserialize(value), method) {
-            // What the library knows and couldn't read as such.
+            // A known method whose parameters the library couldn't read.
             (Ok(JsonRpcMessage::Request(request)), Some(method))
                 if matches!(request.request, ClientRequest::CustomRequest(_))
                     && is_known(&method) =>
@@ -127,7 +127,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// Answers with an error, by a task of its own: whoever receives may give it up in the middle of a line.
+    /// Answers with an error, in a task of its own, because the receiving future may be dropped in the middle of a line.
     fn refuse(&self, refusal: Refusal)
     where
         W: AsyncWrite + Send + Unpin + 'static,
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
         let answer =
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
         let write = Arc::clone(&self.write);
-        // A client that is gone is told by the next read.
+        // A disconnected client is detected by the next read.
         tokio::spawn(async move { write_line(&write, &answer).await });
     }
 }
@@ -159,7 +159,7 @@ where
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let Ok(Some(())) = self.next_line().await else {
-                self.gone.cancel();
+                self.disconnected.cancel();
                 return None;
             };
             let message = self.read_message();
@@ -190,12 +190,12 @@ async fn write_line<W: AsyncWrite + Send + Unpin>(
     write.flush().await
 }
 
-/// Whether a method is one that this server has.
+/// Whether this server has a method.
 fn is_known(method: &str) -> bool {
     ["initialize", "ping", "tools/list", "tools/call"].contains(&method)
 }
 
-/// The id of a request that can't be read as a whole, where it stands before what can't be read.
+/// The id of a request that can't be parsed, if it comes before the invalid part.
 fn leading_id(line: &[u8]) -> Option<RequestId> {
     let mut rest = line.trim_ascii_start().strip_prefix(b"{")?;
     loop {
@@ -209,7 +209,7 @@ fn leading_id(line: &[u8]) -> Option<RequestId> {
     }
 }
 
-/// The value that bytes begin with, and what comes behind it.
+/// The value at the beginning of `bytes`, and the rest.
 fn value<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<(T, &'a [u8])> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
     let value = values.next()?.ok()?;

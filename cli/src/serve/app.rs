@@ -1,4 +1,4 @@
-//! [`App`]: what every request is answered from.
+//! [`App`]: the state shared by all requests.
 
 use std::{path::Path, path::PathBuf, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{tail::Follower, tokens::Tokens};
 
-/// What every request is answered from. Cheap to clone.
+/// The state shared by all requests. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct App {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ struct Shared {
 }
 
 impl App {
-    /// `port` is the one that is listened at; `hosts` are the names by which the server may be reached.
+    /// `port` is the port that the server listens on; `hosts` are the names by which it may be reached.
     pub(super) fn new(
         store: Store,
         folder: PathBuf,
@@ -37,7 +37,7 @@ impl App {
             folder,
             tokens,
             hosts,
-            // A host's cookies go to all of its ports.
+            // Browsers send a host's cookies to all of its ports, so the name contains the port.
             cookie_name: format!("runlog-{port}"),
             follower: Follower::new(),
             stopped: CancellationToken::new(),
@@ -69,12 +69,12 @@ impl App {
         &self.shared.cookie_name
     }
 
-    /// Tells of what is appended.
+    /// Follows the log, for the tail.
     pub(super) fn follower(&self) -> &Follower {
         &self.shared.follower
     }
 
-    /// Is cancelled when the server ends: what would go on for ever ends then.
+    /// Cancelled when the server ends, to end streams that would go on for ever.
     pub(super) fn stopped(&self) -> &CancellationToken {
         &self.shared.stopped
     }

@@ -1,4 +1,4 @@
-//! Work that waits for a disk.
+//! Running work that may wait for a disk.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,10 +9,10 @@ use tokio::runtime::Handle;
 
 use super::problem::{Answer, Problem};
 
-/// How many of the runtime's threads read for themselves.
+/// How many of the runtime's threads are reading directly.
 static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
 
-/// Does what may wait for a disk where that holds up nobody else.
+/// Runs work that may wait for a disk on a blocking thread.
 pub(super) async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
@@ -21,8 +21,9 @@ pub(super) async fn in_background<T: Send + 'static>(
         .unwrap_or_else(|_| Err(failed()))
 }
 
-/// Does what is read in a moment at once, as handing it over takes longer than most reads do. Where the disk makes it wait,
-/// one of the runtime's threads, of which there are four at least, is left for everybody else; what comes then is handed over.
+/// Runs short reads directly on the runtime's thread, because handing one over takes longer than most reads. The
+/// runtime has at least four threads; one of them is always left for other work, and further reads are handed over to
+/// blocking threads.
 pub(super) async fn at_once<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
@@ -34,7 +35,7 @@ pub(super) async fn at_once<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(failed()))
 }
 
-/// One of those that read at once.
+/// The permit of a direct read.
 struct Turn;
 
 impl Turn {

@@ -1,5 +1,5 @@
-//! [`Endpoint`]: one address of the API with the types of what it takes and gives, from which it is both answered and
-//! described.
+//! [`Endpoint`]: one endpoint of the API with the types of its input and output, which are used for its handler and its
+//! description.
 
 use std::time::Duration;
 
@@ -29,37 +29,37 @@ use super::{
 pub(super) const BODY_BYTES_MAX: usize = 32 << 20;
 /// How long a request's body may take.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long an answer may take to be made.
+/// How long computing an answer may take.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// One address of the API.
+/// One endpoint of the API.
 pub(super) struct Endpoint {
     pub(super) method: Method,
     pub(super) path: &'static str,
-    /// What it does, for those who call it.
+    /// Its description.
     pub(super) about: &'static str,
     pub(super) rights: Rights,
     pub(super) path_schema: Value,
     pub(super) query_schema: Value,
-    /// The headers that it looks at, and what they mean.
+    /// The headers that it uses, with their descriptions.
     pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) body_schema: Option<Value>,
-    pub(super) answer: Told,
-    /// A query and a body that it answers.
+    pub(super) answer: AnswerSpec,
+    /// A valid query and body.
     pub(super) example: Example,
     pub(super) route: MethodRouter<App>,
 }
 
-/// What an endpoint answers with.
-pub(super) struct Told {
+/// The answer of an endpoint.
+pub(super) struct AnswerSpec {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
-    /// What it is, for those who call it.
+    /// Its description.
     pub(super) about: &'static str,
     pub(super) schema: fn(&mut SchemaGenerator) -> Value,
 }
 
-/// A request that is answered.
+/// A valid request.
 #[derive(Default)]
 pub(super) struct Example {
     pub(super) query: &'static str,
@@ -80,7 +80,7 @@ pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value
     generator.subschema_for::<T>().into()
 }
 
-/// An endpoint that reads: `answer` gets the store, the parts of the address, and what its query asks for.
+/// An endpoint that reads: `answer` gets the store, the path parameters, and the query.
 pub(super) fn get<P, Q, A, F, Fut>(path: &'static str, about: &'static str, answer: F) -> Endpoint
 where
     P: DeserializeOwned + JsonSchema + Send + 'static,
@@ -96,7 +96,7 @@ where
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let work = move || {
             let made = pollster::block_on(async {
-                // What was acknowledged before the request came is seen; one look tells it.
+                // Everything acknowledged before the request is visible, with a single refresh.
                 answer(app.store().as_of_now().await?, path, asked).await
             })?;
             json(StatusCode::OK, &made)
@@ -114,17 +114,17 @@ where
         path,
         about,
         query_schema,
-        Told::json::<A>(StatusCode::OK),
+        AnswerSpec::json::<A>(StatusCode::OK),
         route,
     )
 }
 
-/// What any endpoint that reads is.
+/// The common part of endpoints that read.
 fn reads<P: JsonSchema>(
     path: &'static str,
     about: &'static str,
     query_schema: Value,
-    answer: Told,
+    answer: AnswerSpec,
     route: MethodRouter<App>,
 ) -> Endpoint {
     Endpoint {
@@ -142,7 +142,7 @@ fn reads<P: JsonSchema>(
     }
 }
 
-/// An endpoint that writes: `answer` gets the store, the parts of the address, and the body.
+/// An endpoint that writes: `answer` gets the store, the path parameters, and the body.
 pub(super) fn post<P, B, A, F, Fut>(
     path: &'static str,
     about: &'static str,
@@ -162,7 +162,7 @@ where
         let path = path_of::<P>(&mut parts, &app).await?;
         Query::of::<NoQuery>().read::<NoQuery>(parts.uri.query())?;
         let body = body_of(&parts, body).await?;
-        // Serde would take the values of an object in order, too.
+        // Serde would also accept a list of an object's values in order.
         if body
             .trim_ascii_start()
             .first()
@@ -187,13 +187,13 @@ where
         query_schema: Query::of::<NoQuery>().schema_over_http(),
         headers: &[],
         body_schema: Some(of_object(names::schema_of::<B>())),
-        answer: Told::json::<A>(status),
+        answer: AnswerSpec::json::<A>(status),
         example: Example::default(),
         route: on(MethodFilter::POST, handler),
     }
 }
 
-impl Told {
+impl AnswerSpec {
     pub(super) fn json<A: JsonSchema>(status: StatusCode) -> Self {
         Self {
             status,
@@ -205,26 +205,29 @@ impl Told {
 }
 
 impl Endpoint {
-    /// With a query that is answered.
-    pub(super) fn asking(mut self, query: &'static str) -> Self {
+    /// Adds a valid query as an example.
+    pub(super) fn example_query(mut self, query: &'static str) -> Self {
         self.example.query = query;
         self
     }
 
-    /// With headers that it looks at, and what they mean.
-    pub(super) fn looking_at(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+    /// Adds the headers that it uses, with their descriptions.
+    pub(super) fn using_headers(
+        mut self,
+        headers: &'static [(&'static str, &'static str)],
+    ) -> Self {
         self.headers = headers;
         self
     }
 
-    /// With a body that is answered.
-    pub(super) fn saying(mut self, body: Value) -> Self {
+    /// Adds a valid body as an example.
+    pub(super) fn example_body(mut self, body: Value) -> Self {
         self.example.body = Some(body);
         self
     }
 }
 
-/// The schema of a body, which is an object, also where it is the user's own JSON.
+/// The schema of a body, which is an object, even if it is the user's own JSON.
 fn of_object(mut schema: Value) -> Value {
     if let Value::Object(schema) = &mut schema {
         schema.entry("type").or_insert_with(|| "object".into());
@@ -232,21 +235,21 @@ fn of_object(mut schema: Value) -> Value {
     schema
 }
 
-/// The parts of the address that differ.
+/// The path parameters.
 pub(super) async fn path_of<P: DeserializeOwned + Send>(parts: &mut Parts, app: &App) -> Answer<P> {
     let path = Path::<P>::from_request_parts(parts, app).await;
     path.map(|Path(path)| path)
         .map_err(|refused| Problem::invalid(refused.body_text()))
 }
 
-/// A request to read.
+/// The parts of a request that reads.
 struct Asked<P, Q> {
     headers: HeaderMap,
     path: P,
     asked: Q,
 }
 
-/// What a request asks for whose caller may read.
+/// Parses a request, after checking that the caller may read.
 async fn asked<P: DeserializeOwned + Send, Q: DeserializeOwned>(
     request: Request,
     app: &App,
@@ -305,7 +308,7 @@ fn is_too_large(error: &axum::Error) -> bool {
     false
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Response> {
     let json = serde_json::to_vec(answer)
         .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))?;
@@ -322,11 +325,11 @@ fn took_too_long() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", detail)
 }
 
-/// An endpoint that answers with more than JSON: `answer` gets the headers too, and makes the whole answer.
+/// An endpoint that answers with more than JSON: `answer` gets the headers too, and returns the whole response.
 pub(super) fn stream<P, Q, F, Fut>(
     path: &'static str,
     about: &'static str,
-    told: Told,
+    spec: AnswerSpec,
     answer: F,
 ) -> Endpoint
 where
@@ -346,5 +349,5 @@ where
         answer(app, headers, path, asked).await
     };
     let route = on(MethodFilter::GET, handler);
-    reads::<P>(path, about, query_schema, told, route)
+    reads::<P>(path, about, query_schema, spec, route)
 }

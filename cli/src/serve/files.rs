@@ -1,7 +1,6 @@
-//! The files of the store as they are, for readers that open a store by ranges of its files.
+//! The raw files of the store, for readers that open a store by ranges of its files.
 //!
-//! A name is compared with those that the folder has and a store's files can have; no path is ever made of what a request
-//! says.
+//! A requested name is compared with the names of the folder's store files; no path is ever built from a request.
 
 use std::{
     fs::{self, File},
@@ -23,18 +22,18 @@ use serde::{Deserialize, Serialize};
 use super::{
     app::App,
     background::in_background,
-    endpoint::{Endpoint, NoPath, NoQuery, Told, json, stream},
+    endpoint::{AnswerSpec, Endpoint, NoPath, NoQuery, json, stream},
     problem::{Answer, Problem},
 };
 
 /// How many bytes are read and sent at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// What ends the name of a file with records: a segment's, and that of a pack, which stands for several.
+/// The extensions of files with records: of a segment, and of a pack, which replaces several.
 const SEGMENT: &str = ".seg";
 const PACK: &str = ".pack";
-/// The other files of which a reader makes use.
-const BESIDE: [&str; 4] = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK"];
+/// The other files that a reader uses.
+const OTHER_FILES: [&str; 4] = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK"];
 
 /// The files of the store.
 #[derive(Serialize, JsonSchema)]
@@ -57,9 +56,9 @@ struct OfFile {
     name: String,
 }
 
-/// The addresses of the files.
+/// The endpoints of the files.
 pub(super) fn endpoints() -> [Endpoint; 2] {
-    let told = Told {
+    let answer = AnswerSpec {
         status: StatusCode::OK,
         content_type: "application/octet-stream",
         about: "The file, or with 206 the range of it that the header `Range` asks for.",
@@ -69,17 +68,17 @@ pub(super) fn endpoints() -> [Endpoint; 2] {
         stream::<NoPath, NoQuery, _, _>(
             "/v1/store/files",
             "Lists the files of the store that a reader needs, with their sizes.",
-            Told::json::<Files>(StatusCode::OK),
+            AnswerSpec::json::<Files>(StatusCode::OK),
             list,
         ),
         stream::<OfFile, NoQuery, _, _>(
             "/v1/store/files/{name}",
             "Gives a file of the store, or one range of it: `Range`, `If-Range` and `If-None-Match` are understood. The \
              newest segment, `END`, `CHECKPOINT` and `WATERMARK` change; what a segment has of whole records stays.",
-            told,
+            answer,
             file,
         )
-        .looking_at(&[
+        .using_headers(&[
             ("Range", "One range of bytes, such as `bytes=0-1023`; several are answered with the whole file."),
             ("If-Range", "The `ETag` that the file has to have for the range to be given; else it is given whole."),
             ("If-None-Match", "The `ETag` that the client has the file of."),
@@ -93,7 +92,7 @@ async fn list(app: App, _: HeaderMap, _: NoPath, _: NoQuery) -> Answer<Response>
     json(StatusCode::OK, &Files { files })
 }
 
-/// Whether a reader of a store makes use of a file of this name.
+/// Whether a reader of a store uses a file with this name.
 fn is_of_a_store(name: &str) -> bool {
     let is_number =
         |digits: &str| digits.len() >= 8 && digits.bytes().all(|it| it.is_ascii_digit());
@@ -108,12 +107,12 @@ fn is_of_a_store(name: &str) -> bool {
             is_number(first) && is_number(last) && is_generation
         })
     };
-    BESIDE.contains(&name)
+    OTHER_FILES.contains(&name)
         || name.strip_suffix(SEGMENT).is_some_and(is_number)
         || name.strip_suffix(PACK).is_some_and(is_range)
 }
 
-/// The files that the folder has; no links, which may lead elsewhere.
+/// The files in the folder, without links, which may lead elsewhere.
 fn listed(folder: &Path) -> io::Result<Vec<StoreFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -121,7 +120,7 @@ fn listed(folder: &Path) -> io::Result<Vec<StoreFile>> {
         let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
             continue;
         };
-        // Of the entry itself, not of what a link leads to.
+        // The metadata of the entry itself, not of a link's target.
         let about = match entry.metadata() {
             Ok(about) => about,
             // Compaction has removed it meanwhile.
@@ -141,11 +140,11 @@ fn failed(error: &io::Error) -> Problem {
     Problem::internal(format!("the folder of the store: {error}"))
 }
 
-/// A file that is open, and what its headers say.
+/// An open file, with the values of its headers.
 struct Opened {
     file: File,
     size: u64,
-    /// Changes when the file does, as far as the file system's clock tells it.
+    /// Changes when the file does, within the precision of the file system's clock.
     tag: String,
 }
 
@@ -181,7 +180,7 @@ fn open(folder: &Path, wanted: &str) -> Answer<Opened> {
     })
 }
 
-/// A number that tells a file from another of its name.
+/// A number that distinguishes a file from another one with its name.
 fn number(about: &fs::Metadata) -> u64 {
     #[cfg(unix)]
     {
@@ -228,20 +227,20 @@ async fn file(app: App, headers: HeaderMap, of: OfFile, _: NoQuery) -> Answer<Re
     Ok(answer)
 }
 
-/// The range that is asked for; `None` for all, which is also given where several ranges are asked for, or where the file
-/// isn't any more what the client has some of.
+/// The requested range; `None` for the whole file, also if several ranges are requested, or if the file has changed
+/// since the client got its part.
 fn range(headers: &HeaderMap, opened: &Opened) -> Answer<Option<RangeInclusive<u64>>> {
     let Some(asked) = only(headers, &header::RANGE) else {
         return Ok(None);
     };
-    // Ranges are put together by byte, so nothing but this very tag will do.
+    // Clients combine ranges byte by byte, so only exactly this tag is valid.
     let is_other = || only(headers, &header::IF_RANGE).is_none_or(|own| own != opened.tag.as_str());
     if headers.contains_key(header::IF_RANGE) && is_other() {
         return Ok(None);
     }
     let asked = asked.to_str().unwrap_or_default();
     let Ok(parsed) = parse_range_header(asked) else {
-        // As if it weren't there: a server need not understand it.
+        // Ignored, as the standard allows.
         return Ok(None);
     };
     match parsed.validate(opened.size).as_deref() {
@@ -258,13 +257,13 @@ fn range(headers: &HeaderMap, opened: &Opened) -> Answer<Option<RangeInclusive<u
     }
 }
 
-/// The value of a header that is given once.
+/// The value of a header that occurs once.
 fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a HeaderValue> {
     let mut given = headers.get_all(name).into_iter();
     given.next().filter(|_| given.next().is_none())
 }
 
-/// Whether the client has the file of this tag. It may come back as a weak one: proxies make it that.
+/// Whether the client has the file with this tag. It may be a weak tag, because proxies weaken it.
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let given = headers.get_all(header::IF_NONE_MATCH).into_iter();
     let mut tags = given
@@ -274,13 +273,13 @@ fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
-/// What is still to be read of a file.
+/// The rest of a file to read.
 struct Rest {
     file: File,
     length: u64,
 }
 
-/// Some of a file, read as it is taken.
+/// A part of a file, read as the client takes it.
 fn body(file: File, first: u64, length: u64) -> Body {
     let rest = Some((Rest { file, length }, Some(first)));
     let pieces = futures_util::stream::unfold(rest, async |rest| {
@@ -296,7 +295,7 @@ fn body(file: File, first: u64, length: u64) -> Body {
 }
 
 impl Rest {
-    /// The next piece. A file that has become shorter ends the answer in the middle, so that nobody takes it for whole.
+    /// The next piece. If the file has become shorter, the response is aborted, so that it isn't mistaken for complete.
     fn next(mut self, seek: Option<u64>) -> io::Result<(Bytes, Self)> {
         if let Some(first) = seek {
             self.file.seek(SeekFrom::Start(first))?;

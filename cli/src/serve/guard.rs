@@ -1,4 +1,4 @@
-//! What is looked at before any request is answered: for which host it is, which page asks, and what its caller may do.
+//! Checks before any request is answered: its host, the page that sent it, and the caller's rights.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::{
     tokens::Rights,
 };
 
-/// What every answer says to browsers. An answer that has said it itself keeps its own.
+/// Headers for browsers in every response, unless it has set them itself.
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -31,7 +31,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Refuses requests for other hosts and of other pages; says to browsers what they may do with an answer.
+/// Refuses requests for other hosts and from other pages; adds the headers for browsers.
 pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = match check_host(&app, &request).and_then(|()| check_page(&request)) {
         Ok(()) => next.run(request).await,
@@ -46,8 +46,8 @@ pub(super) async fn check(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// A name that another site's owner points at this machine would let that site's pages read what they get from here as
-/// their own. Addresses can't be pointed elsewhere.
+/// Prevents DNS rebinding: a name that another site points at this machine would let that site's pages read responses
+/// of this server. IP addresses can't be rebound.
 fn check_host(app: &App, request: &Request) -> Answer<()> {
     let refused = |status, detail: String| Err(Problem::new(status, "wrong_host", detail));
     let mut named = request.headers().get_all(header::HOST).into_iter();
@@ -59,7 +59,7 @@ fn check_host(app: &App, request: &Request) -> Answer<()> {
         let detail = "the header `Host` is no name or address with a port".to_owned();
         return refused(StatusCode::BAD_REQUEST, detail);
     };
-    // That of an address in full would count for what is behind, were there anything.
+    // A server behind this one would use the host of an absolute URI instead of the header.
     let in_address = request.uri().authority();
     if in_address.is_some_and(|own| !own.as_str().eq_ignore_ascii_case(host.as_str())) {
         let detail = "the header `Host` and the address name different hosts".to_owned();
@@ -79,13 +79,13 @@ fn check_host(app: &App, request: &Request) -> Answer<()> {
     refused(StatusCode::MISDIRECTED_REQUEST, detail)
 }
 
-/// The host of a header; none that has a user's name before it.
+/// The host of a header, unless it contains user information.
 fn authority(value: &HeaderValue) -> Option<Authority> {
     let authority: Authority = value.to_str().ok()?.parse().ok()?;
     (!authority.as_str().contains('@') && !authority.host().is_empty()).then_some(authority)
 }
 
-/// Pages of other sites get nothing, not even the time that an answer takes. Following a link to the viewer is no asking.
+/// Pages of other sites get nothing, not even the timing of an answer. Following a link to the viewer is allowed.
 fn check_page(request: &Request) -> Answer<()> {
     let headers = request.headers();
     let refused = || {
@@ -106,7 +106,7 @@ fn check_page(request: &Request) -> Answer<()> {
     Ok(())
 }
 
-/// Whether the page that asks is one of this server's.
+/// Whether the request was sent by a page of this server.
 fn is_own_page(headers: &HeaderMap) -> bool {
     let origin = text(headers, "origin").and_then(|origin| origin.split_once("://"));
     let host = text(headers, "host");
@@ -114,18 +114,18 @@ fn is_own_page(headers: &HeaderMap) -> bool {
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    // What is no text is no value that is known either.
+    // A value that isn't text matches no known one.
     Some(headers.get(name)?.to_str().unwrap_or("?"))
 }
 
-/// Whether a path is one of the API, where there is no page.
+/// Whether a path belongs to the API, which has no pages.
 pub(super) fn is_api(path: &str) -> bool {
     ["/v1/", "/api/", "/openapi.json"]
         .iter()
         .any(|beginning| path.starts_with(beginning))
 }
 
-/// Refuses callers who may not do this much.
+/// An error if the caller doesn't have these rights.
 pub(super) fn check_rights(app: &App, headers: &HeaderMap, wanted: Rights) -> Answer<()> {
     let unknown = |detail: &str| {
         Err(Problem::new(
@@ -149,7 +149,7 @@ pub(super) fn check_rights(app: &App, headers: &HeaderMap, wanted: Rights) -> An
             _ => refused("this token only reads"),
         };
     }
-    // A browser sends a cookie by itself: what is written has to be asked for by a page of ours.
+    // Browsers send cookies automatically, so a write with a cookie must come from our own page.
     let is_ours = || text(headers, "sec-fetch-site") == Some("same-origin") || is_own_page(headers);
     if wanted == Rights::Write && shown.by_cookie && !is_ours() {
         return refused("a cookie writes only for pages of this server; give a token");

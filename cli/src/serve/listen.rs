@@ -21,19 +21,19 @@ use tokio_util::sync::CancellationToken;
 pub(super) const CONNECTIONS_MAX: usize = 4_096;
 /// How long a request's headers may take, and how long a connection may stay without a request.
 const HEADERS_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long a client may take no bytes that wait for it.
+/// How long a client may not read while bytes wait for it.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 /// The most bytes of a request's line and headers.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
-/// How long requests that are under way may go on when the server ends.
+/// How long pending requests may take when the server shuts down.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait when the system gives no more connections.
+/// How long to wait if the system can't accept more connections.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What a client is told for which there is no connection.
+/// The response to a client beyond the limit of connections.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
 
-/// Answers requests until `ended` is ready; then lets those under way go on for a moment. `stopped` is cancelled before.
+/// Answers requests until `ended` is ready; then gives pending ones a grace period. `stopped` is cancelled before that.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -62,7 +62,7 @@ pub(super) async fn serve(
             tokio::spawn(refuse(stream));
             continue;
         };
-        // Events are small, and wanted at once. Where that can't be had, they come later.
+        // Events are small, and should arrive at once. An error only delays them.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIME_MAX));
@@ -76,18 +76,18 @@ pub(super) async fn serve(
             );
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            // Whatever ends a connection, there is nobody to tell.
+            // Errors of a connection can't be reported to anyone.
             let _ = connection.await;
             drop(permit);
         });
     }
     drop(listener);
     stopped.cancel();
-    // What takes longer is cut off with the process.
+    // Requests that take longer end with the process.
     let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
 }
 
-/// Whether the failure is one of a connection that was about to be accepted, not of accepting.
+/// Whether the error belongs to the accepted connection, not to the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -98,15 +98,15 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 async fn refuse(mut stream: TcpStream) {
-    let told = async {
+    let refused = async {
         stream.write_all(FULL).await?;
         stream.shutdown().await
     };
-    // One that doesn't take it isn't waited for.
-    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+    // A client that doesn't read it isn't waited for.
+    let _ = tokio::time::timeout(Duration::from_secs(1), refused).await;
 }
 
-/// Lets the process have as many open files as the system allows it, up to what its connections take.
+/// Raises the process's limit of open files as far as the system allows, up to the need of its connections.
 pub(super) fn allow_open_files() {
     #[cfg(unix)]
     {
@@ -115,7 +115,7 @@ pub(super) fn allow_open_files() {
         let limit = getrlimit(Resource::Nofile);
         let maximum = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
         if limit.current.is_some_and(|current| current < maximum) {
-            // Refused, it stays at what it was: fewer connections are accepted.
+            // If this is refused, fewer connections are accepted.
             let _ = setrlimit(
                 Resource::Nofile,
                 Rlimit {

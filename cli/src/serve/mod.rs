@@ -3,13 +3,13 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `listen` | connections, with their bounds of number, size and time |
-//! | `guard`, `tokens` | for which host and page a request is, and what its caller may do |
-//! | `endpoint`, `query`, `names` | one address with the types it takes and gives, and how these are read |
+//! | `guard`, `tokens` | checks of the host, the page and the rights of a request |
+//! | `endpoint`, `query`, `names` | one endpoint with the types of its input and output, and reading the input |
 //! | `api` | the endpoints |
-//! | `tail`, `playback`, `sse` | what is told as it happens, or again at its pace |
-//! | `files` | the files of the store as they are |
-//! | `openapi` | the description of the API, made of the endpoints |
-//! | `viewer` | the viewer, where the build has it |
+//! | `tail`, `playback`, `sse` | streams of events: live, or played back at their pace |
+//! | `files` | the raw files of the store |
+//! | `openapi` | the OpenAPI description, generated from the endpoints |
+//! | `viewer` | the viewer, if the build has it |
 //! | `problem` | why a request was refused |
 
 mod api;
@@ -39,7 +39,7 @@ pub(crate) use tokens::{Tokens, given, random};
 
 use app::App;
 
-/// What is served, and to whom.
+/// The served store, and its access rules.
 pub(crate) struct Served {
     pub(crate) store: Store,
     /// The folder of the store.
@@ -56,7 +56,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server of this store behind this listener, whose port it is told.
+    /// A server of this store on this listener; `port` is the listener's.
     pub(crate) fn new(listener: TcpListener, port: u16, served: Served) -> Self {
         let Served {
             store,
@@ -68,7 +68,7 @@ impl Server {
         Self { listener, app }
     }
 
-    /// Who may read and who may write.
+    /// The tokens that allow reading and writing.
     pub(crate) fn tokens(&self) -> &Tokens {
         self.app.tokens()
     }

@@ -1,7 +1,7 @@
-//! The names of fields over HTTP: `created_at`, as in answers, files and on the command line.
+//! The names of fields over HTTP: snake_case, such as `created_at`, as in files and on the command line.
 //!
-//! What callers give is read by the types of the library, whose fields have JavaScript's names. A type's own JSON schema
-//! tells which keys are names of fields, so that what users put into their JSON is never looked at.
+//! The input of callers is read as the library's types, whose fields have JavaScript's names. A type's JSON schema
+//! defines which keys are field names, so users' own JSON is never changed.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -18,7 +18,7 @@ use serde_json::{
 
 use super::problem::{Answer, Problem};
 
-/// The schema of what callers give, with everything in place, under JavaScript's names.
+/// The schema of callers' input, with everything inlined, with JavaScript's names.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .for_deserialize()
@@ -29,7 +29,7 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().into()
 }
 
-/// The name that a field of JavaScript has over HTTP.
+/// The name over HTTP of a field with a JavaScript name.
 fn over_http(name: &str) -> String {
     let mut own = String::with_capacity(name.len() + 4);
     for letter in name.chars() {
@@ -41,7 +41,7 @@ fn over_http(name: &str) -> String {
     own
 }
 
-/// The same schema under the names that fields have over HTTP.
+/// The same schema with the names over HTTP.
 pub(super) fn schema_over_http(mut schema: Value) -> Value {
     rename(&mut schema);
     schema
@@ -63,7 +63,7 @@ fn rename(schema: &mut Value) {
             }
             schema
                 .iter_mut()
-                // What a field is when it is left out is a value, not a schema.
+                // These keywords contain values, not schemas.
                 .filter(|(keyword, _)| !matches!(keyword.as_str(), "default" | "const" | "enum"))
                 .for_each(|(_, part)| rename(part));
         }
@@ -72,13 +72,13 @@ fn rename(schema: &mut Value) {
     }
 }
 
-/// Reads what a caller gave under the names of HTTP. What is the user's own JSON is kept byte for byte.
+/// Reads a caller's input, which has the names over HTTP. The user's own JSON is preserved byte for byte.
 pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
     let given = for_library(given, schema)?;
     read_json(given.get()).map_err(|message| Problem::invalid(named_over_http(&message)))
 }
 
-/// A message of the library's under the names of HTTP: fields, and paths to them, stand in backticks.
+/// A message of the library with the names over HTTP: fields, and paths to them, are in backticks.
 fn named_over_http(message: &str) -> String {
     let parts = message
         .split('`')
@@ -114,7 +114,7 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
             }
             to_raw_value(&named)
         }
-        // Serde would take the values of its fields in order.
+        // Serde would accept a list of the fields' values in order.
         Some(b'[') if fields_of(schema).is_some() => {
             return Err(Problem::invalid("a list stands where an object has to be"));
         }
@@ -131,7 +131,7 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
     whole.map(Cow::Owned).map_err(unread)
 }
 
-/// What an object gives, in which each name stands once: of two values, each reader would take another one.
+/// The fields of an object. Each name may occur only once, because readers differ in which of two values they use.
 struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -162,7 +162,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// The fields of an object, also of one that may be left out; `None` for JSON that is the user's own.
+/// The fields of an object, optional or not; `None` for the user's own JSON.
 pub(super) fn fields_of(schema: &Value) -> Option<&Map<String, Value>> {
     let own = schema.get("properties").and_then(Value::as_object);
     own.or_else(|| {
@@ -171,7 +171,7 @@ pub(super) fn fields_of(schema: &Value) -> Option<&Map<String, Value>> {
     })
 }
 
-/// Refuses a name that no field has.
+/// The error of an unknown field name.
 pub(super) fn unknown(name: &str, fields: &Map<String, Value>) -> Problem {
     if fields.is_empty() {
         return Problem::invalid(format!("there is no field `{name}`: none is taken here"));
@@ -183,7 +183,7 @@ pub(super) fn unknown(name: &str, fields: &Map<String, Value>) -> Problem {
     ))
 }
 
-/// What the library's type reads, under the names of HTTP.
+/// A library's type, read with the names over HTTP.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given<T>(pub(super) T);
 

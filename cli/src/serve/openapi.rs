@@ -1,4 +1,4 @@
-//! The description of the API, made of the endpoints that answer it.
+//! The OpenAPI description, generated from the endpoints.
 
 use axum::{
     body::Bytes,
@@ -10,14 +10,14 @@ use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    endpoint::{Endpoint, Example, Told, schema_of},
+    endpoint::{AnswerSpec, Endpoint, Example, schema_of},
     names,
     problem::Problem,
     query::Query,
     tokens::Rights,
 };
 
-/// Where the description is.
+/// The path of the description.
 pub(super) const PATH: &str = "/openapi.json";
 
 const ABOUT: &str = "Runs of AI agents, their contexts, chats and flows, as a Runlog store has them. Lists come in pages: \
@@ -25,7 +25,7 @@ const ABOUT: &str = "Runs of AI agents, their contexts, chats and flows, as a Ru
 with a `code`. Where the server has a token, each request needs `Authorization: Bearer TOKEN`. Fields of newer versions \
 may come at any time.";
 
-/// The endpoint that gives the description of these, and of itself.
+/// The endpoint with the description of the others, and of itself.
 pub(super) fn endpoint(others: &[Endpoint]) -> Endpoint {
     let mut own = Endpoint {
         method: Method::GET,
@@ -36,9 +36,9 @@ pub(super) fn endpoint(others: &[Endpoint]) -> Endpoint {
         query_schema: Query::of::<super::endpoint::NoQuery>().schema_over_http(),
         headers: &[],
         body_schema: None,
-        answer: Told {
+        answer: AnswerSpec {
             schema: |_| json!({"type": "object"}),
-            ..Told::json::<()>(StatusCode::OK)
+            ..AnswerSpec::json::<()>(StatusCode::OK)
         },
         example: Example::default(),
         route: get(|| async {}),
@@ -86,7 +86,7 @@ fn document<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
 }
 
 fn operation(endpoint: &Endpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {
-    let Told {
+    let AnswerSpec {
         status,
         content_type,
         about,
@@ -115,7 +115,7 @@ fn operation(endpoint: &Endpoint, problem: &Value, generator: &mut SchemaGenerat
         "responses": responses,
         "security": match endpoint.rights {
             Rights::None => json!([]),
-            // Without a token where the server has none.
+            // No token is needed if the server has none.
             Rights::Read => json!([{"token": []}, {}]),
             Rights::Write => json!([{"token": []}]),
         },
@@ -141,7 +141,7 @@ fn operation_id(endpoint: &Endpoint) -> String {
     words.fold(method, |id, word| id + "_" + word)
 }
 
-/// What an address is about: the first word of its path after the version.
+/// The tag of an endpoint: the first word of its path after the version.
 fn tag(path: &str) -> &str {
     let mut words = path.split('/').skip(1);
     match (words.next(), words.next()) {
@@ -162,7 +162,7 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
             let texts = Some(given.collect::<Vec<_>>());
             texts.filter(|texts| !texts.is_empty()).map(Value::from)
         } else {
-            // A number or a truth is one in an address as it is in JSON.
+            // Numbers and booleans are written in a query as in JSON.
             let mut values = given.map(|text| serde_json::from_str(text).unwrap_or(text.into()));
             values.next()
         };

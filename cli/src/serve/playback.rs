@@ -1,4 +1,4 @@
-//! A flow played back: what it told, told again at its pace. Nothing is run.
+//! Playing back a flow: its recorded events, at their pace. Nothing is executed.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,14 +15,14 @@ use super::{
     api::{FlowEvent, OfFlow},
     app::App,
     background::in_background,
-    endpoint::{Endpoint, Told, schema_of, stream},
+    endpoint::{AnswerSpec, Endpoint, schema_of, stream},
     problem::{Answer, Problem},
     sse,
 };
 
-/// The address of a flow's playback.
+/// The endpoint of a flow's playback.
 pub(super) fn endpoint() -> Endpoint {
-    let told = Told {
+    let spec = AnswerSpec {
         status: StatusCode::OK,
         content_type: "text/event-stream",
         about: "First `snapshot`, the latest state where there is one; then `event` for each event, whose `id` is its \
@@ -33,11 +33,11 @@ pub(super) fn endpoint() -> Endpoint {
         "/v1/flows/{run_id}/playback",
         "Tells again what a flow told, at the pace at which it was recorded, or faster: `speed` is how many times, 0 for \
          without delays. No agent is run. The header `Last-Event-ID` goes on after an event.",
-        told,
+        spec,
         play,
     )
-    .looking_at(sse::HEADERS)
-    .asking("speed=0&types=node:*")
+    .using_headers(sse::HEADERS)
+    .example_query("speed=0&types=node:*")
 }
 
 async fn play(
@@ -79,7 +79,7 @@ async fn play(
 
 struct Played {
     app: App,
-    /// `None` once it is over.
+    /// `None` at the end.
     playback: Option<Playback>,
     queue: VecDeque<Bytes>,
     /// When the next event is due.
@@ -107,7 +107,7 @@ impl Played {
             let playback = self.playback.take()?;
             match in_background(move || read(playback)).await {
                 Ok(Some((delay, frame, playback))) => {
-                    // A day that nobody waits out is as long as any other.
+                    // Delays are capped at a day.
                     self.due += delay.min(Duration::from_secs(86_400));
                     self.ready = Some(frame);
                     self.playback = Some(playback);
@@ -118,13 +118,13 @@ impl Played {
         }
     }
 
-    /// Waits until the next event is due, or something else is to be said.
+    /// Waits until the next event is due (`true`), or a heartbeat or the end is (`false`).
     async fn is_due(&mut self) -> bool {
         let stopped = self.app.stopped().clone();
         tokio::select! {
             () = tokio::time::sleep_until(self.due) => true,
             () = tokio::time::sleep(sse::HEARTBEAT) => {
-                // A comment, which only says that the stream is still there.
+                // A comment as a heartbeat.
                 self.queue.push_back(Bytes::from_static(b":\n\n"));
                 false
             }
@@ -138,7 +138,7 @@ impl Played {
     }
 }
 
-/// The next event with the time to let pass before it, and what comes after it.
+/// The next event with its delay, and the playback after it.
 fn read(mut playback: Playback) -> Answer<Option<(Duration, Bytes, Playback)>> {
     let next = pollster::block_on(playback.next_event()).map_err(Problem::from)?;
     let Some((delay, event)) = next else {

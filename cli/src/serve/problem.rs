@@ -1,4 +1,4 @@
-//! [`Problem`]: why a request was refused or failed, as RFC 9457 has it.
+//! [`Problem`]: why a request was refused or failed, in the format of RFC 9457.
 
 use axum::{
     body::Body,
@@ -47,7 +47,7 @@ impl Problem {
         }
     }
 
-    /// What the request says doesn't fit.
+    /// The request is invalid.
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -56,7 +56,7 @@ impl Problem {
         )
     }
 
-    /// What the request names isn't there.
+    /// The requested object doesn't exist.
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, ErrorKind::NotFound.name(), detail)
     }
@@ -66,7 +66,7 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// Whether what was asked for is there, but can't be read any more.
+    /// Whether the requested data exists, but is damaged.
     pub(super) fn is_damage(&self) -> bool {
         self.code == ErrorKind::Damaged.name()
     }

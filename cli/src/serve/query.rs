@@ -1,4 +1,4 @@
-//! Reading the query of an address: texts, of which the schema of what is asked for says whether they are numbers.
+//! Reading query parameters: texts, whose types are defined by the query's schema.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::{
 /// The most items of a page.
 pub(super) const PAGE_ITEMS_MAX: usize = 1_000;
 
-/// A page of no more items is read in a moment.
+/// Pages of at most this many items are short reads.
 const LIGHT_ITEMS_MAX: usize = 100;
 
-/// The fields that say how many items a page has.
+/// The names of the page size.
 const LIMITS: [&str; 2] = ["limit", "page_size"];
 
-/// The query of an endpoint, as the type of what is asked for tells it. Cheap to clone, which is done for each request.
+/// The query of an endpoint, described by its type. Cheap to clone, because that is done for each request.
 #[derive(Clone)]
 pub(super) struct Query {
     schema: Arc<Value>,
-    /// The same under the names that it has in an address.
+    /// The same with the names over HTTP.
     over_http: Arc<Value>,
 }
 
@@ -38,7 +38,7 @@ impl Query {
         }
     }
 
-    /// Its schema, under the names that it has in an address.
+    /// Its schema with the names over HTTP.
     pub(super) fn schema_over_http(&self) -> Value {
         let mut schema = Value::clone(&self.over_http);
         for name in LIMITS {
@@ -49,7 +49,7 @@ impl Query {
         schema
     }
 
-    /// What an address asks for.
+    /// Reads a query.
     pub(super) fn read<T: DeserializeOwned>(&self, query: Option<&str>) -> Answer<T> {
         let none = Map::new();
         let fields = names::fields_of(&self.over_http).unwrap_or(&none);
@@ -87,10 +87,10 @@ impl Query {
     }
 }
 
-/// Whether an address asks for no more than is read in a moment.
+/// Whether a query requests only a short read.
 pub(super) fn is_light(query: Option<&str>) -> bool {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes()).all(|(name, value)| {
-        // What is looked for in texts goes through many of them.
+        // A search in texts reads many of them.
         name != "keywords"
             && (!LIMITS.contains(&&*name)
                 || value
@@ -99,7 +99,7 @@ pub(super) fn is_light(query: Option<&str>) -> bool {
     })
 }
 
-/// The value that a text stands for.
+/// The value of a text.
 fn value_of(name: &str, text: &str, field: &Value) -> Answer<Value> {
     let expected =
         |what: &str| Problem::invalid(format!("`{name}` is {text:?}, but has to be {what}"));
@@ -122,7 +122,7 @@ fn value_of(name: &str, text: &str, field: &Value) -> Answer<Value> {
     Ok(Value::String(text.to_owned()))
 }
 
-/// Whether a field may be of this type of JSON's.
+/// Whether a field may have this JSON type.
 fn has_type(field: &Value, wanted: &str) -> bool {
     match field.get("type") {
         Some(Value::String(own)) => own == wanted,

@@ -1,4 +1,4 @@
-//! Which request is answered by what.
+//! The routes of the server.
 
 use axum::{
     Router,
@@ -13,7 +13,7 @@ use super::{
     viewer,
 };
 
-/// Every address of the API.
+/// Every endpoint of the API.
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = api::endpoints();
     endpoints.extend(files::endpoints());
@@ -22,7 +22,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-/// Everything that is answered.
+/// The router of the whole server.
 pub(super) fn router(app: App) -> Router {
     let router = endpoints()
         .into_iter()
@@ -37,7 +37,7 @@ pub(super) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// What is no address of the API: the viewer's files.
+/// Other paths: the viewer's files.
 async fn other(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let reads = matches!(method, Method::GET | Method::HEAD);
     let file = reads.then(|| viewer::file(uri.path(), &headers)).flatten();

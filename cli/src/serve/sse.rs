@@ -1,4 +1,4 @@
-//! Server-sent events: one frame each, and the answer that they come in.
+//! Server-sent events: their frames, and the response with them.
 
 use axum::{
     body::{Body, Bytes},
@@ -11,19 +11,19 @@ use std::{convert::Infallible, time::Duration};
 
 use super::problem::{Answer, Problem};
 
-/// How often a stream on which nothing happens says that it is still there.
+/// The interval of heartbeats on an idle stream.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The headers that a stream looks at.
+/// The headers that a stream uses.
 pub(super) const HEADERS: &[(&str, &str)] = &[(
     "Last-Event-ID",
     "The `id` of the last event that the client has; browsers send it by themselves.",
 )];
 
-/// What a stream begins with: how long a client that lost it waits before it asks again, in milliseconds.
+/// The first frame of a stream: how long a client waits before it reconnects, in milliseconds.
 pub(super) const BEGINNING: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 
-/// One event; `id` is what a client that lost the stream names when it asks again.
+/// One event; a client that reconnects sends the last `id`.
 pub(super) fn frame(id: Option<u64>, event: &str, data: &impl Serialize) -> Answer<Bytes> {
     let mut bytes = Vec::with_capacity(256);
     if let Some(id) = id {
@@ -40,24 +40,24 @@ pub(super) fn frame(id: Option<u64>, event: &str, data: &impl Serialize) -> Answ
         }
     }
     bytes.extend_from_slice(b"\n\n");
-    // It waits for slow clients as it is.
+    // The frame may wait for slow clients, so it takes no spare memory.
     bytes.shrink_to_fit();
     Ok(bytes.into())
 }
 
-/// The answer that these frames come in.
+/// The response with these frames.
 pub(super) fn response(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
-        // Proxies would collect events otherwise.
+        // Otherwise proxies would buffer events.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     let body = Body::from_stream(frames.map(Ok::<_, Infallible>));
     (headers, body).into_response()
 }
 
-/// The last event that a client has, when it asks again.
+/// The last event that a reconnecting client has.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Answer<Option<u64>> {
     let Some(header) = headers.get("last-event-id") else {
         return Ok(None);

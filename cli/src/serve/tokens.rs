@@ -1,4 +1,4 @@
-//! [`Tokens`]: who may read and who may write.
+//! [`Tokens`]: the tokens that allow reading and writing.
 
 use std::{
     fs,
@@ -15,9 +15,9 @@ use crate::failure::{Failure, Result};
 
 /// Shorter tokens could be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-/// The longest file that can be one of a token.
+/// The longest file of a token.
 const TOKEN_BYTES_MAX: u64 = 4096;
-/// How many random bytes a token has that is made here.
+/// How many random bytes a generated token has.
 const RANDOM_BYTES: usize = 32;
 /// How long the link that opens the viewer can be followed, once.
 const LINK_LIFE: Duration = Duration::from_secs(120);
@@ -25,7 +25,7 @@ const LINK_LIFE: Duration = Duration::from_secs(120);
 /// What a caller may do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rights {
-    /// Nothing but what everybody may.
+    /// Only what needs no rights.
     None,
     /// Read.
     Read,
@@ -33,7 +33,7 @@ pub(super) enum Rights {
     Write,
 }
 
-/// How a caller has shown what it may do.
+/// The rights of a caller, and how it has proved them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shown {
     pub(super) rights: Rights,
@@ -41,7 +41,7 @@ pub(super) struct Shown {
     pub(super) by_cookie: bool,
 }
 
-/// Who may read and who may write.
+/// The tokens that allow reading and writing.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     read: Option<Secret>,
@@ -49,16 +49,16 @@ pub(crate) struct Tokens {
     browsers: Mutex<Browsers>,
 }
 
-/// Browsers that were let in by a link.
+/// The browser that was authorized by a link.
 #[derive(Debug, Default)]
 struct Browsers {
-    /// The link that wasn't followed yet, and until when it can be.
+    /// The link that wasn't followed yet, and when it expires.
     link: Option<(Secret, Instant)>,
-    /// The only cookie; of a browser that has followed the link.
+    /// The only cookie: that of the browser that followed the link.
     cookie: Option<Secret>,
 }
 
-/// A text that nobody is shown.
+/// A text that is never printed.
 struct Secret(String);
 
 impl std::fmt::Debug for Secret {
@@ -68,13 +68,13 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// In a time that doesn't tell how much of it is right.
+    /// Compares in constant time, so that the time doesn't reveal how much of it is right.
     fn is(&self, given: &str) -> bool {
         constant_time_eq(self.0.as_bytes(), given.as_bytes())
     }
 }
 
-/// A fresh token that can't be guessed, fit for addresses and headers.
+/// A fresh random token, valid in URLs and headers.
 pub(crate) fn random() -> Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes)
@@ -82,7 +82,7 @@ pub(crate) fn random() -> Result<String> {
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// The token that a file or a variable of the environment has; the file counts.
+/// The token from a file or an environment variable; the file takes precedence.
 pub(crate) fn given(file: Option<&Path>, variable: &str) -> Result<Option<String>> {
     if let Some(path) = file {
         let what = path.display();
@@ -117,7 +117,7 @@ fn checked(token: &str, from: impl std::fmt::Display) -> Result<String> {
 }
 
 impl Tokens {
-    /// Callers who have these tokens; without any, everybody reads, and nobody writes.
+    /// Rights by these tokens; without any, everybody may read, and nobody may write.
     pub(crate) fn new(read: Option<String>, write: Option<String>) -> Self {
         Self {
             read: read.map(Secret),
@@ -126,12 +126,12 @@ impl Tokens {
         }
     }
 
-    /// Whether nobody reads without a token.
+    /// Whether reading needs a token.
     pub(crate) fn are_needed(&self) -> bool {
         self.read.is_some() || self.write.is_some()
     }
 
-    /// Whether somebody can write.
+    /// Whether writing is possible.
     pub(super) fn can_write(&self) -> bool {
         self.write.is_some()
     }
@@ -140,7 +140,7 @@ impl Tokens {
         self.browsers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The code of a link that lets one browser in, once and soon.
+    /// The code of a link that authorizes one browser, once, and expires soon.
     pub(crate) fn new_link(&self) -> Result<String> {
         let code = random()?;
         let until = Instant::now() + LINK_LIFE;
@@ -148,7 +148,7 @@ impl Tokens {
         Ok(code)
     }
 
-    /// The cookie for the browser that has followed the link; `None` when that was done before, or is too late.
+    /// The cookie for the browser that has followed the link; `None` if the link was followed before, or has expired.
     pub(super) fn follow_link(&self, code: &str) -> Result<Option<String>> {
         let mut browsers = self.browsers();
         let is_it =
@@ -161,14 +161,14 @@ impl Tokens {
         Ok(Some(cookie))
     }
 
-    /// What a request's headers show that its caller may do; `None` for a token or a cookie that isn't right.
+    /// The rights proved by a request's headers; `None` for a wrong token or cookie.
     pub(super) fn shown(&self, headers: &HeaderMap, cookie_name: &str) -> Option<Shown> {
         let mut given = headers.get_all(header::AUTHORIZATION).into_iter();
         if let Some(only) = given.next() {
-            // Of several, a proxy might have looked at another one.
+            // With several headers, a proxy might have checked another one.
             let only = Some(only).filter(|_| given.next().is_none());
             let token = only?.to_str().ok().and_then(bearer)?;
-            // Both are compared, whichever fits.
+            // Both are always compared, for constant time.
             let writes = self.write.as_ref().is_some_and(|own| own.is(token));
             let reads = self.read.as_ref().is_some_and(|own| own.is(token));
             let rights = match (writes, reads) {

@@ -1,4 +1,4 @@
-//! The viewer: its files, where the build has them, and the link that lets a browser in.
+//! The viewer: its files, if the build has them, and the link that authorizes a browser.
 
 #[cfg(feature = "viewer")]
 use axum::body::Body;
@@ -19,13 +19,13 @@ use super::{
 #[cfg(feature = "viewer")]
 use crate::viewer_files::Files;
 
-/// What the viewer's pages may do: run their own scripts and WebAssembly, and ask this server. Nothing that was recorded is
-/// ever a script, and nothing is sent elsewhere.
+/// The content security policy of the viewer's pages: they may run their own scripts and WebAssembly, and send requests
+/// to this server. Recorded content can't run as a script, and nothing is sent elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; \
                       style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'; \
                       manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What is said where the build has no viewer.
+/// The page of a build without the viewer.
 #[cfg(not(feature = "viewer"))]
 const NO_VIEWER: &str = "<!doctype html>
 <html lang=en>
@@ -38,8 +38,8 @@ cargo install --locked --path cli --bin runlog --features viewer</pre>
 <p>builds it with the viewer.
 ";
 
-/// What leads a browser on that was let in. No answer that leads on by itself: a cookie that other sites never make a
-/// browser send isn't sent with what another page's link leads to.
+/// The page that leads an authorized browser on. It isn't a redirect: after a redirect that began at a link of another
+/// page, the browser wouldn't send a cookie with `SameSite=Strict`.
 const LET_IN: &str = "<!doctype html><meta charset=utf-8><title>Runlog</title><meta http-equiv=refresh content=\"0;url=/\"><a href=/>On to the viewer</a>\n";
 
 /// The link that lets a browser in.
@@ -50,7 +50,7 @@ struct Link {
     code: String,
 }
 
-/// Gives a browser that has followed the link the cookie by which it is known from then on.
+/// Sets the cookie of a browser that has followed the link.
 pub(super) async fn open(State(app): State<App>, request: Request) -> Answer<Response> {
     let link: Link = Query::of::<Link>().read(request.uri().query())?;
     let cookie = app.tokens().follow_link(&link.code)?;
@@ -75,7 +75,7 @@ fn page(html: &'static str) -> Response {
     (html_type, html).into_response()
 }
 
-/// A file of the viewer, `None` where there is none of that path.
+/// A file of the viewer; `None` if there is none with that path.
 #[cfg(feature = "viewer")]
 pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     let name = match path {
@@ -92,7 +92,7 @@ pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
         kind if kind.starts_with("text/") => format!("{kind}; charset=utf-8"),
         kind => kind.to_owned(),
     };
-    // The names of these have a sum of what is in them.
+    // The names of these files contain a hash of their content.
     let kept = if name.starts_with("assets/") {
         "public, max-age=31536000, immutable"
     } else {
@@ -114,7 +114,7 @@ pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     Some(of_the_viewer((status, about, body).into_response()))
 }
 
-/// What is said in the viewer's place, where the build has none.
+/// The page in place of the viewer, in a build without it.
 #[cfg(not(feature = "viewer"))]
 pub(super) fn file(path: &str, _: &HeaderMap) -> Option<Response> {
     (path == "/").then(|| of_the_viewer(page(NO_VIEWER)))
@@ -126,7 +126,7 @@ fn of_the_viewer(mut response: Response) -> Response {
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(POLICY),
     );
-    // Pages of its own, and of no other, which threads of WebAssembly need, too.
+    // Isolates the page from other origins; threads of WebAssembly require that too.
     for (name, value) in [
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-embedder-policy", "require-corp"),

@@ -1,4 +1,4 @@
-//! What a call answers: a value, contents, or an object that was made; known at once, or once something is read or written.
+//! The answer of a call: a value, contents, or a new object; known at once, or after a read or a write.
 
 use std::{future::Future, marker::PhantomData, rc::Rc};
 
@@ -10,7 +10,7 @@ use crate::{
     tasks::Answer,
 };
 
-/// What a call answers.
+/// Something that a call can return.
 pub(crate) trait IntoReply {
     fn into_reply(self) -> Result<Reply>;
 }
@@ -21,7 +21,7 @@ impl<T: Serialize> IntoReply for T {
     }
 }
 
-/// Heads as JSON, and the contents that they tell of as the bytes they are.
+/// Heads as JSON, followed by the contents that they describe as raw bytes.
 pub(crate) struct Packed<Heads> {
     bytes: Vec<u8>,
     heads: PhantomData<fn() -> Heads>,
@@ -42,13 +42,13 @@ impl<Heads> IntoReply for Packed<Heads> {
     }
 }
 
-/// A value, and contents beside it.
-pub(crate) struct Beside<T> {
+/// A value, with separate contents.
+pub(crate) struct WithContents<T> {
     reply: Reply,
-    told: PhantomData<fn() -> T>,
+    value: PhantomData<fn() -> T>,
 }
 
-impl<T: Serialize> Beside<T> {
+impl<T: Serialize> WithContents<T> {
     pub(crate) fn new(value: &T, contents: Option<Vec<u8>>) -> Result<Self> {
         let reply = Reply {
             bytes: contents,
@@ -56,29 +56,29 @@ impl<T: Serialize> Beside<T> {
         };
         Ok(Self {
             reply,
-            told: PhantomData,
+            value: PhantomData,
         })
     }
 }
 
-impl<T> IntoReply for Beside<T> {
+impl<T> IntoReply for WithContents<T> {
     fn into_reply(self) -> Result<Reply> {
         Ok(self.reply)
     }
 }
 
-/// An object that was made, what is told of it, and contents.
+/// A new object, with a value that describes it, and contents.
 pub(crate) struct Made<T> {
     reply: Reply,
-    told: PhantomData<fn() -> T>,
+    value: PhantomData<fn() -> T>,
 }
 
 impl<T: Serialize> Made<T> {
-    pub(crate) fn new(scope: &Scope, object: Rc<dyn Object>, told: &T) -> Result<Self> {
-        let reply = Reply::json(told)?;
+    pub(crate) fn new(scope: &Scope, object: Rc<dyn Object>, value: &T) -> Result<Self> {
+        let reply = Reply::json(value)?;
         Ok(Self {
             reply: reply.with_handle(scope.objects.add(object)?),
-            told: PhantomData,
+            value: PhantomData,
         })
     }
 
@@ -91,12 +91,12 @@ impl<T: Serialize> Made<T> {
 }
 
 impl<T> Made<Option<T>> {
-    /// The same of an object that may not be there.
+    /// The same for an object that may not exist.
     pub(crate) fn optional(made: Option<Made<T>>) -> Result<Self> {
         let reply = made.map_or_else(|| Reply::json(&()), |made| Ok(made.reply))?;
         Ok(Self {
             reply,
-            told: PhantomData,
+            value: PhantomData,
         })
     }
 }
@@ -107,17 +107,17 @@ impl<T> IntoReply for Made<T> {
     }
 }
 
-/// The answer to a call that answers a `T`.
-pub(crate) struct Told<T> {
+/// An [`Answer`] whose value is a `T`.
+pub(crate) struct Typed<T> {
     pub(crate) answer: Answer,
-    told: PhantomData<fn() -> T>,
+    value: PhantomData<fn() -> T>,
 }
 
-impl<T> From<Answer> for Told<T> {
+impl<T> From<Answer> for Typed<T> {
     fn from(answer: Answer) -> Self {
         Self {
             answer,
-            told: PhantomData,
+            value: PhantomData,
         }
     }
 }
@@ -128,21 +128,21 @@ async fn reply<T: IntoReply, E: Into<Failure>>(
     future.await.map_err(Into::into)?.into_reply()
 }
 
-/// What is known at once.
-pub(crate) fn known<T: IntoReply, E: Into<Failure>>(value: std::result::Result<T, E>) -> Told<T> {
+/// An answer that is known at once.
+pub(crate) fn known<T: IntoReply, E: Into<Failure>>(value: std::result::Result<T, E>) -> Typed<T> {
     Answer::known(value.map_err(Into::into).and_then(T::into_reply)).into()
 }
 
-/// The answer of a future that is no write.
+/// The answer of a future that doesn't write.
 pub(crate) fn wait<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     future: impl Future<Output = std::result::Result<T, E>> + 'static,
-) -> Told<T> {
+) -> Typed<T> {
     Answer::wait(reply(future)).into()
 }
 
-/// What writes.
+/// The answer of a future that writes.
 pub(crate) fn write<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     future: impl Future<Output = std::result::Result<T, E>> + 'static,
-) -> Told<T> {
+) -> Typed<T> {
     Answer::write(reply(future)).into()
 }

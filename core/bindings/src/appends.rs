@@ -1,11 +1,11 @@
-//! [`Appends`]: appends that JavaScript hands over and is answered about many at a time, as numbers alone.
+//! [`Appends`]: appends that JavaScript submits many at a time, and whose results it gets many at a time, as numbers only.
 //!
-//! What is handed over, each append after the other: the handle of a store u32, the length u32, and that many bytes of a
-//! [`PackedAppend`]. What is answered, each as six f64: the ticket, the positions of the first and the last record, the
-//! sequences of the first and the last, and 1 when the same key had been used before. Of one that failed: the ticket, the
+//! The input is a sequence of appends, each with the handle of a store u32, the length u32, and that many bytes of a
+//! [`PackedAppend`]. The output has six f64 for each: the ticket, the positions of the first and the last record, the
+//! sequences of the first and the last, and 1 if the same key was used before. For a failed append: the ticket, the
 //! index of its failure, and -1 at the end. All little-endian.
 //!
-//! Tickets of appends count by themselves, from 1 on.
+//! Appends have tickets of their own, from 1 on.
 
 use std::{
     future::Future,
@@ -41,14 +41,14 @@ pub(crate) struct Outcome {
     pub(crate) truncated: bool,
 }
 
-/// An append that was put in line.
+/// An append that was staged.
 pub(crate) struct Staged {
     records: u64,
     commit: BackendFuture<'static, Appended>,
 }
 
 impl Staged {
-    /// Puts packed records in line.
+    /// Stages packed records.
     pub(crate) fn stage(backend: &dyn Backend, packed: &[u8]) -> Result<Self> {
         let packed = PackedAppend::read(packed)?;
         let commit = backend.maintenance().stage(&packed.batch)?;
@@ -89,14 +89,14 @@ impl Future for Staged {
     }
 }
 
-/// The appends under way, in the order in which they were staged.
+/// The pending appends, in the order in which they were staged.
 #[derive(Default)]
 pub(crate) struct Appends {
     last_ticket: u64,
     pending: Vec<(u64, Staged)>,
 }
 
-/// Appends that are over.
+/// Appends that are completed.
 #[derive(Default, Debug)]
 pub(crate) struct Settled {
     answers: Vec<u8>,
@@ -109,16 +109,16 @@ impl Appends {
         self.last_ticket + 1
     }
 
-    /// Stages what was handed over. Those that are refused fail alone.
+    /// Stages appends. Refused ones fail separately.
     ///
-    /// Nothing is polled yet: a flush that the first asked for would begin without the others.
+    /// Nothing is polled yet: a flush for the first one would begin without the others.
     pub(crate) fn stage(
         &mut self,
         handed_over: &[u8],
         backend_of: impl Fn(u32) -> Result<Arc<dyn Backend>>,
         settled: &mut Settled,
     ) -> Result<()> {
-        // Callers append to one store again and again.
+        // Cached, because consecutive appends are usually to the same store.
         let mut found: Option<(u32, Arc<dyn Backend>)> = None;
         let mut rest = handed_over;
         while !rest.is_empty() {
@@ -138,7 +138,7 @@ impl Appends {
         Ok(())
     }
 
-    /// Looks at all that are under way; those that are not over wake `waker` when they are.
+    /// Polls all pending appends; those that aren't completed wake `waker` when they are.
     pub(crate) fn poll(&mut self, waker: &Waker, settled: &mut Settled) {
         let mut context = Context::from_waker(waker);
         self.pending.retain_mut(|(ticket, staged)| {
@@ -163,14 +163,14 @@ impl Settled {
             repeated,
             truncated,
         } = outcome;
-        let told = u64::from(repeated) + u64::from(truncated);
+        let flags = u64::from(repeated) + u64::from(truncated);
         let numbers = [
             ticket,
             position,
             last_position,
             first_sequence,
             last_sequence,
-            told,
+            flags,
         ];
         self.answer(numbers.map(|number| number as f64));
     }
@@ -194,8 +194,8 @@ impl Settled {
             .for_each(|number| self.answers.extend(number.to_le_bytes()));
     }
 
-    /// What is told of them, when there are any.
-    pub(crate) fn told(self) -> Option<Result<Reply>> {
+    /// Their results as a reply, if there are any.
+    pub(crate) fn into_reply(self) -> Option<Result<Reply>> {
         if self.answers.is_empty() {
             return None;
         }

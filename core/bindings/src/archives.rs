@@ -33,7 +33,7 @@ use crate::{
 
 /// Pieces of an archive have about this size.
 const PIECE_BYTES: usize = 256 << 10;
-/// How many pieces are made before somebody takes them.
+/// How many pieces are produced ahead of the reader.
 #[cfg(not(target_family = "wasm"))]
 const PIECES_AHEAD: usize = 4;
 
@@ -49,12 +49,12 @@ struct GivenWhat {
     runs: Option<Vec<String>>,
 }
 
-/// An archive that is being written, piece by piece. Dropped before its end, it is written no further.
+/// An archive that is being written, piece by piece. Dropping it stops the writing.
 pub(crate) struct ExportObject {
     pieces: Arc<Mutex<mpsc::Receiver<Result<Vec<u8>>>>>,
 }
 
-/// An archive that is given piece by piece: kept in a file until it is whole, since it is read twice.
+/// An archive that arrives piece by piece: stored in a file until it is complete, because it is read twice.
 pub(crate) struct ImportObject {
     of: Rc<StoreObject>,
     file: Arc<Mutex<Upload>>,
@@ -97,7 +97,7 @@ calls! {
 }
 
 impl GivenWhat {
-    /// The sessions that are asked for; `None` for the whole store.
+    /// The selected sessions; `None` for the whole store.
     async fn chosen(self, store: &Store) -> Result<Option<Vec<SessionId>>> {
         if self.sessions.is_none() && self.runs.is_none() {
             return Ok(None);
@@ -145,7 +145,7 @@ fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
     chosen.map_or(What::All, What::Sessions)
 }
 
-/// Writes an archive to a file, which gets its name when it is whole.
+/// Writes an archive to a file, which gets its name once it is complete.
 #[cfg(not(target_family = "wasm"))]
 fn export_to(
     store: &blocking::Store,
@@ -177,8 +177,8 @@ fn export_to(_: &blocking::Store, _: &Path, _: Option<&[SessionId]>) -> Result<E
     Err(Failure::invalid("there are no files here to export to"))
 }
 
-/// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it. Where there
-/// are no threads, all of it is written before it is read.
+/// Writes an archive in a thread of its own, which waits for the reader without blocking other work. Without threads,
+/// all of it is written before it is read.
 fn export_pieces(
     store: blocking::Store,
     chosen: Option<Vec<SessionId>>,
@@ -205,7 +205,7 @@ fn export_pieces(
     }
 }
 
-/// Writes an archive piece by piece to `send`, which says whether somebody still reads it.
+/// Writes an archive piece by piece to `send`, which returns whether the reader still exists.
 fn send_pieces(
     store: &blocking::Store,
     chosen: Option<&[SessionId]>,
@@ -222,7 +222,7 @@ fn send_pieces(
         send(Ok(full)).then_some(()).ok_or_else(given_up)
     };
     let done = archive::export(store, what_of(chosen), &mut write);
-    // Nobody may be left to read the end.
+    // The reader may be gone before the end.
     match done {
         Ok(_) if piece.is_empty() => true,
         Ok(_) => send(Ok(piece)),
@@ -409,7 +409,7 @@ mod tests {
             [read(&mut upload), read(&mut upload)],
             ["one two ", "one two "]
         );
-        // What was refused can be gone on with.
+        // After a refusal, the upload can be continued.
         let store = blocking::Store::in_memory();
         assert_eq!(
             upload.import(&store, false).unwrap_err().code,

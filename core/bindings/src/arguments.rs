@@ -1,4 +1,4 @@
-//! [`Input`]: what a call was given, and reading it. All of it is hostile.
+//! [`Input`]: the input of a call, and decoding it. All of it is untrusted.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -15,17 +15,17 @@ use serde_json::value::RawValue;
 
 use crate::{
     Failure, Result,
-    names::{in_javascript, told_in_javascript},
+    names::{in_javascript, message_in_javascript},
 };
 
-/// What a call was given.
+/// The input of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     /// The method, for messages.
     pub(crate) method: &'a str,
     /// The arguments: a JSON object, or nothing.
     pub(crate) arguments: &'a str,
-    /// Contents beside them.
+    /// The contents, separate from the arguments.
     pub(crate) data: &'a [u8],
 }
 
@@ -35,7 +35,7 @@ impl<'a> Input<'a> {
         read_json(self.text()).map_err(refused)
     }
 
-    /// The arguments by their names, which are these, as Rust has them.
+    /// The arguments by name; `names` are those allowed, in Rust's spelling.
     pub(crate) fn named(&self, names: &'static [&'static str]) -> Result<Named<'a>> {
         let Fields(fields) = read_json(self.text()).map_err(refused)?;
         for (place, (name, _)) in fields.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(crate) struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// The argument with a name, as Rust has it; `absent` says what one is that isn't given.
+    /// The argument with a name, in Rust's spelling; `absent` returns the value of a missing one.
     #[inline(never)]
     pub(crate) fn take<T: DeserializeOwned>(
         &self,
@@ -108,10 +108,10 @@ impl Named<'_> {
     }
 }
 
-/// What an argument of the type is that isn't given: nothing, if it is an option.
+/// The value of a missing argument of this type: `None` if it is an option.
 pub(crate) struct Absent<T>(PhantomData<T>);
 
-/// What an argument of any other type is: one that is missing.
+/// A missing argument of any other type is an error.
 pub(crate) trait Required<T> {
     fn value(&self) -> Option<T>;
 }
@@ -134,7 +134,7 @@ impl<T> Required<T> for Absent<T> {
     }
 }
 
-/// The fields of an object, by the names that were given.
+/// The fields of an object, by their names in the input.
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
@@ -177,8 +177,8 @@ fn unknown(name: &str, names: &[&str]) -> String {
     format!("`{name}` is not a field that is known here; {known}")
 }
 
-fn refused(told: String) -> Failure {
-    Failure::invalid(told_in_javascript(&told))
+fn refused(message: String) -> Failure {
+    Failure::invalid(message_in_javascript(&message))
 }
 
 #[cfg(test)]

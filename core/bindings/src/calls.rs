@@ -1,6 +1,6 @@
-//! [`calls!`](crate::calls::calls): the table of an object's calls, and what each answers.
+//! [`calls!`](crate::calls::calls): the table of an object's calls.
 
-/// The calls of an object: for each its name in JavaScript, its arguments, what it answers, and how.
+/// The calls of an object: for each its name in JavaScript, its arguments, its answer's type, and its implementation.
 ///
 /// ```text
 /// calls! {
@@ -20,8 +20,8 @@
 ///     let answer = match input.method {
 ///         "listRuns" => {
 ///             let options: ListRuns = input.read()?;
-///             let told: Told<Page<RunSummary>> = of.read(…);
-///             told.answer
+///             let typed: Typed<Page<RunSummary>> = of.read(…);
+///             typed.answer
 ///         }
 ///         "getRun" => {
 ///             let given = input.named(&["run"])?;
@@ -34,8 +34,8 @@
 /// }
 /// ```
 ///
-/// and, for what is generated from it, one that adds each call's types to a list. Whoever changes one of the two types of a
-/// call changes what TypeScript sees.
+/// and, for code generation, one that adds each call's types to a list. Changing one of a call's types changes the
+/// generated TypeScript.
 macro_rules! calls {
     (
         ($of:ident: $object:ty, $scope:ident, $input:ident) { $($before:tt)* }
@@ -50,8 +50,8 @@ macro_rules! calls {
             let answer = match $input.method {
                 $($(#[$when])* stringify!($method) => {
                     $crate::calls::calls!(@read $input $arguments);
-                    let told: $crate::answers::Told<$answer> = $body;
-                    told.answer
+                    let typed: $crate::answers::Typed<$answer> = $body;
+                    typed.answer
                 })*
                 _ => return Ok(None),
             };
@@ -93,7 +93,7 @@ macro_rules! calls {
     };
     (@absent $type:ty; $(rename = $name:literal)?) => {
         || {
-            // Of an option it is the method of `Absent` itself, of any other type the trait's.
+            // For an option this is the method of `Absent` itself, for any other type the trait's.
             #[allow(unused_imports, reason = "of options alone it isn't used")]
             use $crate::arguments::Required;
             $crate::arguments::Absent::<$type>::NEW.value()

@@ -24,7 +24,7 @@ use crate::{
     tasks::Answer,
 };
 
-/// How an interrupted request goes on.
+/// How to resume an interrupted request.
 pub(crate) struct ResumptionObject {
     of: Rc<StoreObject>,
     resumption: Resumption,
@@ -53,14 +53,18 @@ fn interrupted(
     scope: &Scope,
     resumption: Resumption,
 ) -> Result<Made<Interrupted>> {
-    let told = Interrupted {
+    let interrupted = Interrupted {
         step: resumption.step.clone(),
         space: resumption.space.snapshot(),
         action: resumption.action(),
         nested: resumption.is_nested(),
         stack: resumption.stack.clone(),
     };
-    Made::new(scope, Rc::new(ResumptionObject { of, resumption }), &told)
+    Made::new(
+        scope,
+        Rc::new(ResumptionObject { of, resumption }),
+        &interrupted,
+    )
 }
 
 fn inner<T>(given: Vec<Given<T>>) -> Vec<T> {
@@ -93,7 +97,7 @@ calls! {
         of.read(async move { chats.list_messages(&chat, &filter).await });
     countChatMessages { chat: String, #[serde(default)] filter: MessageFilter } -> usize =>
         of.read(async move { chats.count_messages(&chat, &filter).await });
-    // What is found by its id alone may have to be looked for in every chat.
+    // A lookup by id only may have to search every chat.
     updateMessage { id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
         of.read(async move { chats.update_message(&id, &updates.updates).await });
     redactMessage { id: String, reason: String } -> () =>

@@ -61,7 +61,7 @@ pub(crate) struct MessageHead(u64, Role, usize);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct StillThere(u64, u64, bool);
 
-/// Messages, each with its content beside it.
+/// Messages: heads, with the contents separately.
 pub(crate) fn pack_messages(messages: &[Message]) -> Result<Packed<Vec<MessageHead>>> {
     let mut contents = Contents::new();
     let heads = messages.iter().map(|message| {
@@ -100,7 +100,7 @@ fn pack_events(
     })
 }
 
-/// The messages alone, as one JSON array: what a provider is sent.
+/// Only the messages, as one JSON array: what is sent to a provider.
 pub(crate) fn message_array(messages: &[Message]) -> Packed<RawJson> {
     let mut contents = Contents::new();
     for message in messages {

@@ -1,11 +1,11 @@
-//! [`Failure`]: what JavaScript is told when a call fails.
+//! [`Failure`]: the error that JavaScript gets when a call fails.
 
 use std::{error::Error as _, fmt};
 
 use runlog::ErrorKind;
 use serde::Serialize;
 
-use crate::names::told_in_javascript;
+use crate::names::message_in_javascript;
 
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -46,7 +46,7 @@ impl Failure {
         )
     }
 
-    /// A panic: a fault of Runlog's own, which the process outlives.
+    /// A panic: a bug in Runlog, which the process survives.
     pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text
@@ -81,9 +81,9 @@ impl From<runlog::Error> for Failure {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        // What was wrong with an argument names its fields, as the caller has them.
+        // An error about an argument names its fields in the caller's spelling.
         let message = match error.kind() {
-            ErrorKind::InvalidInput => told_in_javascript(&error.to_string()),
+            ErrorKind::InvalidInput => message_in_javascript(&error.to_string()),
             _ => error.to_string(),
         };
         Self {

@@ -1,5 +1,5 @@
-//! [`RecordQueue`]: events of a flow that wait to be recorded. Those that wait while others are being written go together,
-//! in one batch and one flush.
+//! [`RecordQueue`]: events of a flow that wait to be recorded. Those that arrive while others are being written are
+//! written together, in one batch and one flush.
 
 use std::{cell::RefCell, collections::VecDeque};
 
@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 
 use crate::Result;
 
-/// A batch takes no more events once it has so many bytes: it is in memory twice while it is written.
+/// A batch takes no more events once it has this many bytes, because it is in memory twice while it is written.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Events that wait, in the order of the calls.
+/// The waiting events, in the order of the calls.
 #[derive(Default)]
 pub(crate) struct RecordQueue {
     waiting: RefCell<VecDeque<Waiting>>,
-    /// Goes up with each call that is no record: what is recorded after one doesn't go before it.
+    /// Incremented by each other call, so that later events aren't recorded before it.
     turn: RefCell<u64>,
 }
 
-/// What one call records.
+/// The events of one call.
 struct Waiting {
     events: Vec<RuntimeEvent>,
     durability: Option<Durability>,
@@ -40,12 +40,12 @@ impl Waiting {
 }
 
 impl RecordQueue {
-    /// Notes a call that is no record.
+    /// Marks a call that doesn't record events.
     pub(crate) fn end_turn(&self) {
         *self.turn.borrow_mut() += 1;
     }
 
-    /// Has events wait; the answer comes once a call of [`record`](Self::record) has written them.
+    /// Adds events to the queue; the answer is ready once a call of [`record`](Self::record) has written them.
     pub(crate) fn add(
         &self,
         events: Vec<RuntimeEvent>,
@@ -62,7 +62,7 @@ impl RecordQueue {
         answer
     }
 
-    /// Records what waits until the answer is there. Calls come in the order in which their events were added.
+    /// Records waiting events until the answer is ready. Called in the order in which the events were added.
     pub(crate) async fn record(
         &self,
         flow: &mut FlowRun,
@@ -84,17 +84,17 @@ impl RecordQueue {
                 together.iter().map(|waiting| &waiting.events[..]).collect();
             let recorded = flow.record_groups(&groups, first.durability).await;
             for (place, waiting) in together.into_iter().enumerate() {
-                let told = match &recorded {
+                let outcome = match &recorded {
                     Ok(sequences) => Ok(sequences.get(place).copied().unwrap_or_default()),
                     Err(error) => Err(error.clone().into()),
                 };
-                // Who gave up isn't told.
-                let _ = waiting.done.send(told);
+                // An error means that the caller no longer waits.
+                let _ = waiting.done.send(outcome);
             }
         }
     }
 
-    /// What goes together next.
+    /// The events of the next batch.
     fn take(&self) -> Vec<Waiting> {
         let mut waiting = self.waiting.borrow_mut();
         let (mut together, mut bytes): (Vec<Waiting>, usize) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! [`FlowObject`]: a flow under way; [`PlaybackObject`]: one that is played back.
+//! [`FlowObject`]: an active flow; [`PlaybackObject`]: one that is played back.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     Failure, Result,
-    answers::{IntoReply, Made, Packed, Told, wait, write},
+    answers::{IntoReply, Made, Packed, Typed, wait, write},
     arguments::Input,
     calls::calls,
     flow_records::RecordQueue,
@@ -24,12 +24,12 @@ use crate::{
     tasks::Answer,
 };
 
-/// At most so many events in a page of a playback.
+/// The most events in a page of a playback.
 const PAGE_EVENTS: usize = 256;
-/// A page ends once it has so many bytes.
+/// A page ends once it has this many bytes.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// A flow under way. Its calls are done one after the other, in the order in which they come.
+/// An active flow. Its calls are executed one after the other, in the order of their arrival.
 pub(crate) struct FlowObject {
     of: Rc<StoreObject>,
     flow: Rc<Mutex<FlowRun>>,
@@ -71,7 +71,7 @@ fn made(
     flow: FlowRun,
     resumed: Option<Resumed>,
 ) -> Result<Made<FlowState>> {
-    let told = FlowState {
+    let state = FlowState {
         run: flow.run_id(),
         state: flow.state().clone(),
         resumed,
@@ -81,7 +81,7 @@ fn made(
         flow: Rc::new(Mutex::new(flow)),
         records: Rc::default(),
     };
-    Made::new(scope, Rc::new(object), &told)
+    Made::new(scope, Rc::new(object), &state)
 }
 
 calls! {
@@ -119,23 +119,23 @@ calls! {
 }
 
 impl FlowObject {
-    /// An answer that needs the flow to itself.
+    /// An answer that needs exclusive access to the flow.
     fn with<T: IntoReply + 'static>(
         &self,
         work: impl AsyncFnOnce(&mut FlowRun) -> runlog::Result<T> + 'static,
-    ) -> Told<T> {
+    ) -> Typed<T> {
         let flow = Rc::clone(&self.flow);
         self.records.end_turn();
         write(async move { work(&mut *flow.lock().await).await })
     }
 }
 
-/// The state as JavaScript has it.
+/// The state sent by JavaScript.
 fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
     Ok(input.json()?.to_value()?)
 }
 
-/// Takes over the state; the inbox is the flow's own.
+/// Replaces the state, except the inbox, which is the flow's own.
 fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     let inbox = std::mem::take(&mut flow.state_mut().inbox);
     *flow.state_mut() = RunSnapshot { inbox, ..state };
@@ -207,7 +207,7 @@ pub(crate) mod calls_of_flow {
             });
         takeInbox { run_id: Option<String> } -> Taken =>
             of.with(async move |flow| {
-                // Those that other handles received are among them.
+                // Commands that other handles received are included.
                 flow.refresh().await?;
                 let taken = match run_id {
                     Some(run) => flow.take_inbox(&run),
@@ -219,7 +219,7 @@ pub(crate) mod calls_of_flow {
 }
 
 impl PlaybackObject {
-    /// One page after the other. One that can't be read, or that nobody waits for any more, is still to come.
+    /// The next page. If it can't be read, or the call is cancelled, the same page is returned next time.
     async fn next_page(&self) -> Result<Packed<Vec<PlayedHead>>> {
         let mut playback = self.playback.lock().await;
         let mut reading = playback.clone();

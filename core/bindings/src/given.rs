@@ -1,4 +1,4 @@
-//! [`Given`]: a type whose fields files spell with `_`, as JavaScript gives it.
+//! [`Given`]: a value from JavaScript whose fields are in snake_case in Rust and in files.
 
 use std::{fmt, marker::PhantomData};
 
@@ -14,7 +14,7 @@ use serde::{
 
 use crate::names::in_javascript;
 
-/// A type that keeps fields that it doesn't know, beside those of these names.
+/// A type that keeps unknown fields, with the names of its known ones.
 pub(crate) trait KnownFields {
     const NAMES: &'static [&'static str];
 }
@@ -29,7 +29,7 @@ macro_rules! known_fields {
 
 known_fields!(AgentDefinition, Chat, ChatMessage, Step);
 
-/// A `T` whose JSON has the names of JavaScript for the fields that it knows. Others keep their names.
+/// A `T` whose JSON has the known fields in JavaScript's spelling. Unknown fields keep their names.
 #[derive(Clone, Debug)]
 pub(crate) struct Given<T>(pub(crate) T);
 
@@ -56,7 +56,7 @@ impl<'de, Of: KnownFields> Deserialize<'de> for GivenUpdates<Of> {
     }
 }
 
-/// What is read of an object whose keys are renamed on the way: a deserializer, a visitor, the fields, a key.
+/// A wrapper that renames an object's keys while deserializing: around a deserializer, a visitor, the fields, a key.
 struct Renamed<T> {
     inner: T,
     names: &'static [&'static str],

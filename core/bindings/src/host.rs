@@ -1,4 +1,4 @@
-//! [`Host`]: what a binding has of the world it runs in.
+//! [`Host`]: the environment of a binding.
 
 use std::{
     future::Future,
@@ -21,20 +21,19 @@ pub type Work = Box<dyn FnOnce() + Send>;
 /// A future that any thread may run.
 pub(crate) type Movable<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// What a binding has of the world it runs in.
+/// The environment of a binding.
 #[derive(Clone)]
 pub struct Host {
     /// Time, randomness and threads, for stores.
     pub engine: Arc<dyn runlog::engine::Host>,
-    /// Does work that may block, in another thread if there is one, and without waiting for it then.
+    /// Runs work that may block: in another thread, without waiting for it, if there are threads.
     pub offload: Arc<dyn Fn(Work) + Send + Sync>,
-    /// Where the path of a store leads.
+    /// Resolves the path of a store.
     pub storage: Arc<StorageAt>,
 }
 
 impl Host {
-    /// Runs a future to its end where it blocks nobody. It comes in a box, so that this is compiled once for each type of
-    /// results.
+    /// Runs a future to its end in a place where it may block. It is boxed, so that this is compiled once per result type.
     pub(crate) fn offload<T: Send + 'static>(
         &self,
         future: Movable<T>,
@@ -42,7 +41,7 @@ impl Host {
         let (send, receive) = oneshot::channel();
         (self.offload)(Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(|| pollster::block_on(future)));
-            // Nobody may be left to be told.
+            // An error means that the receiver was dropped.
             let _ = send.send(result.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))));
         }));
         async move {

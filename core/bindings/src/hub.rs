@@ -1,4 +1,4 @@
-//! [`Hub`]: the way from one JavaScript thread to everything.
+//! [`Hub`]: the entry point for one JavaScript thread.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,7 +19,7 @@ use crate::{
 
 /// The handle of the root object: opening stores, and calls that need no store.
 const ROOT: u32 = 0;
-/// The ticket of messages that aren't the answer to one call.
+/// The ticket of messages that aren't the answer of one call.
 const ASKED: u64 = 0;
 
 /// The objects and the calls of one JavaScript thread.
@@ -45,15 +45,15 @@ pub struct Hub {
     tasks: Tasks,
 }
 
-/// Answers that came, each under its ticket.
+/// Answers, each with its ticket.
 pub type Answers = Vec<(u64, Result<Reply>)>;
 
-/// How a call began.
+/// The state of a call after its first poll.
 #[derive(Debug)]
 pub enum Started {
-    /// It is over.
+    /// It is completed.
     Done(Result<Reply>),
-    /// Its answer comes with a later poll, under this ticket.
+    /// A later poll returns its answer, with this ticket.
     Pending(u64),
 }
 
@@ -103,13 +103,13 @@ impl Hub {
         }
     }
 
-    /// Appends many batches, each for itself, packed one after the other: the ticket of the first, those of the others
-    /// follow it, and what is answered already, as by a [poll](Self::poll). Appends have tickets of their own.
+    /// Appends many separate batches, packed one after the other. Returns the ticket of the first (the others' follow
+    /// it), and the answers that are ready, as from a [poll](Self::poll). Appends have tickets of their own.
     ///
-    /// The module `appends` says how they are packed, and how they are answered.
+    /// The module `appends` defines the layouts of the batches and the answers.
     ///
     /// # Errors
-    /// `invalid_input` when they are not packed so; those that were whole are appended, but not answered.
+    /// `invalid_input` when the layout is wrong; batches before that place are appended, but not answered.
     pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
         let Self { scope, root, tasks } = self;
         let (first, settled) =
@@ -117,8 +117,8 @@ impl Hub {
         Ok((
             first,
             settled
-                .told()
-                .map(|told| (ASKED, told))
+                .into_reply()
+                .map(|reply| (ASKED, reply))
                 .into_iter()
                 .collect(),
         ))
@@ -131,23 +131,23 @@ impl Hub {
         answer.ok_or_else(|| Failure::invalid(format!("{name} has no method {:?}", input.method)))
     }
 
-    /// The answers that have come since, by ticket. Under ticket 0 is what JavaScript is asked to do, as JSON:
+    /// The answers that have become ready, by ticket. Ticket 0 is used for requests to JavaScript, as JSON:
     ///
-    /// - contents, and failures when there are any: what [appends](Self::append) became;
-    /// - `{"ask":"sleep","timer":1,"ms":250}`: to call the root's `timerOver` with the timer after that time;
-    /// - `{"ask":"forget","timer":1}`: that it needn't any more;
-    /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: to do an agent's work, and to call the
+    /// - contents, and failures if there are any: the results of [appends](Self::append);
+    /// - `{"ask":"sleep","timer":1,"ms":250}`: call the root's `timerOver` with the timer after that time;
+    /// - `{"ask":"forget","timer":1}`: don't any more;
+    /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: do an agent's work, and call the
     ///   handle's `end` after it.
     pub fn poll(&mut self) -> Answers {
         let (mut ready, settled) = self.tasks.poll();
-        ready.extend(settled.told().map(|told| (ASKED, told)));
+        ready.extend(settled.into_reply().map(|reply| (ASKED, reply)));
         loop {
             let tasks = self.scope.remote.take_tasks();
             if tasks.is_empty() {
                 break;
             }
             for task in tasks {
-                // Nobody is told of its end.
+                // Its end is not reported.
                 let _ = self.tasks.start(Answer::detached(task));
             }
         }
@@ -157,23 +157,23 @@ impl Hub {
         ready
     }
 
-    /// Whether there is something to do that nobody awaits: writes of agents' runs, and what is to be polled.
+    /// Whether work is pending that no call awaits: writes of agents' runs, and tasks to poll.
     pub fn is_busy(&self) -> bool {
         self.scope.under_way.any() || self.tasks.woken().is_asked()
     }
 
-    /// Gives up waiting for an answer; whether there was one to wait for. A write can't be given up.
+    /// Cancels a pending call; returns whether there was one. A write can't be cancelled.
     pub fn cancel(&mut self, ticket: u64) -> bool {
         self.tasks.cancel(ticket)
     }
 
-    /// Forgets an object. The last handle of a store that is forgotten closes it, where that blocks nobody.
+    /// Releases an object. Releasing the last handle of a store closes it, off the JavaScript thread.
     pub fn release(&mut self, handle: u32) {
         drop(self.scope.objects.remove(handle));
     }
 }
 
-/// What a handle names.
+/// The object of a handle.
 fn object(scope: &Scope, root: &Rc<Root>, handle: u32) -> Result<Rc<dyn Object>> {
     match handle {
         ROOT => Ok(root.clone()),
@@ -204,7 +204,7 @@ mod tests {
         store::{SharedStore, StoreObject},
     };
 
-    /// Reads and writes, and has no maintenance.
+    /// A backend that reads and writes, and has no maintenance.
     struct Plain(Embedded);
 
     impl Decorator for Plain {

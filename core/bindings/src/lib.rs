@@ -1,11 +1,10 @@
-//! What JavaScript can ask of a store, whichever way it gets here: an addon of Node's, or WebAssembly in a worker.
+//! The API of a store for JavaScript, independent of the binding: a Node addon, or WebAssembly in a worker.
 //!
-//! A binding is a thin shell around one [`Hub`] for each JavaScript thread. It hands over [calls](Hub::call): the handle
-//! of an object, the name of a method, arguments as JSON, and bytes beside them. A call is answered at once, or gets a
-//! ticket whose answer comes with a later [poll](Hub::poll). Nothing here calls JavaScript, blocks for long, or panics
-//! into its caller.
+//! A binding is a thin wrapper around one [`Hub`] per JavaScript thread. It passes on [calls](Hub::call): the handle of
+//! an object, the name of a method, arguments as JSON, and separate bytes. A call is answered at once, or gets a ticket
+//! whose answer a later [poll](Hub::poll) returns. Nothing here calls JavaScript, blocks for long, or panics into its caller.
 //!
-//! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
+//! Contents (messages, payloads) are never converted to a JSON value in Rust: they are passed as raw bytes.
 
 mod agents;
 mod answers;

@@ -1,13 +1,13 @@
-//! The one rule for names: Rust, files and the command line have `created_at`, JavaScript has `createdAt`.
+//! The rule for names: `created_at` in Rust, files and the command line is `createdAt` in JavaScript.
 //!
-//! It is applied to fields of types of Runlog's, by name; what users put into their JSON is never looked at.
+//! It is applied to fields of Runlog's types, by name, and never to users' JSON.
 
 use std::borrow::Cow;
 
-/// What the fields of a chat's owner begin with in files; JavaScript and Rust have the rest of their names.
+/// The prefix of a chat's owner fields in files; JavaScript and Rust use the names without it.
 const OWNER: &str = "__yao_";
 
-/// The name that a field has in JavaScript.
+/// A field's name in JavaScript.
 pub(crate) fn in_javascript(name: &str) -> Cow<'_, str> {
     let name = name.strip_prefix(OWNER).unwrap_or(name);
     if !name.contains('_') || name.starts_with(['_', '$']) {
@@ -21,7 +21,7 @@ pub(crate) fn in_javascript(name: &str) -> Cow<'_, str> {
     }))
 }
 
-/// The name of a time in JavaScript: one that is a number says its unit, `created_at` is `createdAtMs` then.
+/// The name of a time in JavaScript: a number has its unit in the name, so `created_at` becomes `createdAtMs`.
 pub(crate) fn time_in_javascript(name: &str, is_number: bool) -> Cow<'_, str> {
     let own = in_javascript(name);
     if is_number && name.ends_with("_at") {
@@ -30,8 +30,8 @@ pub(crate) fn time_in_javascript(name: &str, is_number: bool) -> Cow<'_, str> {
     own
 }
 
-/// A message with the names of fields, which stand in backticks, as JavaScript has them.
-pub(crate) fn told_in_javascript(message: &str) -> String {
+/// A message whose field names, which are in backticks, are replaced by those of JavaScript.
+pub(crate) fn message_in_javascript(message: &str) -> String {
     let parts = message.split('`').enumerate().map(|(place, part)| {
         let is_name = place % 2 == 1
             && part
@@ -63,7 +63,7 @@ mod tests {
         }
         assert_eq!(time_in_javascript("created_at", true), "createdAtMs");
         assert_eq!(time_in_javascript("created_at", false), "createdAt");
-        let told = told_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
+        let told = message_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
         assert_eq!(told, "`userId` and `_x`, \"a_b\", `x`: `createdAtMs`");
     }
 }

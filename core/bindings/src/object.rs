@@ -1,4 +1,4 @@
-//! [`Object`]: what a handle names; [`Objects`]: those of one JavaScript thread.
+//! [`Object`]: an object with a handle; [`Objects`]: those of one JavaScript thread.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
@@ -8,9 +8,9 @@ use crate::{
     Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay,
 };
 
-/// What a handle names. One file for each class.
+/// An object with a handle. Each class has its own file.
 pub(crate) trait Object {
-    /// What it is called in messages.
+    /// Its name in messages.
     fn name(&self) -> &'static str;
 
     /// Answers a call; `None` for a method that it doesn't have.
@@ -25,17 +25,17 @@ pub(crate) trait Object {
     }
 }
 
-/// What calls have to work with.
+/// The environment of calls.
 #[derive(Clone)]
 pub(crate) struct Scope {
     pub(crate) host: Host,
     pub(crate) objects: Rc<Objects>,
     pub(crate) remote: Arc<Remote>,
-    /// The writes of this thread's stores that are under way.
+    /// The pending writes of this thread's stores.
     pub(crate) under_way: UnderWay,
 }
 
-/// The objects of one JavaScript thread. A handle is never used twice.
+/// The objects of one JavaScript thread. Handles are never reused.
 #[derive(Default)]
 pub(crate) struct Objects {
     state: RefCell<State>,

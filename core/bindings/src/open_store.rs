@@ -1,4 +1,4 @@
-//! [`OpenStore`]: every call of an open store.
+//! [`OpenStore`]: the calls of an open store.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     tasks::Answer,
 };
 
-/// An open store, with what can be asked of it.
+/// An open store, with its calls.
 pub(crate) struct OpenStore(pub(crate) Rc<StoreObject>);
 
 /// A verification, with its verdict.
@@ -106,8 +106,8 @@ calls! {
     };
     compact { #[serde(default)] options: CompactOptions, watch: Option<u64> } -> Compaction => {
         let store = of.store()?;
-        let (teller, stop) = of.compactions.begin(watch);
-        let work = of.run_blocking(async move { store.compact_with(options, |at| teller.tell(at)) });
+        let (reporter, stop) = of.compactions.begin(watch);
+        let work = of.run_blocking(async move { store.compact_with(options, |at| reporter.report(at)) });
         wait(async move {
             let _stop = stop;
             work.await
@@ -116,9 +116,9 @@ calls! {
     compactProgress { watch: u64 } -> Option<CompactProgress> => wait(of.compactions.next(watch));
     retain { policy: RetentionPolicy, watch: Option<u64> } -> Retained => {
         let store = of.store()?;
-        let (teller, stop) = of.retentions.begin(watch);
+        let (reporter, stop) = of.retentions.begin(watch);
         let work = of.run_blocking(async move {
-            store.retain_with(&policy, |at| teller.tell(at)).await
+            store.retain_with(&policy, |at| reporter.report(at)).await
         });
         wait(async move {
             let _stop = stop;

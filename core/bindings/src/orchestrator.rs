@@ -38,7 +38,7 @@ use crate::{
 
 static LAST_ORCHESTRATOR: AtomicU64 = AtomicU64::new(0);
 
-/// Starts agents, stops them, and goes on with them.
+/// Starts, stops and resumes agents.
 pub(crate) struct OrchestratorObject {
     of: Rc<StoreObject>,
     orchestrator: Orchestrator,
@@ -52,7 +52,7 @@ pub(crate) struct HandleObject {
     handle: RunHandle,
 }
 
-/// Has JavaScript do the work.
+/// The executor whose work is done by JavaScript.
 struct JavaScript {
     remote: Arc<Remote>,
     orchestrator: u64,
@@ -81,7 +81,7 @@ struct MadeOrchestrator {
     id: u64,
 }
 
-/// What an agent is to do.
+/// The request to JavaScript to execute a run.
 #[derive(Serialize)]
 struct ExecuteReply<'a> {
     ask: &'static str,
@@ -128,7 +128,7 @@ pub(crate) struct DefinedTool {
     anthropic: Value,
 }
 
-/// The definitions of the tools that models are given, in each provider's form too.
+/// The definitions of the tools for models, in each provider's format too.
 pub(crate) fn tool_definitions() -> Vec<DefinedTool> {
     let tools = runlog::agents::tool_definitions().into_iter();
     let forms = tools.map(|tool| DefinedTool {
@@ -139,7 +139,7 @@ pub(crate) fn tool_definitions() -> Vec<DefinedTool> {
     forms.collect()
 }
 
-/// What JavaScript is asked to do, as JSON.
+/// A request to JavaScript, as JSON.
 pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
     match ask {
         Ask::Sleep { timer, ms } => Reply::json(&SleepReply {

@@ -1,7 +1,7 @@
-//! [`Watch`]: work that takes long, which tells how far it is and ends early when nobody waits for it any more.
+//! [`Watch`]: long work that reports its progress, and stops early when its caller is dropped.
 //!
-//! A call that is to be watched is given a number of JavaScript's; another call with that number waits for what is told
-//! next. Only the latest is kept, so that work is never held up by a thread that is busy.
+//! JavaScript gives the watched call a number; another call with that number waits for the next progress report. Only
+//! the latest report is stored, so that work never waits for a busy JavaScript thread.
 
 use std::{
     cell::RefCell,
@@ -19,7 +19,7 @@ use tokio::sync::watch::{self, Receiver, Sender};
 
 use crate::{Failure, Result};
 
-/// What is told of work under way, by the numbers that JavaScript gave it.
+/// The progress of running work, by the numbers that JavaScript gave it.
 pub(crate) struct Watch<P>(Rc<RefCell<HashMap<u64, Receiver<P>>>>);
 
 impl<P> Default for Watch<P> {
@@ -29,8 +29,8 @@ impl<P> Default for Watch<P> {
 }
 
 impl<P: Copy + Default + 'static> Watch<P> {
-    /// The two ends of work that begins: where it tells, and what stops it when that is dropped before it has ended.
-    pub(crate) fn begin(&self, number: Option<u64>) -> (Teller<P>, StopOnDrop) {
+    /// The two parts for new work: one for reporting progress, and one that stops the work when it is dropped.
+    pub(crate) fn begin(&self, number: Option<u64>) -> (Reporter<P>, StopOnDrop) {
         let stop = StopOnDrop::default();
         let to = number.map(|number| {
             let (to, from) = watch::channel(P::default());
@@ -38,10 +38,10 @@ impl<P: Copy + Default + 'static> Watch<P> {
             to
         });
         let is_stopped = Arc::clone(&stop.0);
-        (Teller { to, is_stopped }, stop)
+        (Reporter { to, is_stopped }, stop)
     }
 
-    /// What is told next of the work with a number; `None` once it has ended and nothing is left to be told.
+    /// The next progress report of the work with a number; `None` once it has ended and everything was reported.
     pub(crate) fn next(&self, number: u64) -> impl Future<Output = Result<Option<P>>> + use<P> {
         let receivers = Rc::clone(&self.0);
         let taken = receivers.borrow_mut().remove(&number);
@@ -51,22 +51,22 @@ impl<P: Copy + Default + 'static> Watch<P> {
             if from.changed().await.is_err() {
                 return Ok(None);
             }
-            let told = *from.borrow_and_update();
+            let progress = *from.borrow_and_update();
             receivers.borrow_mut().insert(number, from);
-            Ok(Some(told))
+            Ok(Some(progress))
         }
     }
 }
 
-/// Where work tells how far it is.
-pub(crate) struct Teller<P> {
+/// Reports the progress of work.
+pub(crate) struct Reporter<P> {
     to: Option<Sender<P>>,
     is_stopped: Arc<AtomicBool>,
 }
 
-impl<P> Teller<P> {
-    /// Tells it, and says whether the work goes on.
-    pub(crate) fn tell(&self, progress: P) -> ControlFlow<()> {
+impl<P> Reporter<P> {
+    /// Reports the progress, and returns whether to continue.
+    pub(crate) fn report(&self, progress: P) -> ControlFlow<()> {
         if let Some(to) = &self.to {
             to.send_replace(progress);
         }
@@ -78,7 +78,7 @@ impl<P> Teller<P> {
     }
 }
 
-/// Stops work when it is dropped: a call that is given up drops what it waits for.
+/// Stops work when it is dropped: a cancelled call drops its future.
 #[derive(Default)]
 pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 
@@ -95,20 +95,20 @@ mod tests {
     #[test]
     fn latest_is_told_and_then_the_end() {
         let watch = Watch::<u32>::default();
-        let (teller, _stop) = watch.begin(Some(1));
-        assert!(teller.tell(1).is_continue() && teller.tell(2).is_continue());
+        let (reporter, _stop) = watch.begin(Some(1));
+        assert!(reporter.report(1).is_continue() && reporter.report(2).is_continue());
         let next = || pollster::block_on(watch.next(1));
         assert_eq!(next(), Ok(Some(2)));
-        drop(teller);
+        drop(reporter);
         assert_eq!(next(), Ok(None));
         assert!(next().is_err());
     }
 
     #[test]
     fn work_of_a_call_that_was_given_up_is_stopped() {
-        let (teller, stop) = Watch::<u32>::default().begin(None);
-        assert!(teller.tell(1).is_continue());
+        let (reporter, stop) = Watch::<u32>::default().begin(None);
+        assert!(reporter.report(1).is_continue());
         drop(stop);
-        assert!(teller.tell(2).is_break());
+        assert!(reporter.report(2).is_break());
     }
 }

@@ -30,7 +30,7 @@ impl RecorderObject {
     }
 }
 
-/// The first content is a message; the others are what the outcomes of its tool calls put out.
+/// The first content is a message; the others are the outputs of its tool calls' outcomes.
 pub(crate) fn with_outputs(
     input: Input<'_>,
     lengths: &[usize],
@@ -49,13 +49,13 @@ impl Object for RecorderObject {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        // A recorder is of no use once its store is closed.
+        // Calls are refused once the store is closed.
         self.of.store()?;
         call(&self.recorder, scope, input)
     }
 }
 
-/// Why a run is paused, as JavaScript says it.
+/// The reason of a pause, as given by JavaScript.
 pub(crate) fn stop_of(kind: Option<StopKind>, reason: Option<String>) -> Stop {
     let kind = kind.unwrap_or(StopKind::Requested);
     match reason {

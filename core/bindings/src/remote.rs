@@ -1,4 +1,4 @@
-//! [`Remote`]: what other code asks of the JavaScript thread: to run tasks, to let time pass, to do an agent's work.
+//! [`Remote`]: requests of other code to the JavaScript thread: to run tasks, to set timers, to do an agent's work.
 
 use std::{
     collections::HashMap,
@@ -17,11 +17,11 @@ use crate::tasks::Woken;
 /// How an agent's work ends.
 pub(crate) type Done = oneshot::Sender<Result<AgentEnd, AgentError>>;
 
-/// What JavaScript is asked to do.
+/// A request to JavaScript.
 pub(crate) enum Ask {
-    /// To say when a time has passed.
+    /// To set a timer.
     Sleep { timer: u64, ms: f64 },
-    /// That nobody waits for a time any more.
+    /// To clear a timer.
     Forget { timer: u64 },
     /// To do an agent's work.
     Execute {
@@ -31,7 +31,7 @@ pub(crate) enum Ask {
     },
 }
 
-/// The way to the JavaScript thread, from wherever.
+/// A handle of the JavaScript thread, for any thread.
 pub(crate) struct Remote {
     woken: Arc<Woken>,
     state: Mutex<State>,
@@ -70,12 +70,12 @@ impl Remote {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The tasks that were begun since.
+    /// The tasks that were added since the last call.
     pub(crate) fn take_tasks(&self) -> Vec<Task> {
         std::mem::take(&mut self.state().tasks)
     }
 
-    /// What was asked since.
+    /// The requests that were added since the last call.
     pub(crate) fn take_asks(&self) -> Vec<Ask> {
         std::mem::take(&mut self.state().asks)
     }
@@ -85,7 +85,7 @@ impl Remote {
         self.woken.ask();
     }
 
-    /// A time has passed.
+    /// To be called when a timer has expired.
     pub(crate) fn is_over(&self, timer: u64) {
         let timer = self.state().timers.remove(&timer);
         if let Some(timer) = timer {
@@ -107,7 +107,7 @@ impl Timer {
     }
 }
 
-/// The event loop of the JavaScript thread as what runs tasks.
+/// The event loop of the JavaScript thread as a [`Runtime`].
 pub(crate) struct EventLoop(pub(crate) Arc<Remote>);
 
 impl Runtime for EventLoop {

@@ -1,22 +1,22 @@
-//! [`Reply`]: what a call answers.
+//! [`Reply`]: the answer of a call to JavaScript.
 
 use serde::Serialize;
 
 use crate::{Result, written::to_javascript};
 
-/// What a call answers: up to one of each.
+/// The answer of a call to JavaScript: at most one of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
-    /// The handle of an object that was made.
+    /// The handle of a new object.
     pub handle: Option<u32>,
     /// A value as JSON text.
     pub json: Option<String>,
-    /// Contents, in the layout that the method's documentation names.
+    /// Contents, in the layout of the method's documentation.
     pub bytes: Option<Vec<u8>>,
 }
 
 impl Reply {
-    /// Nothing to say but that it was done.
+    /// An empty reply.
     pub const DONE: Self = Self {
         handle: None,
         json: None,

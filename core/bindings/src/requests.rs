@@ -1,4 +1,4 @@
-//! [`RequestObject`]: a request under way, in memory until it ends.
+//! [`RequestObject`]: an active request, in memory until it ends.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     Failure, Host, Result,
-    answers::{IntoReply, Made, Told, known, write},
+    answers::{IntoReply, Made, Typed, known, write},
     arguments::Input,
     calls::calls,
     given::Given,
@@ -20,7 +20,7 @@ use crate::{
     tasks::Answer,
 };
 
-/// A request under way. What happens in it is in memory, until its exit writes it.
+/// An active request. Its messages and steps are in memory until its exit writes them.
 pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
     host: Host,
@@ -43,7 +43,7 @@ pub(crate) struct RequestPlace {
 }
 
 impl RequestObject {
-    /// The handle of a request, and where it is.
+    /// The handle of a request, and its current place.
     pub(crate) fn made(
         of: Rc<StoreObject>,
         scope: &Scope,
@@ -62,7 +62,7 @@ impl RequestObject {
     fn with<T: IntoReply>(
         &self,
         work: impl FnOnce(&mut RequestBuffer) -> runlog::Result<T>,
-    ) -> Told<T> {
+    ) -> Typed<T> {
         let mut request = self.request.borrow_mut();
         known(match request.as_mut() {
             Some(request) => work(request).map_err(Failure::from),
@@ -70,12 +70,12 @@ impl RequestObject {
         })
     }
 
-    fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Told<()>> {
+    fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Typed<()>> {
         let mut request = self.request.take().ok_or_else(ended)?;
         Ok(write(async move {
             let finished = request.finish(end).await;
             if finished.is_err() {
-                // It may be tried again.
+                // The caller may try again.
                 *self.request.borrow_mut() = Some(request);
             }
             finished.map(drop)
@@ -84,8 +84,8 @@ impl RequestObject {
 }
 
 impl RequestObject {
-    /// The request goes on while it is written: what comes meanwhile is of the next part.
-    fn flush(self: Rc<Self>) -> Result<Told<()>> {
+    /// The request continues while a part is written: later messages and steps belong to the next part.
+    fn flush(self: Rc<Self>) -> Result<Typed<()>> {
         let next = |of: &Self| match of.request.borrow_mut().as_mut() {
             Some(request) => request.start_flush().map_err(Failure::from),
             None => Err(ended()),
@@ -95,7 +95,7 @@ impl RequestObject {
         };
         Ok(write(async move {
             first.write().await?;
-            // It may have ended meanwhile, which writes all there is.
+            // It may have ended meanwhile, which writes everything.
             if let Some(request) = self.request.borrow_mut().as_mut() {
                 request.flushed(&first);
             }
@@ -189,7 +189,7 @@ calls! {
 
 impl Drop for RequestObject {
     fn drop(&mut self) {
-        // One that was never ended is written as interrupted, which waits for the storage.
+        // A request that was never ended is written as interrupted, which waits for the storage.
         if let Some(request) = self.request.take() {
             (self.host.offload)(Box::new(move || drop(request)));
         }

@@ -1,4 +1,4 @@
-//! [`Root`]: what can be asked before anything is open.
+//! [`Root`]: the calls that need no open store.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::{
     Failure, Host, Result,
-    answers::{Made, Told, known, wait},
+    answers::{Made, Typed, known, wait},
     arguments::Input,
     calls::calls,
     object::{Object, Scope},
@@ -28,7 +28,7 @@ use crate::{
     watched::{UnderWay, Watched},
 };
 
-/// What is there from the beginning.
+/// The root object, which always exists.
 #[derive(Debug)]
 pub(crate) struct Root;
 
@@ -107,7 +107,7 @@ impl Open {
     }
 }
 
-fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>>> {
+fn open(scope: &Scope, path: &str, options: &Open) -> Result<Typed<Made<Recovery>>> {
     if path.is_empty() || path.contains('\0') {
         return Err(Failure::invalid("open needs the path of a folder"));
     }
@@ -120,7 +120,7 @@ fn open(scope: &Scope, path: &str, options: &Open) -> Result<Told<Made<Recovery>
         if mode == Mode::Write {
             shared.store.recover_runs().await?;
         }
-        // Reads the catalog now, so that no later call has to.
+        // Reads the catalog now, so that later calls don't have to.
         shared
             .store
             .list_sessions(&ListSessions {
@@ -166,7 +166,7 @@ fn open_on(
     Ok(SharedStore { store, in_memory })
 }
 
-/// Memory needs no threads to write to: whoever appends does it, at once.
+/// A host without threads: a store in memory writes in the calling thread.
 struct Threadless(Arc<dyn runlog::engine::Host>);
 
 impl runlog::engine::Host for Threadless {
@@ -194,8 +194,8 @@ impl runlog::engine::Host for Threadless {
 fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Made<Recovery>> {
     let object = StoreObject::new(shared, scope.host.clone(), owns);
     let recovery = object.backend()?.maintenance().recovery();
-    let told = if_supported(recovery)?.unwrap_or_default();
-    Made::new(scope, Rc::new(OpenStore(Rc::new(object))), &told)
+    let recovered = if_supported(recovery)?.unwrap_or_default();
+    Made::new(scope, Rc::new(OpenStore(Rc::new(object))), &recovered)
 }
 
 impl Object for Root {

@@ -1,4 +1,4 @@
-//! [`RunContextObject`]: what an agent's function holds of the run that it works on.
+//! [`RunContextObject`]: the handle of the run that an agent's function executes.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -25,7 +25,7 @@ use crate::{
     tasks::Answer,
 };
 
-/// The run that an agent's function works on.
+/// The run that an agent's function executes.
 pub(crate) struct RunContextObject {
     run: RunContext,
     done: RefCell<Option<Done>>,
@@ -39,7 +39,7 @@ impl RunContextObject {
         }
     }
 
-    /// The function ended: with a summary, or paused, or failed.
+    /// Ends the execution: with a summary, or paused, or failed.
     fn end(&self, summary: Option<String>, paused: Option<String>, error: Option<String>) {
         let end = match (error, paused) {
             (Some(error), _) => Err(error.into()),
@@ -47,7 +47,7 @@ impl RunContextObject {
             (None, None) => Ok(AgentEnd::Completed(summary)),
         };
         if let Some(done) = self.done.take() {
-            // Whoever stopped the run doesn't wait for it any more.
+            // An error means that the run was stopped, and no longer waits.
             let _ = done.send(end);
         }
     }

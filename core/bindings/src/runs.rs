@@ -1,4 +1,4 @@
-//! Runs: starting, resuming and looking back on them.
+//! Runs: starting and resuming them, and their history.
 
 use std::rc::Rc;
 
@@ -125,9 +125,9 @@ calls! {
         let resuming = of.run_blocking(async move { store.runs().resume(run, &options).await });
         wait(async move {
             let resumed = resuming.await?;
-            let told = Resumed { run: resumed.run, dangling: resumed.dangling };
+            let resumed_run = Resumed { run: resumed.run, dangling: resumed.dangling };
             let object = Rc::new(RecorderObject::new(maker, resumed.recorder));
-            let made = Made::new(&scope, object, &told)?;
+            let made = Made::new(&scope, object, &resumed_run)?;
             Ok::<_, crate::Failure>(made.with_packed(pack_messages(&resumed.messages)?))
         })
     };

@@ -1,25 +1,25 @@
-//! The calls of each object with the JSON schemas of their arguments and answers, for what is generated from them.
+//! The calls of each object with the JSON schemas of their arguments and answers, for code generation.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::Value;
 
-use crate::answers::{Beside, Made, Packed};
+use crate::answers::{Made, Packed, WithContents};
 
 /// The name of a field in JavaScript; `is_number` says whether its values are numbers.
 pub fn in_javascript(name: &str, is_number: bool) -> String {
     crate::names::time_in_javascript(name, is_number).into_owned()
 }
 
-/// How a call answers.
+/// The form of a call's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// With a value.
+    /// A value.
     Value,
-    /// With heads, and contents beside them.
+    /// Heads, with separate contents.
     Packed,
-    /// With a value, and contents beside it.
+    /// A value, with separate contents.
     Beside,
-    /// With a value, and the handle of an object.
+    /// A value, and the handle of an object.
     Made,
 }
 
@@ -32,7 +32,7 @@ pub struct Call {
     pub arguments: Value,
     /// The schema of its answer.
     pub answer: Value,
-    /// How it answers.
+    /// The form of its answer.
     pub form: Form,
 }
 
@@ -45,7 +45,7 @@ pub struct Calls {
     told: SchemaGenerator,
 }
 
-/// What a call may answer.
+/// A type that a call can return.
 pub(crate) trait Described {
     const FORM: Form;
     fn schema(generator: &mut SchemaGenerator) -> Value;
@@ -67,7 +67,7 @@ impl<T: JsonSchema> Described for Packed<T> {
     }
 }
 
-impl<T: JsonSchema> Described for Beside<T> {
+impl<T: JsonSchema> Described for WithContents<T> {
     const FORM: Form = Form::Beside;
 
     fn schema(generator: &mut SchemaGenerator) -> Value {
@@ -102,7 +102,7 @@ impl Calls {
 
     pub(crate) fn add<Arguments: JsonSchema, Answer: Described>(&mut self, method: &'static str) {
         let arguments = match Arguments::schema_name().as_ref() {
-            // Those that are listed in the table have no name of their own.
+            // Arguments that are listed in the table have no type name of their own.
             "Arguments" => Arguments::json_schema(&mut self.given),
             _ => self.given.subschema_for::<Arguments>(),
         };
@@ -117,12 +117,12 @@ impl Calls {
         }
     }
 
-    /// The types that arguments are made of, by name.
+    /// The types used in arguments, by name.
     pub fn given(&self) -> &serde_json::Map<String, Value> {
         self.given.definitions()
     }
 
-    /// The types that answers are made of, by name.
+    /// The types used in answers, by name.
     pub fn told(&self) -> &serde_json::Map<String, Value> {
         self.told.definitions()
     }

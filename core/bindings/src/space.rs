@@ -1,10 +1,10 @@
-//! What is asked of a space: a request's own, or one that a tree of runs shares.
+//! The calls of a space: a request's own, or one that a tree of runs shares.
 
 use runlog::{RawJson, agents::SharedSpace, chats::Space};
 
 use crate::{Failure, Result, answers::known, calls::calls};
 
-/// What both kinds have.
+/// The methods of both kinds.
 pub(crate) trait AnySpace {
     fn get(&self, key: &str) -> Option<RawJson>;
     fn set(&mut self, key: String, value: RawJson);

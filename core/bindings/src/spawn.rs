@@ -1,4 +1,4 @@
-//! Sub-agents to spawn, as JavaScript asks for them, and [`SpawnedObject`]: those that are at work.
+//! Requests of JavaScript to spawn sub-agents, and [`SpawnedObject`]: running sub-agents.
 
 use std::{rc::Rc, time::Duration};
 
@@ -43,7 +43,7 @@ pub(crate) struct GivenSpawn {
     resume_run_id: Option<RunId>,
 }
 
-/// Sub-agents to spawn. One that can't be read is refused alone.
+/// The requests. Only those that can't be read are refused.
 pub(crate) fn spawn_requests(given: &[Value]) -> Vec<SpawnRequest> {
     given.iter().map(spawn_request).collect()
 }
@@ -63,10 +63,10 @@ fn spawn_request(value: &Value) -> SpawnRequest {
     request
 }
 
-/// Sub-agents at work. They are cancelled when it is let go of before they have ended.
+/// Running sub-agents. They are cancelled if this is released before they have ended.
 pub(crate) struct SpawnedObject {
     orchestrator: Orchestrator,
-    /// Given away with the results of all of them.
+    /// Taken by the call that returns the results of all of them.
     spawned: Mutex<Option<Spawned>>,
 }
 

@@ -16,26 +16,26 @@ use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainPro
 
 use crate::{
     Failure, Host, Result,
-    answers::{IntoReply, Told, known},
+    answers::{IntoReply, Typed, known},
     host::Movable,
     progress::Watch,
     tasks::{Answer, Lane},
 };
 
-/// Stores that threads of this process may share, by token.
+/// Stores that are shared by threads of this process, by token.
 static SHARED: Mutex<Option<HashMap<u64, SharedStore>>> = Mutex::new(None);
 static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 
-/// An open store, without what belongs to one thread.
+/// The part of an open store that can be shared by threads.
 #[derive(Clone)]
 pub(crate) struct SharedStore {
     pub(crate) store: Store,
     pub(crate) in_memory: bool,
 }
 
-/// Something that is in memory until it ends.
+/// Something that is only in memory until it ends.
 pub(crate) trait Unfinished {
-    /// Takes it out, where it hasn't ended: it is written by whoever drops it.
+    /// Takes it out if it hasn't ended; dropping the result writes it.
     fn leave(&self) -> Option<Box<dyn Send>>;
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct StoreObject {
     token: Cell<Option<u64>>,
     /// Whether closing it closes the store for everyone.
     owns: bool,
-    /// What was begun on it, and is written by its end.
+    /// Objects that were begun on it, and are written when they end.
     unfinished: RefCell<Vec<Weak<dyn Unfinished>>>,
     pub(crate) compactions: Watch<CompactProgress>,
     pub(crate) retentions: Watch<RetainProgress>,
@@ -67,7 +67,7 @@ impl StoreObject {
         }
     }
 
-    /// The store another thread shares under this token.
+    /// The store that another thread shares with this token.
     pub(crate) fn attach(token: u64) -> Result<SharedStore> {
         let found = shared_stores(|stores| stores.get(&token).cloned());
         found.ok_or_else(|| Failure::closed("the store that was shared"))
@@ -85,11 +85,11 @@ impl StoreObject {
         Ok(self.shared()?.store.clone())
     }
 
-    /// What reads, where it blocks nobody.
+    /// The answer of a read, which may block, off the JavaScript thread.
     pub(crate) fn read<T: IntoReply, E: Into<Failure>>(
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
-    ) -> Told<T> {
+    ) -> Typed<T> {
         let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
         Answer {
             lane: Lane::Own,
@@ -98,7 +98,7 @@ impl StoreObject {
         .into()
     }
 
-    /// Runs what reads to its end where it blocks nobody.
+    /// Runs a read, which may block, off the JavaScript thread.
     pub(crate) fn run_blocking<T: Send + 'static, E: Into<Failure>>(
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
@@ -116,7 +116,7 @@ impl StoreObject {
         }
     }
 
-    /// Notes what was begun, so that it is written when the store is closed before it has ended.
+    /// Registers an object that was begun, so that it is written if the store is closed before it ends.
     pub(crate) fn begun(&self, begun: &Rc<dyn Unfinished>) {
         let mut unfinished = self.unfinished.borrow_mut();
         if unfinished.len() == unfinished.capacity() {
@@ -125,16 +125,16 @@ impl StoreObject {
         unfinished.push(Rc::downgrade(begun));
     }
 
-    /// Refuses a store that was closed.
+    /// An error if the store was closed.
     pub(crate) fn check(&self) -> Result<()> {
         self.shared().map(drop)
     }
 
-    pub(crate) fn close(self: Rc<Self>) -> Result<Told<()>> {
+    pub(crate) fn close(self: Rc<Self>) -> Result<Typed<()>> {
         let shared = self.shared()?.clone();
         self.closed.set(true);
         self.unshare();
-        // What is dropped without an end is written as interrupted, in the thread that drops it.
+        // Objects that are dropped without an end are written as interrupted, in the thread that drops them.
         let unfinished = self.unfinished.take();
         let open: Vec<_> = unfinished
             .iter()
@@ -153,7 +153,7 @@ impl StoreObject {
         }))
     }
 
-    /// A token under which other threads of this process get the store.
+    /// A token with which other threads of this process can attach to the store.
     pub(crate) fn share(&self) -> Result<u64> {
         let shared = self.shared()?.clone();
         let token = self
@@ -165,7 +165,7 @@ impl StoreObject {
         Ok(token)
     }
 
-    /// Where it is kept.
+    /// Its storage.
     pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
         Ok(Arc::clone(self.shared()?.store.backend()))
     }

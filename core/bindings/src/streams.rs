@@ -1,4 +1,4 @@
-//! The engine's streams: opaque records, and the log they are in.
+//! The engine's streams: opaque records, and the log that contains them.
 
 use std::rc::Rc;
 
@@ -17,14 +17,14 @@ use uuid::Uuid;
 
 use crate::{
     Failure, Result,
-    answers::{Beside, Packed, Told, write},
+    answers::{Packed, Typed, WithContents, write},
     appends::{Outcome, Staged},
     calls::calls,
     packed::{pack_found, pack_heads, pack_records, packed_records},
     store::StoreObject,
 };
 
-/// At most so many records in a page of the log.
+/// The most records in a page of the log.
 const PAGE_RECORDS: u64 = 4096;
 
 /// Which records of a stream to read.
@@ -197,7 +197,7 @@ fn commit(
     ops: Vec<GivenOp>,
     key: Option<&str>,
     durability: Option<Durability>,
-) -> Result<Told<AppendedOps>> {
+) -> Result<Typed<AppendedOps>> {
     let mut take = |length: usize| {
         let (part, rest) = data
             .split_at_checked(length)
@@ -306,14 +306,14 @@ async fn read(store: Store, read: Read) -> Result<Packed<()>> {
 async fn scan(store: Store, from: u64, limit: Option<u64>) -> Result<Packed<()>> {
     let limit = limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS);
     let Page { records, next } = store.backend().scan(Position(from), limit).await?;
-    // Where to go on is known at the end too: the log grows.
+    // The next position is returned at the end too, because the log grows.
     let next = next
         .map(|next| next.0)
         .or_else(|| records.last().map(|record: &Record| record.position.0 + 1));
     Ok(Packed::new(pack_records(&records, next.unwrap_or(0))))
 }
 
-fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<Beside<Option<SnapshotHead>>> {
+fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<WithContents<Option<SnapshotHead>>> {
     let head = snapshot.as_ref().map(|snapshot| SnapshotHead {
         sequence: snapshot.sequence.0,
         position: snapshot.position.0,
@@ -321,7 +321,7 @@ fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<Beside<Option<SnapshotHe
         meta_length: snapshot.meta.len(),
     });
     let contents = snapshot.map(|found| [&found.meta[..], &found.payload[..]].concat());
-    Beside::new(&head, contents)
+    WithContents::new(&head, contents)
 }
 
 calls! {
@@ -376,7 +376,7 @@ calls! {
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         stream: Uuid,
         at_or_before: Option<u64>,
-    } -> Beside<Option<SnapshotHead>> => {
+    } -> WithContents<Option<SnapshotHead>> => {
         let backend = of.backend()?;
         let at = at_or_before.map_or(Sequence::MAX, Sequence);
         of.read(async move { snapshot_parts(backend.latest_snapshot(StreamId(stream), at).await?) })

@@ -1,4 +1,4 @@
-//! [`all_calls`]: the tables of every object, for what is generated from them.
+//! [`all_calls`]: the tables of every object, for code generation.
 
 use crate::{
     agents, archives, chats, contexts, flows, open_store, orchestrator, recorder, requests, root,

@@ -1,8 +1,8 @@
-//! [`Tasks`]: the futures of one JavaScript thread, polled on that thread alone.
+//! [`Tasks`]: the futures of one JavaScript thread, polled only on that thread.
 //!
-//! A future is polled once when it is started, so that what it stages is staged in the order of the calls. One that
-//! isn't ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is
-//! looked at once or twice. Everything else has a waker of its own, the tasks that nobody awaits among it.
+//! A future is polled once when it is started, so that writes are staged in the order of the calls. One that isn't
+//! ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is polled
+//! once or twice. All other futures, detached tasks included, have a waker of their own.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     appends::{Appends, Settled},
 };
 
-/// What answers a call.
+/// The answer of a call, as a future.
 pub(crate) struct Answer {
     pub(crate) lane: Lane,
     pub(crate) future: Pin<Box<dyn Future<Output = Result<Reply>>>>,
@@ -33,7 +33,7 @@ pub(crate) enum Lane {
     Write,
     /// By itself.
     Own,
-    /// By itself, and nobody is told of its end.
+    /// By itself, and its end is not reported.
     Detached,
 }
 
@@ -46,7 +46,7 @@ impl Answer {
         }
     }
 
-    /// Anything that is no write.
+    /// Anything else.
     pub(crate) fn wait(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
         Self {
             lane: Lane::Own,
@@ -54,7 +54,7 @@ impl Answer {
         }
     }
 
-    /// A task that nobody awaits.
+    /// A task that no call awaits.
     pub(crate) fn detached(task: runlog::agents::Task) -> Self {
         let future = Box::pin(async move {
             task.await;
@@ -72,7 +72,7 @@ impl Answer {
     }
 }
 
-/// The futures under way.
+/// The pending futures.
 pub(crate) struct Tasks {
     last_ticket: u64,
     writes: Vec<(u64, Answer)>,
@@ -82,7 +82,7 @@ pub(crate) struct Tasks {
     write_waker: Waker,
 }
 
-/// What was woken since the last poll.
+/// The futures that were woken since the last poll.
 pub(crate) struct Woken {
     state: Mutex<State>,
     /// Asks the JavaScript thread to poll.
@@ -113,7 +113,7 @@ impl Woken {
 
     /// Asks the JavaScript thread to poll.
     pub(crate) fn ask(&self) {
-        self.tell(|_| {});
+        self.update(|_| {});
     }
 
     /// Whether the thread was asked, and hasn't polled yet.
@@ -121,7 +121,7 @@ impl Woken {
         self.state().asked
     }
 
-    fn tell(&self, what: impl FnOnce(&mut State)) {
+    fn update(&self, what: impl FnOnce(&mut State)) {
         let mut state = self.state();
         what(&mut state);
         let was_asked = std::mem::replace(&mut state.asked, true);
@@ -134,13 +134,13 @@ impl Woken {
 
 impl Wake for WakeWrites {
     fn wake(self: Arc<Self>) {
-        self.0.tell(|state| state.writes = true);
+        self.0.update(|state| state.writes = true);
     }
 }
 
 impl Wake for WakeOne {
     fn wake(self: Arc<Self>) {
-        self.woken.tell(|state| state.tickets.push(self.ticket));
+        self.woken.update(|state| state.tickets.push(self.ticket));
     }
 }
 
@@ -161,12 +161,12 @@ impl Tasks {
         }
     }
 
-    /// What was woken.
+    /// The woken futures.
     pub(crate) fn woken(&self) -> &Arc<Woken> {
         &self.woken
     }
 
-    /// Polls a future for the first time: its result, or the ticket under which it comes later.
+    /// Polls a future for the first time: returns its result, or the ticket of its later answer.
     pub(crate) fn start(&mut self, mut answer: Answer) -> std::result::Result<Result<Reply>, u64> {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
@@ -181,7 +181,7 @@ impl Tasks {
         Err(ticket)
     }
 
-    /// Stages many appends, then looks at all of them: the ticket of the first, and what is settled already.
+    /// Stages many appends, then polls all of them: returns the ticket of the first, and those that are settled already.
     pub(crate) fn append(
         &mut self,
         packed: &[u8],
@@ -194,7 +194,7 @@ impl Tasks {
         staged.map(|()| (first, settled))
     }
 
-    /// Polls what was woken, and gives what is ready.
+    /// Polls the woken futures, and returns the answers that are ready.
     pub(crate) fn poll(&mut self) -> (Vec<(u64, Result<Reply>)>, Settled) {
         let (writes, tickets) = {
             let mut state = self.woken.state();
@@ -232,7 +232,7 @@ impl Tasks {
         (ready, settled)
     }
 
-    /// Forgets a future that is no write; what it waited for goes on without it.
+    /// Drops a future that isn't a write; the work it waited for continues.
     pub(crate) fn cancel(&mut self, ticket: u64) -> bool {
         self.others.remove(&ticket).is_some()
     }
@@ -250,7 +250,7 @@ impl Tasks {
 
 fn poll(answer: &mut Answer, waker: &Waker) -> Poll<Result<Reply>> {
     let mut context = Context::from_waker(waker);
-    // A panic ends this call alone. What it held is dropped with it.
+    // A panic ends only this call. Its state is dropped with it.
     catch_unwind(AssertUnwindSafe(|| {
         answer.future.as_mut().poll(&mut context)
     }))

@@ -1,4 +1,4 @@
-//! [`Upload`]: what an archive that is given piece by piece is kept in until it is whole, since it is read twice.
+//! [`Upload`]: the buffer of an archive that arrives piece by piece, until it is complete; an import reads it twice.
 
 #[cfg(target_family = "wasm")]
 pub(crate) use memory::Upload;
@@ -29,14 +29,14 @@ mod file {
 
     const READ_BYTES: usize = 256 << 10;
 
-    /// A file without a name: the system takes it back with its last handle, also when the process is killed.
+    /// A file without a name: the system frees it with its last handle, even if the process is killed.
     pub(crate) struct Upload {
         folder: PathBuf,
         file: BufWriter<File>,
     }
 
     impl Upload {
-        /// In the folder of the system for what is temporary.
+        /// In the system's temporary folder.
         pub(crate) fn create() -> Result<Self> {
             Self::create_in(std::env::temp_dir())
         }
@@ -56,17 +56,17 @@ mod file {
                 .map_err(|error| failed(error, "write", &self.folder))
         }
 
-        /// Takes what was written so far into a store.
+        /// Imports what was written so far into a store.
         pub(crate) fn import(&mut self, store: &blocking::Store, strict: bool) -> Result<Imported> {
             let done = archive::import(store, None, strict, &mut || Ok(Box::new(self.read()?)));
-            // It was read with the handle that it is written with, which goes on at the end.
+            // Reading has moved the handle's position; writing continues at the end.
             self.file
                 .seek(SeekFrom::End(0))
                 .map_err(|error| failed(error, "write", &self.folder))?;
             Ok(done?)
         }
 
-        /// Reads it from its beginning. All who read it share one place in it: a reader ends where the next one begins.
+        /// Reads it from its beginning. All readers share one file position, so only the latest one may be used.
         pub(crate) fn read(&mut self) -> runlog::Result<BufReader<File>> {
             let file = self
                 .file
@@ -92,7 +92,7 @@ mod file {
     }
 }
 
-/// Where there are no files: memory.
+/// In memory, on platforms without files.
 #[cfg(target_family = "wasm")]
 mod memory {
     use bytes::{Buf, Bytes};
@@ -119,12 +119,12 @@ mod memory {
             Ok(())
         }
 
-        /// Takes what was written so far into a store.
+        /// Imports what was written so far into a store.
         pub(crate) fn import(&mut self, store: &blocking::Store, strict: bool) -> Result<Imported> {
             let bytes = Bytes::from(std::mem::take(&mut self.0));
             let mut source = || Ok(Box::new(bytes.clone().reader()) as Box<dyn std::io::BufRead>);
             let done = archive::import(store, None, strict, &mut source);
-            // More may be written, and taken again.
+            // More may be written, and imported again.
             self.0 = bytes.into();
             Ok(done?)
         }

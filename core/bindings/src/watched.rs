@@ -1,4 +1,4 @@
-//! [`Watched`]: the engine as a backend that tells how many writes are under way.
+//! [`Watched`]: the engine as a backend that counts its pending writes.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use runlog::{
     log::{Appended, Batch},
 };
 
-/// How many writes are under way: while there are any, a process shouldn't end by itself.
+/// The number of pending writes: while there are any, a process shouldn't exit by itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnderWay(Arc<AtomicUsize>);
 
@@ -26,7 +26,7 @@ impl UnderWay {
     }
 }
 
-/// A write that is under way.
+/// A pending write.
 struct One(UnderWay);
 
 impl Drop for One {
@@ -35,7 +35,7 @@ impl Drop for One {
     }
 }
 
-/// The engine, and how many writes of it are under way.
+/// The engine, and the number of its pending writes.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) embedded: Embedded,

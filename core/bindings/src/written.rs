@@ -1,7 +1,7 @@
-//! [`to_javascript`]: an answer as JSON, with the names that JavaScript has.
+//! [`to_javascript`]: an answer as JSON, with JavaScript's names.
 //!
-//! Serde tells a field of a struct apart from a key of a map, so what is renamed is exactly what Rust has named: keys of
-//! users' JSON stay. A field that is `None` is left out, whatever its type says of files.
+//! Serde distinguishes a field of a struct from a key of a map, so exactly the fields of Rust types are renamed; keys
+//! of users' JSON are unchanged. A field that is `None` is left out, even if its type writes it to files.
 
 use serde::ser::{
     self, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
@@ -11,9 +11,9 @@ use serde_json::Error;
 
 use crate::{Failure, Result, names::time_in_javascript};
 
-/// What JSON text that stays as it is calls itself: [`runlog::RawJson`].
+/// The serde name of JSON text that is written unchanged: [`runlog::RawJson`].
 const RAW: &str = "RawJson";
-/// What the name of a field calls itself that a caller gave a chat or a run beside those that Runlog knows.
+/// The serde name of a field name that a caller added to a chat or a run, unknown to Runlog.
 const EXTRA: &str = "ExtraName";
 
 type Done<T = Kind> = std::result::Result<T, Error>;
@@ -26,14 +26,14 @@ pub(crate) fn to_javascript<T: Serialize + ?Sized>(value: &T) -> Result<String> 
     Ok(text)
 }
 
-/// What a value turned out to be, which decides about the field it is of.
+/// The kind of a written value, which decides how its field is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// `None`: the field is left out.
     Nothing,
-    /// A number: a time says its unit.
+    /// A number: a time has its unit in the name.
     Number,
-    /// The key of a field that only the user knows.
+    /// The key of a field that is unknown to Runlog.
     Extra,
     /// Anything else.
     Other,
@@ -48,9 +48,9 @@ struct Writer<'t> {
 struct Items<'t> {
     text: &'t mut String,
     is_first: bool,
-    /// Whether keys are names of Rust's. A struct with flattened fields comes as a map of no known length.
+    /// Whether keys are names of Rust fields. A struct with flattened fields is serialized as a map of unknown length.
     has_names: bool,
-    /// The key whose value comes next, as JSON, and whether it is a name of Rust's.
+    /// The key whose value comes next, as JSON, and whether it is the name of a Rust field.
     key: (String, bool),
     end: &'static str,
 }
@@ -206,7 +206,7 @@ impl Items<'_> {
         Ok(())
     }
 
-    /// A field with a name of Rust's.
+    /// A field with its name in Rust.
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Done<()> {
         let mut text = String::new();
         let kind = value.serialize(Writer { text: &mut text })?;

@@ -9,20 +9,21 @@ use crate::ErrorKind;
 use crate::{Result, Store};
 
 impl Store {
-    /// Gives the disk space back of what nothing refers to any more, and compresses the rest, while the store is used. What
-    /// was truncated or deleted and no copy shares, and the payloads of what was redacted, are gone for good. Every answer is
-    /// as before: no position, no sequence and no byte that is kept changes. It blocks the thread; durable when it returns,
-    /// and after a crash done in part or not at all.
+    /// Frees the disk space of unreferenced data and compresses the rest, while the store is used. Truncated or deleted
+    /// records that no copy shares, and the payloads of redacted records, are removed for good. Reads return the same
+    /// as before: no position, no sequence and no byte of the rest changes. It blocks the thread; durable when it
+    /// returns. After a crash it is done in part or not at all.
     ///
     /// # Errors
-    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, [`Damaged`](ErrorKind::Damaged) for what doesn't
-    /// read back as it was written (a segment that is damaged itself is left as it is, and counted), [`StorageFull`](ErrorKind::StorageFull): it takes room for one pack before it gives any back;
-    /// [`Unsupported`](ErrorKind::Unsupported) for a store on another machine. The store goes on in any case.
+    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, [`Damaged`](ErrorKind::Damaged) if new data
+    /// doesn't read back as it was written (a segment that is damaged before is left unchanged, and counted),
+    /// [`StorageFull`](ErrorKind::StorageFull): it needs space for one pack before it frees any;
+    /// [`Unsupported`](ErrorKind::Unsupported) for a store on another machine. The store stays usable in any case.
     pub fn compact(&self, options: CompactOptions) -> Result<Compaction> {
         self.compact_with(options, |_| ControlFlow::Continue(()))
     }
 
-    /// [`compact`](Self::compact); `progress` is told how far it is about once a megabyte, and says whether it goes on.
+    /// [`compact`](Self::compact); `progress` is called about once a megabyte, and returns whether to continue.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).

@@ -5,21 +5,21 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`sessions`] | sessions and agent instances: to make, find, list, change and copy them |
+//! | [`sessions`] | sessions and agent instances: creating, finding, listing, changing and copying them |
 //! | [`contexts`] | [`Contexts`](contexts::Contexts) has the events of every instance, [`Context`](contexts::Context) the messages that one agent's model sees |
 //! | [`runs`] | a run is one stretch of an agent's work: [`Runs`](runs::Runs) starts, resumes and lists them, a [`RunRecorder`] writes one |
-//! | [`chats`] | a session as its user sees it: [`Chats`](chats::Chats) has its messages and steps, a [`RequestBuffer`](chats::RequestBuffer) records a request in two writes, a [`Resumption`](chats::Resumption) says how an interrupted one goes on |
+//! | [`chats`] | a session as its user sees it: [`Chats`](chats::Chats) has its messages and steps, a [`RequestBuffer`](chats::RequestBuffer) records a request in two writes, a [`Resumption`](chats::Resumption) describes how to resume an interrupted one |
 //! | [`flows`] | a [`FlowRun`](flows::FlowRun) records nodes and agents and is resumed from its snapshot, a [`Playback`](flows::Playback) plays it back |
-//! | [`agents`] | an [`Orchestrator`] starts agents, lets them spawn others, stops them as trees and goes on with what a crash cut off; [`Agents`](agents::Agents) are their definitions, an [`Executor`](agents::Executor) does their work |
+//! | [`agents`] | an [`Orchestrator`] starts agents, lets them spawn others, stops them as trees and resumes what a crash interrupted; [`Agents`](agents::Agents) are their definitions, an [`Executor`](agents::Executor) does their work |
 //! | [`transcripts`] | transcripts of other tools, read and written |
-//! | [`scan`] | the log as a whole, quickly: what lists show of every event, and a search of all contents |
-//! | [`retention`] | which sessions a store keeps, and what is erased of it |
+//! | [`scan`] | fast reads of the whole log: the heads of all events, and a search of all contents |
+//! | [`retention`] | which sessions a store keeps, and erasing content |
 //! | [`archive`] | a store, or some of its sessions, as JSON lines |
-//! | [`blocking`] | the same objects for callers that wait instead of awaiting |
-//! | [`backend`] | where the log is kept: what a store elsewhere has to implement |
-//! | [`engine`], [`log`] | what lies below: streams of opaque records in a segmented log, and their words |
+//! | [`blocking`] | the same objects with blocking calls |
+//! | [`backend`] | the storage of the log: the trait that another backend implements |
+//! | [`engine`], [`log`] | the crates below: streams of opaque records in a segmented log, and their types |
 //!
-//! At the root stand the names that most programs use.
+//! The names that most programs use are re-exported at the root.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
@@ -39,7 +39,7 @@ struct SpawnSubAgents;
 
 pub mod agents;
 pub mod archive;
-/// Where a log is kept: the trait that every backend implements, of the crate `runlog-log`.
+/// The storage of a log: the trait that every backend implements, from the crate `runlog-log`.
 pub mod backend {
     pub use runlog_log::{Backend, BackendFuture, Decorator, Maintenance, Page, if_supported};
 }

@@ -8,8 +8,8 @@ use runlog_model::RunId;
 use crate::{Result, Store, StoreOptions};
 
 impl Store {
-    /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is
-    /// blocked for so long: milliseconds, or seconds where much has to be recovered.
+    /// Opens the store in a folder, or creates one there, and recovers from a crash. The calling thread is blocked
+    /// meanwhile: for milliseconds, or for seconds if much has to be recovered.
     ///
     /// # Errors
     /// [`Locked`](crate::ErrorKind::Locked) when another process has it open for writing,
@@ -30,7 +30,7 @@ impl Store {
         Self::opened(Embedded::open(path, options, Wait::Await)?, mode)
     }
 
-    /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
+    /// Opens the store in a folder for reading, whether or not another process has it open for writing. No file is changed.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`NotFound`](crate::ErrorKind::NotFound) when there is none.
@@ -48,19 +48,18 @@ impl Store {
         Self::opened(Embedded::open_on(storage, options, Wait::Await)?, mode)
     }
 
-    /// A store just opened: the runs that its last writer left running are paused.
+    /// Pauses the runs that the last writer of a store left running.
     pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
         let store = Self::with_backend(Arc::new(embedded));
         if mode == Mode::Write {
-            // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
+            // On a blocking backend, whose futures are ready at the first poll.
             let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
             let _ = store.shared.folds.recovered.set(recovered);
         }
         Ok(store)
     }
 
-    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
-    /// has done it.
+    /// Pauses the runs that an ended process left running, and returns their ids. Opening for writing has done this already.
     ///
     /// # Errors
     /// As [`Runs::recover`](crate::runs::Runs::recover).
@@ -68,8 +67,7 @@ impl Store {
         self.runs().recover().await
     }
 
-    /// The runs that a process which is gone had left running when this store was opened for writing: they were paused
-    /// by that.
+    /// The runs that an ended process had left running when this store was opened for writing, which paused them.
     pub fn recovered_runs(&self) -> &[RunId] {
         self.shared.folds.recovered.get().map_or(&[], Vec::as_slice)
     }

@@ -1,5 +1,5 @@
-//! The log as a whole, quickly: what lists show of every event, and a search of all contents. Both are history, in the order
-//! of positions, with what was truncated since.
+//! Fast reads of the whole log: the heads of all events, for lists, and a search of all contents. Both are in the order
+//! of positions, and include records that were truncated since.
 
 use runlog_log::{Position, Record, StreamId};
 
@@ -7,54 +7,54 @@ pub use runlog_model::{EventSummary, TextQuery, TokenUsage};
 
 use crate::{Result, Store, contexts::ContextEventKind};
 
-/// At most so many records are read for one page.
+/// The most records that are read for one page.
 const PAGE_RECORDS: u64 = 4096;
-/// A page of a search reads on until it has looked into so many bytes.
+/// How many bytes of content one page of a search examines.
 const SEARCH_BYTES: usize = 4 << 20;
 
-/// What lists show of an event of a context.
+/// The head of a context's event, for lists.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EventHead {
-    /// Its place in the log.
+    /// Its position in the log.
     pub position: u64,
     /// The stream it was appended to: the id of its agent instance.
     pub stream: StreamId,
-    /// Its place in the stream.
+    /// Its sequence in the stream.
     pub sequence: u64,
     /// When it was appended: milliseconds since 1970-01-01 UTC.
     pub recorded_ms: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: ContextEventKind,
-    /// Whether its content was taken out of the store.
+    /// Whether its content was redacted.
     pub redacted: bool,
     /// How many bytes its content has.
     pub content_bytes: usize,
-    /// What is told of its content.
+    /// A summary of its content.
     pub summary: EventSummary,
 }
 
-/// Some records of the log: events of contexts in short, all others whole.
+/// Some records of the log: heads of context events, all others complete.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HeadsPage {
     /// The events of contexts, in the order of positions.
     pub events: Vec<EventHead>,
-    /// What else was recorded between them, in the order of positions.
+    /// The other records between them, in the order of positions.
     pub others: Vec<Record>,
-    /// Where the next page begins, known at the end too, since the log grows; `None` for an empty page.
+    /// Where the next page begins, also at the end of the log, because it grows; `None` for an empty page.
     pub next: Option<Position>,
 }
 
-/// What a search found in some part of the log.
+/// The result of a search in a part of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SearchPage {
     /// The positions of the records whose content has the text, in their order.
     pub found: Vec<Position>,
-    /// Where the search goes on; `None` when it has seen everything there is.
+    /// Where the next page begins; `None` at the end of the log.
     pub next: Option<Position>,
 }
 
 impl Store {
-    /// Reads some records from a position on, about 1 MiB of contents, and tells what lists show of them.
+    /// Reads some records from a position on, about 1 MiB of contents, and returns their heads.
     ///
     /// ```
     /// use runlog::{NewMessage, NewSession, log::Position, blocking::Store};
@@ -87,8 +87,8 @@ impl Store {
         Ok(heads)
     }
 
-    /// Looks for a text in the content of the records from a position on, about 4 MiB of contents at a time. Case doesn't
-    /// matter.
+    /// Searches for a text in the content of the records from a position on, about 4 MiB of contents at a time. Case
+    /// doesn't matter.
     ///
     /// ```
     /// use runlog::{NewMessage, NewSession, blocking::Store, log::Position, scan::TextQuery};

@@ -23,7 +23,7 @@ pub(super) use without_viewer::Page;
 /// How many runs are asked for at a time.
 const RUNS_AT_ONCE: usize = 500;
 
-/// The runs and sessions of these names, with the sessions of all runs that theirs spawned.
+/// The runs and sessions with these names, with the sessions of all runs that their runs spawned.
 pub(super) fn subject(store: &Store, names: &[String]) -> Result<Subject> {
     let (mut sessions, mut agent) = (Vec::new(), None);
     for (index, name) in names.iter().enumerate() {
@@ -46,14 +46,14 @@ pub(super) fn subject(store: &Store, names: &[String]) -> Result<Subject> {
     Ok(Subject { sessions, agent })
 }
 
-/// The session of a name, and the run where the name is that of one.
+/// The session with a name, and the run if it is a run's name.
 fn named(store: &Store, name: &str) -> Result<(Session, Option<Run>)> {
     let session = none_if_missing(find::session(store, name))?;
     let run = none_if_missing(find::run(store, name))?;
     let run = run.map(|id| store.runs().get(id)).transpose()?.flatten();
     let of_run = run.as_ref().map(|run| store.get_session(run.session_id));
     match (session, of_run.transpose()?.flatten()) {
-        // The newest of both may be of two sessions; a run is what this is about.
+        // `@last` may name a session and a run of different sessions; the run takes precedence.
         (Some(session), Some(of_run)) if session.id != of_run.id && name != "@last" => {
             Err(Failure::ambiguous(format!(
                 "{name:?} fits the session {}, and a run of the session {}; say more of it",
@@ -104,7 +104,7 @@ mod without_viewer {
     use super::{Failure, Result, SessionId, Sink, Store, Subject, What};
     use crate::failure::Exit;
 
-    /// There is none in this build.
+    /// This build has no viewer.
     pub(in super::super) enum Page {}
 
     impl Page {
@@ -137,7 +137,7 @@ mod with_viewer {
     use super::{Failure, Result, SessionId, Sink, Store, Subject, What};
     use crate::{failure::Exit, text, viewer_files::Files};
 
-    /// Where the recording goes, and the agent that is shown first.
+    /// The placeholders for the recording, and for the agent that is shown first.
     const RECORDING: &str = "{{RUNLOG_RECORDING}}";
     const AGENT: &str = "{{RUNLOG_AGENT}}";
     const TITLE: &str = "<title>Runlog</title>";

@@ -1,10 +1,10 @@
-//! What is exported, and where to.
+//! The subject of an export, and its destination.
 
 use runlog::{InstanceId, Session};
 
 use crate::failure::Result;
 
-/// What the command line names.
+/// The sessions named on the command line.
 pub(super) struct Subject {
     pub(super) sessions: Vec<Session>,
     /// The agent of the first run that is named, which a page shows first.
@@ -15,5 +15,5 @@ pub(super) struct Subject {
     pub(super) agent: Option<InstanceId>,
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;

@@ -14,7 +14,7 @@ use runlog::{
 
 use super::{
     args::Args,
-    report::{ISSUES_SHOWN, IssueReport, Report, SessionReport, other_format, tell_issue},
+    report::{ISSUES_SHOWN, IssueReport, Report, SessionReport, other_format, print_issue},
 };
 use crate::{
     failure::{Failure, Result},
@@ -29,7 +29,7 @@ use crate::{
     text,
 };
 
-/// One file, and where it goes.
+/// One file, and its destination.
 pub(super) struct Job<'a, 's> {
     pub(super) file: &'a Path,
     /// The opened file, if its format was detected before.
@@ -52,9 +52,9 @@ pub(super) fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
     let mut issues = Vec::new();
     let name = text::path(file);
     // Reported as they occur: a file may be long, or a stream without an end.
-    let mut tell = |issue: IssueReport, progress: &Progress| {
+    let mut on_issue = |issue: IssueReport, progress: &Progress| {
         if !is_json && issues.len() < ISSUES_SHOWN {
-            progress.aside(|| tell_issue(&name, &issue));
+            progress.aside(|| print_issue(&name, &issue));
         }
         issues.push(issue);
     };
@@ -63,21 +63,21 @@ pub(super) fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         .take()
         .map_or_else(|| Opened::new(file, job.args.format), Ok);
     let read = opened.and_then(|opened| match opened {
-        Opened::Archive(archive) => read_archive(&archive, job, &mut tell, &mut report),
+        Opened::Archive(archive) => read_archive(&archive, job, &mut on_issue, &mut report),
         Opened::Other(Some(FileFormat::Table(table)), source) => {
-            read_table(source, table, job, &mut tell, &mut report)
+            read_table(source, table, job, &mut on_issue, &mut report)
         }
         Opened::Other(Some(FileFormat::Transcript(format)), source) => {
-            read_transcript(source, Some(format), job, &mut tell, &mut report)
+            read_transcript(source, Some(format), job, &mut on_issue, &mut report)
         }
-        Opened::Other(_, source) => read_transcript(source, None, job, &mut tell, &mut report),
+        Opened::Other(_, source) => read_transcript(source, None, job, &mut on_issue, &mut report),
     });
     let done = job.importer.finish_file();
     let failure = match (read, done) {
         (Err(failure), _) | (Ok(()), Err(failure)) => Some(failure.about(file.display())),
         (Ok(()), Ok(())) => None,
     };
-    report.told = if is_json {
+    report.printed = if is_json {
         0
     } else {
         issues.len().min(ISSUES_SHOWN)
@@ -91,8 +91,8 @@ pub(super) fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
     (report, failure)
 }
 
-/// Where issues go.
-type Tell<'a> = dyn FnMut(IssueReport, &Progress) + 'a;
+/// The receiver of issues.
+type OnIssue<'a> = dyn FnMut(IssueReport, &Progress) + 'a;
 
 /// An opened file, with the format detected from its beginning.
 pub(super) enum Opened {
@@ -122,7 +122,7 @@ impl Opened {
 fn read_archive(
     archive: &Archive,
     job: &mut Job<'_, '_>,
-    tell: &mut Tell<'_>,
+    on_issue: &mut OnIssue<'_>,
     report: &mut Report,
 ) -> Result<()> {
     if job.args.project.is_some() {
@@ -136,7 +136,7 @@ fn read_archive(
         progress.add(bytes)
     })?;
     for conflict in imported.conflicts {
-        tell(
+        on_issue(
             IssueReport::error(conflict.line, conflict.what),
             job.progress,
         );
@@ -157,7 +157,7 @@ fn read_table(
     source: impl Read,
     table: Table,
     job: &mut Job<'_, '_>,
-    tell: &mut Tell<'_>,
+    on_issue: &mut OnIssue<'_>,
     report: &mut Report,
 ) -> Result<()> {
     if job.args.project.is_some() {
@@ -171,7 +171,7 @@ fn read_table(
     let shared = std::cell::RefCell::new(&mut *job.progress);
     let imported = importer.import(
         BufReader::new(source),
-        &mut |line, what| tell(IssueReport::error(line, what), &shared.borrow()),
+        &mut |line, what| on_issue(IssueReport::error(line, what), &shared.borrow()),
         &mut |bytes| shared.borrow_mut().add(bytes),
     );
     match table {
@@ -189,7 +189,7 @@ fn read_transcript(
     mut source: Box<dyn Read>,
     format: Option<Format>,
     job: &mut Job<'_, '_>,
-    tell: &mut Tell<'_>,
+    on_issue: &mut OnIssue<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let Job {
@@ -207,7 +207,7 @@ fn read_transcript(
     let mut take = |items: Vec<Item>, progress: &Progress| {
         items.into_iter().try_for_each(|item| match item {
             Item::Issue(issue) => {
-                tell((&issue).into(), progress);
+                on_issue((&issue).into(), progress);
                 Ok(())
             }
             item => importer.take(item),

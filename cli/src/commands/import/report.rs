@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) is_archive: bool,
     /// How many of the issues were printed while the file was read.
     #[serde(skip)]
-    pub(super) told: usize,
+    pub(super) printed: usize,
     pub(super) seconds: f64,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
 /// The prefix of issues about imported messages with an unknown role.
 const OTHER_ROLE: &str = "unknown role";
 
-pub(super) fn tell_issue(file: &str, issue: &IssueReport) {
+pub(super) fn print_issue(file: &str, issue: &IssueReport) {
     let word = match issue.severity {
         "error" => console::style("error:").for_stderr().red(),
         _ => console::style("warning:").for_stderr().yellow(),
@@ -155,8 +155,8 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
         return out.value(report);
     }
     let file = text::name(&report.file);
-    for issue in report.issues.iter().take(ISSUES_SHOWN).skip(report.told) {
-        tell_issue(&file, issue);
+    for issue in report.issues.iter().take(ISSUES_SHOWN).skip(report.printed) {
+        print_issue(&file, issue);
     }
     if let Some(more) = report
         .issues
@@ -178,7 +178,7 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
     };
     let sessions = report.sessions.len() as u64;
     let mut line = format.to_owned();
-    for (number, (one, many), is_told) in [
+    for (number, (one, many), is_shown) in [
         (sessions, ("session", "sessions"), table.is_none()),
         (
             report.chats,
@@ -194,7 +194,7 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
         ),
         (report.other, others, report.other > 0),
     ] {
-        if is_told {
+        if is_shown {
             line += &format!(", {}", text::count(number, one, many));
         }
     }
@@ -214,7 +214,7 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
         "  ({})",
         text::duration(std::time::Duration::from_secs_f64(report.seconds))
     );
-    // Beside the name where there is room, else below it.
+    // On the same line as the name if it fits, otherwise below it.
     if console::measure_text_width(&file) + 2 + console::measure_text_width(&line) <= out.width() {
         return out.line(format!("{file}: {line}"));
     }

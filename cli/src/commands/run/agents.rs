@@ -36,7 +36,7 @@ impl Agents {
         let tokio = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
-            // Each agent that works has a thread that waits for what its program says.
+            // Each working agent has a thread that waits for its program's output.
             .max_blocking_threads(AT_ONCE + 8)
             .build()
             .map_err(|error| Failure::io(&error, "can't start"))?;
@@ -92,7 +92,7 @@ impl Agents {
     }
 }
 
-/// Refuses a file whose project isn't the session's: its agents wouldn't be found.
+/// An error for a file whose project isn't the session's, because its agents wouldn't be found.
 pub(super) fn check_project(file: Option<&AgentsFile>, session: &Session) -> Result<()> {
     let Some(project) = file.and_then(|file| file.project.as_ref()) else {
         return Ok(());

@@ -2,8 +2,8 @@
 
 mod agents;
 mod args;
+mod print;
 mod start;
-mod tell;
 
 use std::{ffi::OsString, time::Instant};
 
@@ -18,8 +18,8 @@ pub(crate) use self::args::Args;
 use self::{
     agents::Agents,
     args::{Sub, check},
+    print::{Report, answer, print_end, print_start},
     start::Started,
-    tell::{Report, answer, tell_end, tell_start},
 };
 use super::runs;
 use crate::{
@@ -64,9 +64,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         None => Child::start(program, arguments)?,
     };
     let started = start::start(&store, source, args, out.is_json())?;
-    out.go_on_unread();
+    out.continue_if_closed();
     let last_sequence = store.context(started.instance.id)?.get_last_sequence()?;
-    tell_start(&started, last_sequence, out)?;
+    print_start(&started, last_sequence, out)?;
     let began = Instant::now();
     put_aside(
         &store,
@@ -79,12 +79,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let agents = file
         .map(|file| Agents::begin(&store, file, &started.run.run()))
         .transpose()?;
-    let told = (started.how, args.message.as_deref());
+    let start = (started.how, args.message.as_deref());
     child.open(opening(
         &store,
         &started.instance,
         &started.run.run(),
-        told,
+        start,
         last_sequence,
     )?);
     let mut recorder = Recorder::new(started.run.clone());
@@ -105,7 +105,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "events": recorder.events(), "refused": recorder.refused(), "at_ms": store.backend().now_ms(),
         }),
     )?;
-    tell_end(
+    print_end(
         &started,
         &Report::new(&run, ended, &recorder, began.elapsed().as_secs_f64()),
         out,
@@ -129,14 +129,14 @@ fn record_with(
     let run = recorder.run().run();
     let mut spawner = agents.as_ref().map(|agents| agents.spawner(&run));
     let mut refusals = 0;
-    let mut told = |child: &mut Child, lines: Vec<Recorded>| {
+    let mut answered = |child: &mut Child, lines: Vec<Recorded>| {
         let mut lines = lines.into_iter();
         lines.try_for_each(|recorded| {
             answer(child, recorded, spawner.as_mut(), &mut refusals, out)
         })?;
         out.flush()
     };
-    let ran = record(child, recorder, &mut told);
+    let ran = record(child, recorder, &mut answered);
     if let Some(agents) = agents {
         let paused = match &ran {
             Ok((ended, stopped_by)) => match Conclusion::of(recorder, *ended, *stopped_by) {
@@ -195,7 +195,7 @@ fn interrupted(why: &str) -> Stop {
     Stop::new(StopKind::Shutdown, format!("interrupted: {why}"))
 }
 
-/// Stores a note about the run beside the session's messages.
+/// Stores a note about the run in the session's aside.
 fn put_aside(store: &Store, started: &Started, mut what: serde_json::Value) -> Result<()> {
     what["type"] = RUN_NOTE.into();
     let json = RawJson::parse(what.to_string())?;

@@ -40,7 +40,7 @@ pub(super) struct Started {
     pub(super) how: &'static str,
 }
 
-/// Finds what the command line names, and refuses what can't be continued. Changes nothing.
+/// Finds the source named on the command line; an error if it can't be continued. Changes nothing.
 pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
     let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
         (Some(text), _) => to_resume(store, text, args.ended)?,
@@ -124,7 +124,7 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
             let copied = copy::copy(store, &source, args.to_point, args.name.clone());
             let copied = copied.map_err(|failure| taken(store, args, failure))?;
             if !json {
-                copy::tell_same(&copy::same_copies(store, &source, &copied)?);
+                copy::note_same(&copy::same_copies(store, &source, &copied)?);
             }
             (copied, "copied")
         }
@@ -141,7 +141,7 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
         let closed = store
             .context(instance.id)?
             .close_dangling_tool_calls(INTERRUPTED)?;
-        tell_closed(closed.len(), json);
+        note_closed(closed.len(), json);
     }
     let run = NewRun {
         max_steps: args.max_steps,
@@ -157,7 +157,7 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
 }
 
 fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
-    // Not the arguments: there may be a key among them.
+    // Without the arguments, which may contain a secret.
     let program = args
         .program
         .first()
@@ -183,11 +183,13 @@ fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
         .runs()
         .start(run)
         .map_err(|error| taken(store, args, error.into()))?;
-    let gone = || Failure::other("the session that was just made is not there");
-    let session = store.get_session(run.run().session_id)?.ok_or_else(gone)?;
+    let missing = || Failure::other("the session that was just made is not there");
+    let session = store
+        .get_session(run.run().session_id)?
+        .ok_or_else(missing)?;
     let instance = store
         .get_instance(run.run().instance_id)?
-        .ok_or_else(gone)?;
+        .ok_or_else(missing)?;
     Ok(Started {
         session,
         instance,
@@ -240,10 +242,10 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
     };
     let resumed = store.runs().resume(run.id, &options)?;
     if !args.leave_tool_calls {
-        tell_closed(resumed.dangling.len(), json);
+        note_closed(resumed.dangling.len(), json);
     }
-    let gone = || Failure::other(format!("the agent instance of run {} is not there", run.id));
-    let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
+    let missing = || Failure::other(format!("the agent instance of run {} is not there", run.id));
+    let instance = store.get_instance(run.instance_id)?.ok_or_else(missing)?;
     Ok(Started {
         session,
         instance,
@@ -261,7 +263,7 @@ fn messages(args: &Args) -> Result<Vec<RawJson>> {
     Ok(message?.into_iter().collect())
 }
 
-fn tell_closed(calls: usize, json: bool) {
+fn note_closed(calls: usize, json: bool) {
     if calls > 0 {
         let what = text::count(calls as u64, "tool call", "tool calls");
         note(json, format!("closed {what} that had no result"));

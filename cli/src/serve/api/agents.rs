@@ -19,7 +19,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the definitions of a project's agents by name, in pages; without a project, those of none.",
             list,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/v1/agents/{name}",
             "Gives the definition of an agent.",
@@ -30,7 +30,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists what an agent of a project is told of the agents there are, by name, without their prompts, in pages.",
             available,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
     ]
 }
 

@@ -18,32 +18,32 @@ use crate::serve::{
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/v1/chats", "Lists chats, in pages.", list).asking("status=active&page_size=10"),
+        get("/v1/chats", "Lists chats, in pages.", list).example_query("status=active&page_size=10"),
         get(
             "/v1/requests",
             "Lists the requests of chats that aren't over, in every chat, in pages: running, interrupted, failed, never answered.",
             requests,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get("/v1/chats/{chat_id}", "Gives a chat.", chat),
         get(
             "/v1/chats/{chat_id}/messages",
             "Lists the messages of a chat, the oldest first unless `newest_first`, in pages.",
             messages,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/v1/chats/{chat_id}/steps",
             "Lists the steps of a chat in the order in which they were saved, in pages.",
             steps,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/v1/steps",
             "Lists the steps of all chats, such as those of a status or an assistant, in pages.",
             found_steps,
         )
-        .asking("status=failed&limit=10"),
+        .example_query("status=failed&limit=10"),
     ]
 }
 
@@ -85,7 +85,7 @@ async fn steps(store: Store, of: OfChat, options: ListSteps) -> Answer<Page<Step
 async fn found_steps(store: Store, _: NoPath, options: ListSteps) -> Answer<Page<Step>> {
     let chats = store.chats();
     let list = async |options: ListSteps| chats.list_steps(&options).await;
-    // What is large of a step is what it took, gave and shared.
+    // The large parts of a step are its input, its output and its space.
     let bytes = |step: &Step| {
         let parts = [&step.input, &step.output, &step.space_snapshot];
         let parts = parts.into_iter().flatten();

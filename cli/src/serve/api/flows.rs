@@ -1,4 +1,4 @@
-//! Flows of nodes and agents, and what they told.
+//! Flows of nodes and agents, and their events.
 
 use runlog::{
     Page, RawJson, RunId, Store,
@@ -19,7 +19,7 @@ use crate::serve::{
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/v1/flows", "Lists flows, newest first, in pages.", list)
-            .asking("resumable=false&limit=10"),
+            .example_query("resumable=false&limit=10"),
         get("/v1/flows/{run_id}", "Gives a flow in short.", flow),
         get(
             "/v1/flows/{run_id}/state",
@@ -31,7 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists what a flow told, in order, in pages; `next` is the `first` of the page that follows.",
             events,
         )
-        .asking("types=node:*&types=agent:*&limit=10"),
+        .example_query("types=node:*&types=agent:*&limit=10"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The history of agent runs in a project: six addresses with fields of their own names, for clients that know these.
+//! The history of agent runs in a project: six endpoints with field names of their own, for clients of that API.
 
 use runlog::{
     Page, Run, RunId, Store,
@@ -20,7 +20,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the runs of a project, newest first, in pages.",
             list,
         )
-        .asking("status=paused&limit=10"),
+        .example_query("status=paused&limit=10"),
         get(
             "/api/projects/{id}/agent-runs/{run_id}",
             "Gives the whole of a run.",
@@ -31,7 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/api/projects/{id}/agent-runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
@@ -42,7 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
-        .asking("status=completed&limit=10"),
+        .example_query("status=completed&limit=10"),
         get(
             "/api/projects/{id}/agent-runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
@@ -170,7 +170,7 @@ async fn list(store: Store, of: OfProject, mut options: ListRuns) -> Answer<Page
     Ok(store.runs().list(&options).await?.map(Into::into))
 }
 
-/// Refuses what isn't a run of the project. The list of runs knows it, so that no run is read for that.
+/// An error if a run isn't in the project. This uses the list of runs, without reading the run.
 async fn check_of_project(store: &Store, project: &str, id: RunId) -> Answer<()> {
     let own = store.runs().project(id).await?;
     check_project(own.as_deref(), project, id)

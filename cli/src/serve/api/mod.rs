@@ -1,4 +1,4 @@
-//! The endpoints, by what they are about.
+//! The endpoints, by subject.
 
 mod agents;
 mod chats;

@@ -8,17 +8,17 @@ use runlog::{
 
 use crate::serve::problem::Answer;
 
-/// A page ends once it has so many bytes of content: it may have fewer items than were asked for.
+/// A page ends once it has this many bytes of content; it may have fewer items than requested.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// How many items are read at a time, each of which may be large.
 const READ_AT_ONCE: usize = 32;
 
-/// What asks for a page of a list.
+/// Options that request a page of a list.
 pub(super) trait AsksForPage: Sized {
-    /// How many items it asks for.
+    /// The requested number of items.
     fn limit(&self) -> usize;
-    /// Where that page begins.
+    /// Where the page begins.
     fn cursor(&self) -> Option<String>;
     /// The same for another page.
     fn at(&self, limit: usize, cursor: Option<String>) -> Self;
@@ -44,8 +44,8 @@ macro_rules! asks_for_page {
 
 asks_for_page!(ListRunMessages, ListToolCalls, ListMessages, ListSteps);
 
-/// The page that is asked for, which also ends after about [`PAGE_BYTES_MAX`], from a list that knows no bound of bytes:
-/// `list` gives a page of it, `bytes` says how large an item is.
+/// The requested page, which also ends after about [`PAGE_BYTES_MAX`], of a list without a limit of bytes: `list`
+/// returns a page of it, `bytes` the size of an item.
 pub(super) async fn bounded<O: AsksForPage, T>(
     options: &O,
     list: impl AsyncFn(O) -> runlog::Result<Page<T>>,

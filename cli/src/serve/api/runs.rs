@@ -16,14 +16,14 @@ use crate::serve::{
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/v1/runs", "Lists runs, newest first, in pages.", list)
-            .asking("status=paused&limit=10"),
+            .example_query("status=paused&limit=10"),
         get("/v1/runs/{run_id}", "Gives the whole of a run.", run),
         get(
             "/v1/runs/{run_id}/messages",
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/v1/runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
@@ -34,7 +34,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
-        .asking("status=completed&limit=10"),
+        .example_query("status=completed&limit=10"),
         get(
             "/v1/runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
@@ -69,7 +69,7 @@ async fn list(store: Store, _: NoPath, options: ListRuns) -> Answer<Page<RunSumm
     Ok(store.runs().list(&options).await?)
 }
 
-/// The whole of a run, which has to be there.
+/// A run with all details; an error if it doesn't exist.
 pub(super) async fn whole(store: &Store, id: RunId) -> Answer<Run> {
     let run = store.runs().get(id).await?;
     run.ok_or_else(|| Problem::not_found(format!("no run {id}")))
@@ -99,7 +99,7 @@ async fn message(store: Store, of: OfMessage, _: NoQuery) -> Answer<RunMessage> 
     one_message(&store, of.run_id, of.message_id).await
 }
 
-/// One message of a run, which has to be there.
+/// One message of a run; an error if it doesn't exist.
 pub(super) async fn one_message(store: &Store, run: RunId, id: u64) -> Answer<RunMessage> {
     let message = store.runs().message(run, id).await?;
     message.ok_or_else(|| Problem::not_found(format!("no message {id} in run {run}")))
@@ -131,7 +131,7 @@ async fn tool_call(store: Store, of: OfToolCall, _: NoQuery) -> Answer<ToolCall>
     one_tool_call(&store, of.run_id, of.call_id).await
 }
 
-/// One tool call of a run, which has to be there.
+/// One tool call of a run; an error if it doesn't exist.
 pub(super) async fn one_tool_call(store: &Store, run: RunId, id: u64) -> Answer<ToolCall> {
     let call = store.runs().tool_call(run, id).await?;
     call.ok_or_else(|| Problem::not_found(format!("no tool call {id} in run {run}")))

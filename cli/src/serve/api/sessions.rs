@@ -21,14 +21,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists sessions, newest first, in pages.",
             list,
         )
-        .asking("status=active&limit=10"),
+        .example_query("status=active&limit=10"),
         get("/v1/sessions/{session_id}", "Gives a session.", session),
         get(
             "/v1/sessions/{session_id}/instances",
             "Lists the agent instances of a session in the order they were made, in pages.",
             instances,
         )
-        .asking("limit=10"),
+        .example_query("limit=10"),
         get(
             "/v1/instances/{instance_id}",
             "Gives an agent instance.",
@@ -39,7 +39,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the events of an instance's context in order, in pages; `next` is the `first` of the page that follows.",
             events,
         )
-        .asking("first=1&limit=10"),
+        .example_query("first=1&limit=10"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What is written: sessions, instances, events of contexts, and commands for flows.
+//! Writes: sessions, instances, events of contexts, and commands for flows.
 
 use axum::http::StatusCode;
 use runlog::{
@@ -33,14 +33,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             StatusCode::CREATED,
             create_session,
         )
-        .saying(json!({"title": "Fix the parser", "metadata": {"from": "a form"}})),
+        .example_body(json!({"title": "Fix the parser", "metadata": {"from": "a form"}})),
         post(
             "/v1/sessions/{session_id}/instances",
             "Makes an agent instance in a session, with an empty context.",
             StatusCode::CREATED,
             create_instance,
         )
-        .saying(json!({"agent_name": "coder"})),
+        .example_body(json!({"agent_name": "coder"})),
         post(
             "/v1/instances/{instance_id}/messages",
             "Appends messages to a context, all or none of them, in the provider's own JSON, which is kept byte for byte. \
@@ -48,7 +48,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             StatusCode::CREATED,
             append_messages,
         )
-        .saying(json!({
+        .example_body(json!({
             "messages": [{"role": "user", "content": "The parser drops the last line."}, {"role": "assistant", "content": "I'll look."}],
             "options": {"event": {"step_number": 1}}
         })),
@@ -58,7 +58,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             StatusCode::CREATED,
             append_event,
         )
-        .saying(json!({"event_type": "user_message", "content": {"content": "And the first?"}})),
+        .example_body(json!({"event_type": "user_message", "content": {"content": "And the first?"}})),
         post(
             "/v1/runs/{run_id}/details",
             "Says of a run what it took, such as tokens and their cost, and anything else; what is left out stays as it was. \
@@ -66,7 +66,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             StatusCode::OK,
             describe,
         )
-        .saying(json!({"usage": {"input_tokens": 812, "output_tokens": 97, "cost": 0.0041}, "metadata": {"user": "ann"}})),
+        .example_body(json!({"usage": {"input_tokens": 812, "output_tokens": 97, "cost": 0.0041}, "metadata": {"user": "ann"}})),
         post(
             "/v1/flows/{run_id}/commands",
             "Records a command for a flow, which waits until the program that runs the flow resumes it: `resume`, or \
@@ -74,7 +74,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             StatusCode::ACCEPTED,
             command,
         )
-        .saying(json!({"type": "resume", "message": "Go on with the tests."})),
+        .example_body(json!({"type": "resume", "message": "Go on with the tests."})),
     ]
 }
 

@@ -1,4 +1,5 @@
-//! [`Channels`]: who is told of what. A piece of the log wakes those clients that asked for something in it, and no others.
+//! [`Channels`]: the subscriptions of clients. A chunk of the log wakes only the clients that are subscribed to
+//! something in it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,42 +12,42 @@ use uuid::Uuid;
 use super::event::Item;
 use crate::serve::problem::Problem;
 
-/// How many pieces of news wait for a client; one that is further behind reads for itself.
+/// How many events wait for a client; a client that is further behind reads the log itself.
 const WAITING: usize = 32;
 
-/// What a client asks for: what is of a session, of an agent instance or of a run, whose ids never meet; or everything.
+/// The subject of a subscription: a session, an agent instance or a run, whose ids are distinct; or everything.
 pub(super) type Subject = Option<Uuid>;
 
-/// Some records that follow each other in the log.
+/// Some consecutive records of the log.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// The position up to which they are all.
+    /// The position up to which the chunk is complete.
     pub(super) last: u64,
-    /// What clients are told of them.
+    /// The items for clients.
     pub(super) items: Vec<Item>,
 }
 
-/// What clients are told.
+/// An event for clients.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum TailUpdate {
     Chunk(Arc<Chunk>),
-    /// So far the log goes, and what was asked for up to there has been told.
+    /// The log goes up to this position, and all items up to there were sent.
     Reached(u64),
-    /// There are more records, which nobody has read yet.
+    /// There are more records, which the follower hasn't read.
     More,
     /// The log couldn't be read.
     Broken(Arc<Problem>),
 }
 
-/// One channel for each subject that somebody asks for.
+/// One channel for each subject with subscribers.
 #[derive(Default)]
-pub(super) struct Channels(Mutex<HashMap<Subject, broadcast::Sender<News>>>);
+pub(super) struct Channels(Mutex<HashMap<Subject, broadcast::Sender<TailUpdate>>>);
 
 impl Channels {
-    /// What comes of a subject from now on.
-    pub(super) fn subscribe(&self, subject: Subject) -> broadcast::Receiver<News> {
+    /// Subscribes to the future events of a subject.
+    pub(super) fn subscribe(&self, subject: Subject) -> broadcast::Receiver<TailUpdate> {
         let mut channels = self.open();
-        // Those whose clients have left go when others come, so that there are never many more than clients.
+        // Channels without clients are removed before the map would grow, so that there are never many more than clients.
         if channels.len() == channels.capacity() {
             channels.retain(|_, channel| channel.receiver_count() > 0);
         }
@@ -56,33 +57,33 @@ impl Channels {
             .subscribe()
     }
 
-    /// Whether anybody is there to be told.
+    /// Whether there are any clients.
     pub(super) fn has_clients(&self) -> bool {
         self.open()
             .values()
             .any(|channel| channel.receiver_count() > 0)
     }
 
-    /// Tells everybody, and says how many they are.
-    pub(super) fn tell_all(&self, news: &News) -> usize {
+    /// Sends an event to all clients, and returns their number.
+    pub(super) fn send_to_all(&self, event: &TailUpdate) -> usize {
         let channels = self.open();
         channels
             .values()
-            .map(|channel| channel.send(news.clone()).unwrap_or(0))
+            .map(|channel| channel.send(event.clone()).unwrap_or(0))
             .sum()
     }
 
-    /// Tells those who asked for one of these subjects, and those who asked for everything; says how many they are.
-    pub(super) fn tell(&self, subjects: &HashSet<Uuid>, news: &News) -> usize {
+    /// Sends an event to the clients subscribed to one of these subjects or to everything, and returns their number.
+    pub(super) fn send_to(&self, subjects: &HashSet<Uuid>, event: &TailUpdate) -> usize {
         let channels = self.open();
         let subjects = subjects.iter().copied().map(Some).chain([None]);
         subjects
             .filter_map(|subject| channels.get(&subject))
-            .map(|channel| channel.send(news.clone()).unwrap_or(0))
+            .map(|channel| channel.send(event.clone()).unwrap_or(0))
             .sum()
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Subject, broadcast::Sender<News>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Subject, broadcast::Sender<TailUpdate>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,15 +100,18 @@ mod tests {
         let mut receivers: Vec<_> = [Some(one), Some(other), None]
             .map(|subject| channels.subscribe(subject))
             .into();
-        assert_eq!(channels.tell(&HashSet::from([one, third]), &News::More), 2);
+        assert_eq!(
+            channels.send_to(&HashSet::from([one, third]), &TailUpdate::More),
+            2
+        );
         let told: Vec<bool> = receivers
             .iter_mut()
             .map(|receiver| receiver.try_recv().is_ok())
             .collect();
         assert_eq!(told, [true, false, true]);
-        assert_eq!(channels.tell_all(&News::More), 3);
+        assert_eq!(channels.send_to_all(&TailUpdate::More), 3);
         receivers.clear();
-        assert!(!channels.has_clients() && channels.tell_all(&News::More) == 0);
+        assert!(!channels.has_clients() && channels.send_to_all(&TailUpdate::More) == 0);
     }
 
     #[test]

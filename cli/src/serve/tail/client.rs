@@ -20,18 +20,18 @@ use tokio::{
 };
 
 use super::{
-    channels::{Chunk, News, Subject},
+    channels::{Chunk, Subject, TailUpdate},
     event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
-    follower::{UNSAID_TIME_MAX, read},
+    follower::{UNREPORTED_TIME_MAX, read},
 };
 use crate::serve::{
     app::App,
-    endpoint::{Endpoint, NoPath, Told, stream},
+    endpoint::{AnswerSpec, Endpoint, NoPath, stream},
     problem::{Answer, Problem},
     sse,
 };
 
-/// Frames that wait are sent together up to so many bytes.
+/// Waiting frames are sent together, up to this many bytes.
 const TOGETHER_BYTES: usize = 64 << 10;
 
 /// Which records to tell of.
@@ -70,9 +70,9 @@ enum TailEvent<'a> {
     Position(PositionLine),
 }
 
-/// The address of the tail.
+/// The endpoint of the tail.
 pub(in crate::serve) fn endpoint() -> Endpoint {
-    let told = Told {
+    let spec = AnswerSpec {
         status: StatusCode::OK,
         content_type: "text/event-stream",
         about: "Events named as their topic; `id` is the position of the record. Events named `position` come after each \
@@ -83,15 +83,15 @@ pub(in crate::serve) fn endpoint() -> Endpoint {
         "/v1/tail",
         "Tells of each record as soon as it is durable, without a gap and without a repeat: a client that lost the stream \
          names the last `id` that it has in the header `Last-Event-ID`.",
-        told,
+        spec,
         tail,
     )
-    .looking_at(sse::HEADERS)
-    .asking("after=0&topics=context&topics=run")
+    .using_headers(sse::HEADERS)
+    .example_query("after=0&topics=context&topics=run")
 }
 
 async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> Answer<Response> {
-    // First, so that nothing comes between what is there and what is told.
+    // Subscribe first, so that no record is missed between reading and receiving.
     let receiver = app.follower().subscribe(options.subject());
     let end = app.store().backend().maintenance().last_position().await?.0;
     let after = sse::last_event_id(&headers)?.or(options.after);
@@ -105,13 +105,13 @@ async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> 
         receiver,
         options,
         seen: after.unwrap_or(end),
-        said: 0,
-        said_at: Instant::now(),
+        reported: 0,
+        reported_at: Instant::now(),
         is_behind: true,
         has_ended: false,
         queue: VecDeque::from([sse::BEGINNING]),
     };
-    client.say_position();
+    client.report_position();
     let frames = futures_util::stream::unfold(client, async |mut client| {
         let frame = client.next().await?;
         Some((frame, client))
@@ -121,17 +121,17 @@ async fn tail(app: App, headers: HeaderMap, _: NoPath, options: TailOptions) -> 
 
 struct Client {
     app: App,
-    receiver: Receiver<News>,
+    receiver: Receiver<TailUpdate>,
     options: TailOptions,
-    /// The last position that the client knows of, or that is none of its.
+    /// The last position that was sent to the client, or skipped because it isn't subscribed to it.
     seen: u64,
-    /// How far the client was told that the log goes, and when.
-    said: u64,
-    said_at: Instant,
-    /// Whether there may be records after that which nobody will tell of again.
+    /// The last position that was reported to the client, and when.
+    reported: u64,
+    reported_at: Instant,
+    /// Whether there may be later records that the follower won't send again.
     is_behind: bool,
     has_ended: bool,
-    /// What is to be sent: of one chunk beyond 64 KiB at most, so that a client that takes nothing keeps no more.
+    /// The frames to send: at most 64 KiB and one more chunk, so that a client that doesn't read takes no more memory.
     queue: VecDeque<Bytes>,
 }
 
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    /// A frame and those that wait behind it, up to some size: to send a few hundred bytes costs as much as to send many.
+    /// A frame and those that wait after it, up to some size: sending a few hundred bytes costs as much as sending many.
     fn with_those_behind(&mut self, frame: Bytes) -> Bytes {
         if self.queue.is_empty() {
             return frame;
@@ -168,14 +168,14 @@ impl Client {
         together.freeze()
     }
 
-    /// Reads some of what was told before, or nothing where there is nothing.
+    /// Reads a part of the log that was published before, if there is any.
     async fn catch_up(&mut self) {
         let end = self.app.follower().last();
         if self.seen >= end {
             self.is_behind = false;
-            // The follower tells nobody again how far it went before.
-            if self.seen > self.said {
-                self.say_position();
+            // The follower doesn't repeat earlier positions.
+            if self.seen > self.reported {
+                self.report_position();
             }
             return;
         }
@@ -185,10 +185,11 @@ impl Client {
         match read(store, Owners::default(), self.seen + 1, end).await {
             Ok((chunk, _)) => {
                 self.take(&chunk);
-                self.say_position_behind_frames();
-                // A long log with nothing that it wants: a client that is cut off meanwhile goes on from there.
-                if self.queue.is_empty() && self.said_at.elapsed() >= UNSAID_TIME_MAX {
-                    self.say_position();
+                self.report_position_after_frames();
+                // A long part of the log without matching records: a client that is disconnected meanwhile can continue
+                // from there.
+                if self.queue.is_empty() && self.reported_at.elapsed() >= UNREPORTED_TIME_MAX {
+                    self.report_position();
                 }
             }
             Err(problem) => self.fail(&problem),
@@ -197,43 +198,44 @@ impl Client {
 
     async fn wait(&mut self) {
         let stopped = self.app.stopped().clone();
-        let news = tokio::select! {
-            news = self.receiver.recv() => news,
-            () = tokio::time::sleep(sse::HEARTBEAT) => return self.say_position(),
+        let update = tokio::select! {
+            update = self.receiver.recv() => update,
+            () = tokio::time::sleep(sse::HEARTBEAT) => return self.report_position(),
             () = stopped.cancelled() => Err(RecvError::Closed),
         };
-        self.hear(news);
-        // The follower may have told more than one thing meanwhile. Who is behind reads first: what comes lies past what it missed.
+        self.receive(update);
+        // Take further waiting events, unless the client is behind: then it must read first, because they come after
+        // the records it missed.
         while self.queued_bytes() < TOGETHER_BYTES && !self.has_ended && !self.is_behind {
             match self.receiver.try_recv() {
-                Ok(news) => self.hear(Ok(news)),
+                Ok(update) => self.receive(Ok(update)),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-                Err(TryRecvError::Lagged(missed)) => self.hear(Err(RecvError::Lagged(missed))),
+                Err(TryRecvError::Lagged(missed)) => self.receive(Err(RecvError::Lagged(missed))),
             }
         }
         if !self.has_ended {
-            self.say_position_behind_frames();
+            self.report_position_after_frames();
         }
     }
 
-    fn hear(&mut self, news: Result<News, RecvError>) {
-        match news {
-            // What lies between it and the one before was nothing that is asked for here.
-            Ok(News::Chunk(chunk)) => self.take(&chunk),
-            Ok(News::Reached(position)) => {
+    fn receive(&mut self, update: Result<TailUpdate, RecvError>) {
+        match update {
+            // Records between this chunk and the previous one don't match the subscription.
+            Ok(TailUpdate::Chunk(chunk)) => self.take(&chunk),
+            Ok(TailUpdate::Reached(position)) => {
                 self.seen = self.seen.max(position);
-                if self.seen > self.said {
-                    self.say_position();
+                if self.seen > self.reported {
+                    self.report_position();
                 }
             }
-            // A slow client has missed some, which it reads for itself.
-            Ok(News::More) | Err(RecvError::Lagged(_)) => self.is_behind = true,
-            Ok(News::Broken(problem)) => self.fail(&problem),
+            // A slow client has missed some events, and reads them from the log.
+            Ok(TailUpdate::More) | Err(RecvError::Lagged(_)) => self.is_behind = true,
+            Ok(TailUpdate::Broken(problem)) => self.fail(&problem),
             Err(RecvError::Closed) => self.has_ended = true,
         }
     }
 
-    /// Sends what of a chunk is new and wanted.
+    /// Queues the items of a chunk that are new and match.
     fn take(&mut self, chunk: &Chunk) {
         if chunk.last <= self.seen {
             return;
@@ -244,11 +246,11 @@ impl Client {
         self.seen = chunk.last;
     }
 
-    /// A thousand clients that each want little aren't told of everything that the others want: only behind what they want
-    /// themselves.
-    fn say_position_behind_frames(&mut self) {
-        if !self.queue.is_empty() && self.seen > self.said {
-            self.say_position();
+    /// Reports the position only after frames of its own: a thousand clients with narrow subscriptions shouldn't all be
+    /// woken for records of others.
+    fn report_position_after_frames(&mut self) {
+        if !self.queue.is_empty() && self.seen > self.reported {
+            self.report_position();
         }
     }
 
@@ -256,8 +258,8 @@ impl Client {
         self.queue.iter().map(Bytes::len).sum()
     }
 
-    fn say_position(&mut self) {
-        (self.said, self.said_at) = (self.seen, Instant::now());
+    fn report_position(&mut self) {
+        (self.reported, self.reported_at) = (self.seen, Instant::now());
         let line = PositionLine {
             position: self.seen,
         };
@@ -276,7 +278,7 @@ impl Client {
 }
 
 impl TailOptions {
-    /// The least that has all that is asked for: a run is of one instance, and that of one session.
+    /// The narrowest subject that contains all that is requested: a run belongs to one instance, and that to one session.
     fn subject(&self) -> Subject {
         let run = self.run_id.map(|id| id.0);
         let instance = self.instance_id.map(|id| id.0);

@@ -1,4 +1,4 @@
-//! What a client is told of a record.
+//! The events of the tail, from records.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::serve::{problem::Answer, sse};
 
-/// What the ids of the streams begin with in which a store lists what it has.
+/// The prefix of the ids of a store's list streams.
 const LISTS: &[u8] = b"runlog:";
-/// How many streams are remembered as somebody's.
+/// The most streams whose owners are cached.
 const OWNERS_MAX: usize = 10_000;
 
 /// What an event of the tail is about.
@@ -57,7 +57,7 @@ impl Topic {
     }
 }
 
-/// A record, ready to be sent.
+/// An encoded record, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) position: u64,
@@ -69,7 +69,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// What it is of, as far as a client can ask for that.
+    /// The subjects that it belongs to.
     pub(super) fn subjects(&self) -> impl Iterator<Item = uuid::Uuid> {
         let session = self.session.map(|id| id.0);
         let instance = self.instance.map(|id| id.0);
@@ -131,7 +131,7 @@ pub(in crate::serve) struct DamagedLine<'a> {
     detail: &'a str,
 }
 
-/// Whose a stream is.
+/// The owner of a stream.
 #[derive(Clone)]
 enum Owner {
     Instance(Box<AgentInstance>),
@@ -141,7 +141,7 @@ enum Owner {
     Nobody,
 }
 
-/// Tells whose streams are, and remembers it.
+/// Finds the owners of streams, and caches them.
 #[derive(Default)]
 pub(super) struct Owners {
     known: HashMap<StreamId, Owner>,
@@ -153,7 +153,7 @@ impl Owners {
             return Ok(owner.clone());
         }
         let owner = owner(store, stream).await?;
-        // A stream that is nobody's yet may be somebody's later.
+        // A stream without an owner may get one later.
         if !matches!(owner, Owner::Nobody) {
             if self.known.len() >= OWNERS_MAX {
                 self.known.clear();
@@ -178,7 +178,7 @@ async fn owner(store: &Store, stream: StreamId) -> Answer<Owner> {
     Ok(session.map_or(Owner::Nobody, |session| Owner::Chat(session.id)))
 }
 
-/// What a client is told of records that can't be read: of these positions, both inclusive.
+/// The event about unreadable records, at these positions, both inclusive.
 pub(super) fn damaged(first: u64, last: u64, why: &str) -> Answer<Item> {
     let detail = format!("{why}; `runlog verify` says what is damaged, and what to do");
     let line = DamagedLine {
@@ -196,10 +196,10 @@ pub(super) fn damaged(first: u64, last: u64, why: &str) -> Answer<Item> {
     })
 }
 
-/// What a client is told of a record.
+/// The event about a record.
 pub(super) async fn item(store: &Store, owners: &mut Owners, record: &Record) -> Answer<Item> {
     match whole(store, owners, record).await {
-        // What it holds, or what says whose it is, can't be read.
+        // Its content, or the record of its owner, can't be read.
         Err(problem) if problem.is_damage() => {
             damaged(record.position.0, record.position.0, problem.detail())
         }
@@ -219,12 +219,12 @@ async fn whole(store: &Store, owners: &mut Owners, record: &Record) -> Answer<It
         Owner::Run(run, session) => (Some(*session), Some(*run)),
         Owner::Chat(session) => (Some(*session), None),
         Owner::Lists => (None, None),
-        // The flow of no run has a stream of its own.
+        // A flow that belongs to no run has a stream of its own.
         Owner::Nobody => (None, is_flow(record).then_some(RunId(record.stream.0))),
     };
     let topic = topic(&owner, record);
     let payload = payload(record, topic);
-    // What isn't JSON of the store's own is derived, or says nothing without the rest of the log.
+    // Binary payloads are only included for streams of users: others are derived, or useless without the rest of the log.
     let bytes = (topic == Topic::Stream && payload.is_none() && !record.payload.is_empty())
         .then(|| BASE64_STANDARD.encode(&record.payload));
     let line = RecordLine {

@@ -16,31 +16,30 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    channels::{Channels, Chunk, News, Subject},
+    channels::{Channels, Chunk, Subject, TailUpdate},
     event::{Item, Owners, Topic, damaged, item},
 };
 use crate::serve::{background::in_background, problem::Answer};
 
 /// The most records of a chunk. It also has no more than about 1 MiB of payload beyond its first record.
 const CHUNK_RECORDS: u64 = 256;
-/// How many clients that are behind read at one time. More would leave no thread for other requests, however many clients
-/// come back at once.
+/// How many clients that are behind read at one time. Without a limit, many reconnecting clients would leave no thread
+/// for other requests.
 const READERS: usize = 4;
-/// To wake a client costs about so much of a processor. The follower rests for as long as that for each that it has woken, so
-/// that a writer that flushes hundreds of times a second leaves no thousand clients awake all the time: what comes meanwhile is
-/// one piece.
+/// About the processor time of waking a client. The follower pauses for this time per woken client, so that a writer
+/// that flushes hundreds of times a second doesn't keep a thousand clients busy: the records of a pause are one chunk.
 const REST_PER_CLIENT: Duration = Duration::from_micros(25);
-/// It is told this soon all the same.
+/// The longest pause.
 const REST_MAX: Duration = Duration::from_millis(50);
-/// How long a client may not know how far the log goes, where nothing came that it wants.
-pub(super) const UNSAID_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long a client may wait for a report of the position if no record matches.
+pub(super) const UNREPORTED_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long to wait after the log couldn't be read.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Reads the log as it grows, once for all clients.
 pub(in crate::serve) struct Follower {
     channels: Channels,
-    /// The last position that clients were told of, or may read themselves.
+    /// The last position that was published, or that clients may read themselves.
     last: AtomicU64,
     turns: Semaphore,
 }
@@ -54,8 +53,9 @@ impl Follower {
         }
     }
 
-    /// What comes of a subject from now on; what comes before is up to [`last`](Self::last), which is asked for after this.
-    pub(super) fn subscribe(&self, subject: Subject) -> broadcast::Receiver<News> {
+    /// Subscribes to the future events of a subject. Earlier records are those up to [`last`](Self::last), to be read
+    /// after this call.
+    pub(super) fn subscribe(&self, subject: Subject) -> broadcast::Receiver<TailUpdate> {
         self.channels.subscribe(subject)
     }
 
@@ -63,9 +63,9 @@ impl Follower {
         self.last.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is a client's turn to read for itself; the turn ends when this is dropped.
+    /// Waits for a permit to read the log; it is released when it is dropped.
     pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed, which is the only failure.
+        // The only error is a closed semaphore, and it is never closed.
         self.turns.acquire().await.ok()
     }
 
@@ -74,7 +74,8 @@ impl Follower {
         let follow = async {
             loop {
                 if let Err(problem) = self.follow(&store).await {
-                    self.channels.tell_all(&News::Broken(Arc::new(problem)));
+                    self.channels
+                        .send_to_all(&TailUpdate::Broken(Arc::new(problem)));
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -96,15 +97,15 @@ impl Follower {
                 Some(due) => match tokio::time::timeout_at(due, waiting).await {
                     Ok(end) => end?.0,
                     Err(_) => {
-                        reached.tell(&self.channels, seen);
+                        reached.report(&self.channels, seen);
                         continue;
                     }
                 },
             };
             if !self.channels.has_clients() || seen == 0 {
-                // Who comes later reads what it wants; who has just come is told to.
+                // New clients read for themselves; a client that has just subscribed is notified to do so.
                 self.last.store(end, Ordering::SeqCst);
-                self.channels.tell_all(&News::More);
+                self.channels.send_to_all(&TailUpdate::More);
                 reached = Reached::new(end);
                 continue;
             }
@@ -115,31 +116,35 @@ impl Follower {
                 (chunk, owners) = read(store.clone(), owners, next, end).await?;
                 next = chunk.last + 1;
                 woken += self.publish(chunk);
-                // While much is written the time to say so would never be waited for.
+                // During continuous writes the wait below is never reached.
                 if reached
                     .due(next - 1)
                     .is_some_and(|due| due <= Instant::now())
                 {
-                    woken += reached.tell(&self.channels, next - 1);
+                    woken += reached.report(&self.channels, next - 1);
                 }
             }
             tokio::time::sleep(rest(woken)).await;
         }
     }
 
-    /// In this order: who subscribes now reads for itself up to there at least. Says how many were woken.
+    /// The order matters: a client that subscribes now reads the log at least up to there. Returns how many clients
+    /// were woken.
     fn publish(&self, chunk: Chunk) -> usize {
         self.last.store(chunk.last, Ordering::SeqCst);
         if chunk.items.iter().any(|item| item.topic == Topic::Damaged) {
-            // It may have been anything.
-            return self.channels.tell_all(&News::Chunk(Arc::new(chunk)));
+            // It may have matched any subscription.
+            return self
+                .channels
+                .send_to_all(&TailUpdate::Chunk(Arc::new(chunk)));
         }
         let subjects = chunk.items.iter().flat_map(Item::subjects).collect();
-        self.channels.tell(&subjects, &News::Chunk(Arc::new(chunk)))
+        self.channels
+            .send_to(&subjects, &TailUpdate::Chunk(Arc::new(chunk)))
     }
 }
 
-/// Up to which position everybody was told how far the log goes, and when.
+/// The last position that was reported to all clients, and when.
 struct Reached {
     position: u64,
     at: Instant,
@@ -153,24 +158,24 @@ impl Reached {
         }
     }
 
-    /// When everybody has to be told that the log goes up to a position, where not everybody was.
+    /// When a position has to be reported to all clients, if it wasn't yet.
     fn due(&self, position: u64) -> Option<Instant> {
-        (position > self.position).then(|| self.at + UNSAID_TIME_MAX)
+        (position > self.position).then(|| self.at + UNREPORTED_TIME_MAX)
     }
 
-    fn tell(&mut self, channels: &Channels, position: u64) -> usize {
+    fn report(&mut self, channels: &Channels, position: u64) -> usize {
         *self = Self::new(position);
-        channels.tell_all(&News::Reached(position))
+        channels.send_to_all(&TailUpdate::Reached(position))
     }
 }
 
-/// How long to rest after so many clients were woken.
+/// How long to pause after this many clients were woken.
 fn rest(clients: usize) -> Duration {
     let clients = u32::try_from(clients).unwrap_or(u32::MAX);
     REST_PER_CLIENT.saturating_mul(clients).min(REST_MAX)
 }
 
-/// Reads the records from a position on, at most up to another, which has to be there.
+/// Reads the records from a position on, at most up to `end`, which must exist.
 pub(super) async fn read(
     store: Store,
     mut owners: Owners,
@@ -192,7 +197,7 @@ async fn chunk(store: &Store, owners: &mut Owners, first: u64, end: u64) -> Answ
         page => page?,
     };
     let mut chunk = Chunk {
-        // Without another record, up to the end there is nothing.
+        // Without a next record, there is nothing more up to the end.
         last: page.next.map_or(end, |next| next.0 - 1).min(end),
         items: Vec::new(),
     };
@@ -203,10 +208,10 @@ async fn chunk(store: &Store, owners: &mut Owners, first: u64, end: u64) -> Answ
     Ok(chunk)
 }
 
-/// A chunk of nothing but records that can't be read, which are one event. It ends before the next one that can.
+/// A chunk of only unreadable records, which are one event. It ends before the next readable one.
 async fn lost(store: &Store, first: u64, end: u64, error: &Error) -> Answer<Chunk> {
     let next = store.backend().maintenance().next_readable(Position(first));
-    // A backend that can't tell has the next one asked for by itself.
+    // If the backend can't find the next readable record, the next one is tried separately.
     let last = match if_supported(next.await)? {
         Some(next) => next.map_or(end, |next| next.0.saturating_sub(1)),
         None => first,

@@ -1,7 +1,7 @@
-//! The live tail: what is appended, as it is appended, without a gap and without a repeat.
+//! The live tail: records as they are appended, without gaps or repeats.
 //!
-//! One [follower](follower) reads the log for all clients and encodes each record once; [channels](channels) lead to the
-//! clients that asked for it; a [client](client) that is behind reads for itself until it has caught up.
+//! One [follower](follower) reads the log for all clients and encodes each record once; [channels](channels) pass it to
+//! the subscribed clients; a [client](client) that is behind reads the log itself until it has caught up.
 
 mod channels;
 mod client;

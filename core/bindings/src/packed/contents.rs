@@ -1,4 +1,4 @@
-//! [`Contents`]: values whose contents are kept byte for byte, beside the rest of them as JSON.
+//! [`Contents`]: contents that are passed byte for byte, separate from their JSON heads.
 //!
 //! ```text
 //! 0  length of the heads, u32
@@ -21,7 +21,7 @@ impl Contents {
         Self { array: Vec::new() }
     }
 
-    /// Adds a content, and says its length.
+    /// Adds a content, and returns its length.
     pub(crate) fn add(&mut self, content: &[u8]) -> usize {
         self.array
             .push(if self.array.is_empty() { b'[' } else { b',' });
@@ -29,7 +29,7 @@ impl Contents {
         content.len()
     }
 
-    /// The contents alone: one JSON array.
+    /// Only the contents, as one JSON array.
     pub(crate) fn into_array(mut self) -> Vec<u8> {
         if self.array.is_empty() {
             self.array.push(b'[');

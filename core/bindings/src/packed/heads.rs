@@ -1,4 +1,4 @@
-//! [`pack_heads`]: what lists show of many events, in columns; [`pack_found`]: positions.
+//! [`pack_heads`]: the heads of many events, in columns; [`pack_found`]: positions.
 //!
 //! ```text
 //!  0  how many events there are, n, u32; how many tool calls they are or answer, m, u32
@@ -90,7 +90,7 @@ pub(crate) fn pack_heads(page: &HeadsPage) -> Vec<u8> {
     bytes
 }
 
-/// Packs what a search found: where it goes on (0 at the end), then the positions, all as f64.
+/// Packs the result of a search: the position of the next page (0 at the end), then the positions found, all as f64.
 pub(crate) fn pack_found(page: &SearchPage) -> Vec<u8> {
     let next = page.next.unwrap_or(Position(0));
     [next]
@@ -155,7 +155,7 @@ impl Columns {
     }
 }
 
-/// Numbers that things get as they come; one that comes again has its number.
+/// Assigns numbers to items in the order of their first occurrence.
 struct Numbers<T> {
     items: Vec<T>,
     known: HashMap<T, u32>,
@@ -182,7 +182,7 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
     }
 }
 
-/// A page has a few MiB at most; what claims to be more is shown as the most there is.
+/// A page has a few MiB at most; larger values are capped.
 fn number(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

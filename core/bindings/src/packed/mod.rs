@@ -1,5 +1,5 @@
-//! Bytes that go over the boundary in one piece: the one encoder and the one decoder of each layout, on this side.
-//! `sdk/src/packed.ts` is the other side. All numbers are little-endian.
+//! Binary layouts for the boundary to JavaScript: the only encoder or decoder of each on this side. `sdk/src/packed.ts`
+//! is the other side. All numbers are little-endian.
 
 mod batch;
 mod contents;

@@ -12,7 +12,7 @@
 //!     the payloads of all, as the elements of a JSON array: `[` payload `,` payload … `]`; a redacted one is `null`
 //! ```
 //!
-//! Where payloads are JSON, the last part is one JSON text for all of them.
+//! If the payloads are JSON, the last part is one JSON text with all of them.
 
 use runlog::log::Record;
 

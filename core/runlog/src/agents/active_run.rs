@@ -1,8 +1,8 @@
 //! [`ActiveRun`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
 //!
-//! Invariant: whoever writes for the run holds a read lock of its `gate`, and whoever spawns for it one of
-//! its `nursery`. Whoever ends the run write-locks both first, parents before their children, so that nothing is under way
-//! when the end is written, and no child is created that the end misses.
+//! Invariant: a task that writes for the run holds a read lock of its `gate`; a task that spawns for it holds a read
+//! lock of its `nursery`. The task that ends the run first takes the write lock of both, parents before their children.
+//! So no write is in progress when the end is written, and no child is created that the end misses.
 
 use std::{
     collections::BTreeMap,
@@ -23,21 +23,21 @@ use crate::{Error, kernel::inbox::Inbox, runs::RunRecorder};
 
 pub(super) struct ActiveRun {
     pub(super) recorder: RunRecorder,
-    /// What the agent is; `None` for a run that somebody else works on.
+    /// What the agent is; `None` for a run that isn't executed by this orchestrator.
     pub(super) definition: Option<Arc<AgentDefinition>>,
     /// What it was asked to do.
     pub(super) task: String,
     /// How many runs are above it.
     pub(super) depth: u32,
-    /// Whether somebody else works on it, or nobody does.
+    /// Whether it is executed outside this orchestrator, or not at all.
     pub(super) is_external: bool,
-    /// Tells it and all below it to stop.
+    /// Cancelled when it and all runs below it are to stop.
     pub(super) token: CancellationToken,
     /// Cancelled when its step budget is spent: the run is paused, whatever its executor does.
     pub(super) spent: CancellationToken,
     /// Cancelled when its executor has ended, or will never start.
     pub(super) over: CancellationToken,
-    /// Cancelled when its executor's grace period is over.
+    /// Cancelled when its executor's grace period has expired.
     pub(super) abandoned: CancellationToken,
     /// Cancelled when its end is written, or can't be.
     pub(super) ended: CancellationToken,
@@ -51,9 +51,9 @@ pub(super) struct ActiveRun {
     /// Held by the one task that waits for the run's permit to work again.
     returning: tokio::sync::Mutex<()>,
     failure: Mutex<Option<Error>>,
-    /// Whether it is about to be paused, and with it what is below it.
+    /// Whether it is about to be paused, and with it all runs below it.
     is_pausing: AtomicBool,
-    /// Why it was told to stop, where that wasn't the run above it.
+    /// Why it was asked to stop, unless it stops because its parent does.
     stop: OnceLock<Stop>,
     /// Who writes its end.
     ender: Mutex<Ender>,
@@ -62,12 +62,12 @@ pub(super) struct ActiveRun {
 /// Who writes the end of a run: decided once, so that a status reported early is the one that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Ender {
-    /// Nobody yet: it is at work.
+    /// Not decided: it is still working.
     #[default]
     Undecided,
     /// The run itself, by its agent's outcome.
     Itself,
-    /// Whoever stops it, mostly together with its parent.
+    /// The task that stops it, mostly together with its parent.
     Another,
 }
 
@@ -78,7 +78,7 @@ struct Slot {
     waits: u32,
     /// Whether it held a permit before it began to wait.
     lent: bool,
-    /// Whether its work is over, so that a permit that comes now isn't needed.
+    /// Whether its work has ended: a permit that arrives later is returned.
     is_over: bool,
 }
 
@@ -94,21 +94,21 @@ pub(super) struct Beginning {
 
 impl ActiveRun {
     pub(super) fn new(beginning: Beginning, parent: Option<&Arc<Self>>) -> Arc<Self> {
-        let live = Arc::new(Self::made(beginning, parent, false));
+        let live = Arc::new(Self::build(beginning, parent, false));
         if let Some(parent) = parent {
             locked(&parent.children).insert(live.id(), Arc::clone(&live));
         }
         live
     }
 
-    /// A run that somebody else works on, or nobody does.
+    /// A run that is executed outside this orchestrator, or not at all.
     pub(super) fn outside(beginning: Beginning) -> Arc<Self> {
-        let live = Self::made(beginning, None, true);
+        let live = Self::build(beginning, None, true);
         live.over.cancel();
         Arc::new(live)
     }
 
-    fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_external: bool) -> Self {
+    fn build(beginning: Beginning, parent: Option<&Arc<Self>>, is_external: bool) -> Self {
         let Beginning {
             recorder,
             definition,
@@ -148,13 +148,14 @@ impl ActiveRun {
         self.recorder.id()
     }
 
-    /// A read lock of the gate. An agent that hangs may keep it for ever, so that the run's end waits for it
-    /// for a while only; what it then writes is refused.
+    /// A read lock of the gate. An agent that hangs may hold it for ever, so the run's end waits for it only for the
+    /// grace period; later writes are refused.
     pub(super) async fn write_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().await
     }
 
-    /// A read lock of the nursery. Only tasks of the orchestrator's own hold it: the run's end waits for it.
+    /// A read lock of the nursery. Only the orchestrator's own tasks hold it, so the run's end can wait for it without
+    /// a timeout.
     pub(super) async fn spawn_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.nursery.read().await
     }
@@ -174,7 +175,7 @@ impl ActiveRun {
         locked(&self.children).values().cloned().collect()
     }
 
-    /// Takes it out of the tree.
+    /// Removes it from the tree.
     pub(super) fn leave(&self) {
         if let Some(parent) = self.parent.upgrade() {
             locked(&parent.children).remove(&self.id());
@@ -186,7 +187,7 @@ impl ActiveRun {
         slot.permit = Some(permit).filter(|_| !slot.is_over);
     }
 
-    /// Gives the permit to another agent while this one waits, until the returned value is [over](Waiting::over).
+    /// Releases the permit for other agents while this one waits, until [`Waiting::over`] is called on the returned value.
     pub(super) fn wait_for_others(self: &Arc<Self>) -> Waiting {
         let mut slot = locked(&self.slot);
         slot.waits += 1;
@@ -202,8 +203,8 @@ impl ActiveRun {
         slot.waits == 0 && slot.lent
     }
 
-    /// Takes a permit again; drops it where the run has begun to wait for others again:
-    /// those may need it, and the run gets another when they are done.
+    /// Stores a new permit, or drops it if the run has begun to wait for others again: those may need it, and the run
+    /// gets another one once they have ended.
     fn work_again(&self, permit: OwnedSemaphorePermit) {
         let mut slot = locked(&self.slot);
         if slot.waits > 0 {
@@ -213,21 +214,21 @@ impl ActiveRun {
         slot.permit = Some(permit).filter(|_| !slot.is_over);
     }
 
-    /// Gives the permit to work back for good.
+    /// Returns the permit for good.
     pub(super) fn stop_working(&self) {
         let mut slot = locked(&self.slot);
         slot.is_over = true;
         slot.permit = None;
     }
 
-    /// Tells it and all below it to stop, and why; what it was told first stays.
-    pub(super) fn tell_to_stop(&self, stop: Stop) {
-        // Another told it before.
+    /// Asks it and all runs below it to stop. The first reason is kept.
+    pub(super) fn request_stop(&self, stop: Stop) {
+        // An error means that a reason is set already.
         let _ = self.stop.set(stop);
         self.token.cancel();
     }
 
-    /// Why it was told to stop, by itself or with a run above it; `None` before it is.
+    /// Why it was asked to stop, alone or together with a run above it; `None` before that.
     pub(super) fn stop(&self) -> Option<Stop> {
         if let Some(stop) = self.stop.get() {
             return Some(stop.clone());
@@ -239,12 +240,12 @@ impl ActiveRun {
         Some(above.map_or_else(|| StopKind::Parent.into(), stop_below))
     }
 
-    /// Says that it is about to be paused.
+    /// Marks it as about to be paused.
     pub(super) fn pausing(&self) {
         self.is_pausing.store(true, Ordering::Release);
     }
 
-    /// Whether it is about to be paused, by itself or with a run above it.
+    /// Whether it is about to be paused, alone or together with a run above it.
     pub(super) fn is_pausing(&self) -> bool {
         self.is_pausing.load(Ordering::Acquire)
             || self
@@ -262,7 +263,7 @@ impl ActiveRun {
         locked(&self.failure).clone()
     }
 
-    /// Has the run write its own end; `false` when somebody else does.
+    /// Claims the writing of the end for the run's own task; `false` if another task has claimed it.
     pub(super) fn ends_itself(&self) -> bool {
         let mut ender = locked(&self.ender);
         if *ender == Ender::Undecided {
@@ -271,7 +272,7 @@ impl ActiveRun {
         *ender == Ender::Itself
     }
 
-    /// Has somebody else write its end; `false` when it does itself.
+    /// Claims the writing of the end for a task that stops the run; `false` if the run's own task has claimed it.
     pub(super) fn ends_by_another(&self) -> bool {
         let mut ender = locked(&self.ender);
         if *ender == Ender::Undecided {
@@ -280,8 +281,8 @@ impl ActiveRun {
         *ender == Ender::Another
     }
 
-    /// The result that the model of the run that spawned it is given when that is about to be paused: it is paused too,
-    /// unless it has come to an end by itself.
+    /// The result that is recorded for the parent's model when the parent is about to be paused: this run is paused
+    /// too, unless it ended by itself before.
     pub(super) async fn result_of_pausing(&self) -> SpawnResult {
         if !self.ends_by_another() || self.ended.is_cancelled() {
             self.ended.cancelled().await;
@@ -296,19 +297,19 @@ impl ActiveRun {
         }
     }
 
-    /// What became of it, as far as that is written.
+    /// Its outcome, as far as that is written.
     pub(super) fn result(&self) -> SpawnResult {
         SpawnResult::ended(self.recorder.run(), self.failure().as_ref())
     }
 }
 
-/// While it exists, the run waits for others, and its permit is free for another agent.
+/// While this exists, the run waits for others, and other agents can use its permit.
 pub(super) struct Waiting {
     live: Arc<ActiveRun>,
 }
 
 impl Waiting {
-    /// Waits for a permit to work again, or until the run is to stop. A run that still waits for others gets none.
+    /// Ends the wait: waits for a permit, or until the run is to stop. A run that still waits for other spawns gets none.
     pub(super) async fn over(self, slots: &Arc<Semaphore>) {
         let live = Arc::clone(&self.live);
         drop(self);
@@ -330,7 +331,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What those below a run are told of its stop.
+/// The stop reason of the runs below a run that is stopped.
 pub(super) fn stop_below(above: Stop) -> Stop {
     if above.kind == StopKind::Parent {
         return above;

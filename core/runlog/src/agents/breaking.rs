@@ -1,4 +1,4 @@
-//! What an orchestrator does that a test has broken, beside leaving something out.
+//! What a deliberately broken orchestrator does in addition; other defects only leave something out.
 
 use runlog_log::{Batch, Op};
 use runlog_model::{EventOptions, RawJson};
@@ -7,7 +7,7 @@ use super::{active_run::ActiveRun, inner::Inner};
 use crate::{Result, contexts::AppendOptions};
 
 impl Inner {
-    /// Writes to the context of a run, whatever became of the run.
+    /// Writes to the context of a run, even if the run has ended.
     pub(super) async fn write_late(&self, live: &ActiveRun, json: RawJson) -> Result<()> {
         let run = live.recorder.run();
         let event = EventOptions {
@@ -27,7 +27,7 @@ impl Inner {
             .map(|_| ())
     }
 
-    /// Makes children in a batch of their own.
+    /// Creates the children in a batch of their own.
     pub(super) async fn split_off(&self, ops: &mut Vec<Op<'_>>) -> Result<()> {
         if !ops.is_empty() {
             self.store

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub(super) enum Place {
     /// It was refused.
     Refused(SpawnResult),
-    /// It is at work.
+    /// Its run was created.
     Spawned(Arc<ActiveRun>),
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Call<'a> {
     pub(super) requests: &'a [SpawnRequest],
     /// Whether the call itself is in the parent's context.
     pub(super) is_recorded: bool,
-    /// The outcomes that no record in the parent's stream has yet.
-    pub(super) untold: Vec<SpawnedAgent>,
+    /// The outcomes that aren't in the parent's stream yet.
+    pub(super) unrecorded: Vec<SpawnedAgent>,
     pub(super) places: Vec<Option<Place>>,
     pub(super) works: Vec<Work>,
 }
@@ -38,7 +38,7 @@ impl Call<'_> {
             .map_or("", |request| &request.agent_name)
     }
 
-    pub(super) fn told(
+    pub(super) fn spawned_run(
         &self,
         index: usize,
         run_id: RunId,
@@ -66,11 +66,11 @@ impl Call<'_> {
     }
 
     pub(super) fn refuse(&mut self, index: usize, error: &Error) {
-        let told = SpawnedAgent {
+        let refusal = SpawnedAgent {
             error: Some(error.to_string()),
             ..self.spawned(index)
         };
-        self.untold.push(told);
+        self.unrecorded.push(refusal);
         self.places[index] = Some(Place::Refused(self.refused(index, error)));
     }
 
@@ -83,7 +83,7 @@ impl Call<'_> {
         let record = SpawnRecord {
             call_id: self.id.clone(),
             count,
-            agents: self.untold.clone(),
+            agents: self.unrecorded.clone(),
             at_ms,
         };
         record.encode()

@@ -1,4 +1,4 @@
-//! The commands of a run that is worked on here: sending them, and what of them is left for the run that goes on from it.
+//! The commands of an active run: sending them, and finding those that are left for the run that resumes it.
 
 use runlog_log::{ReadOptions, Sequence};
 use runlog_model::{EncodedEvent, RawJson, RunId, RuntimeCommand, SpaceRecord, TakenRecord, kinds};
@@ -16,7 +16,7 @@ use crate::{
     runs::BatchExtras,
 };
 
-/// What a paused run left for the one that goes on from it.
+/// What a paused run left for the run that resumes it.
 #[derive(Default)]
 pub(super) struct Left {
     commands: Vec<RuntimeCommand>,
@@ -24,16 +24,16 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Takes the space in, and gives the commands that wait.
+    /// Applies the saved space to `space`, and returns the commands that wait.
     pub(super) fn take_over(self, space: &SharedSpace) -> Result<Vec<RuntimeCommand>> {
         if let Some((position, record)) = &self.space {
-            space.take_in(*position, record)?;
+            space.apply_saved(*position, record)?;
         }
         Ok(self.commands)
     }
 }
 
-/// That a run took so many commands.
+/// The record that a run took `count` commands.
 pub(super) fn taken_record(count: u32, at_ms: u64) -> Result<EncodedEvent> {
     TakenRecord { count, at_ms }.encode()
 }
@@ -67,8 +67,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a paused run left for the one that goes on from it: the commands for it that nobody took, and the space as it
-    /// wrote it down last.
+    /// What a paused run left for the run that resumes it: its commands that weren't taken, and its space as last saved.
     pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
         let commands = self.commands_left_by(id).await?;
         let newest = ReadOptions {
@@ -89,7 +88,7 @@ impl Inner {
     }
 
     async fn commands_left_by(&self, id: RunId) -> Result<Vec<RuntimeCommand>> {
-        // Back to the run whose snapshot says what waited for those after it.
+        // Go back to the last run with a snapshot; it holds the commands that waited then.
         let mut runs = vec![id];
         let (mut covered, mut state) = loop {
             let oldest = runs.last().copied().unwrap_or(id);
@@ -105,7 +104,7 @@ impl Inner {
         while let Some(run) = runs.pop() {
             let own = run.to_string();
             receive_since(&self.store, run, covered, &mut state).await?;
-            // Those for others are the flow's.
+            // Commands for other runs belong to the flow.
             state
                 .inbox
                 .retain(|command| command.run_id.as_deref() == Some(&own));

@@ -1,4 +1,4 @@
-//! [`RunContext`]: what an executor holds of the run that it works on.
+//! [`RunContext`]: an executor's handle of the run that it executes.
 
 use std::{fmt, sync::Arc};
 
@@ -22,10 +22,11 @@ use crate::{
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
 
-/// The run that an [`Executor`](super::Executor) works on: its context, its record, and what it shares with others.
+/// The run that an [`Executor`](super::Executor) executes: its context, its records, and the values it shares with
+/// other runs.
 ///
-/// Cheap to clone, and usable from many tasks. Everything that records is durable when it returns, and refused with
-/// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it.
+/// Cheap to clone, and usable from many tasks. Every method that records is durable when it returns, and is refused
+/// with [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, for whatever reason.
 #[derive(Clone)]
 pub struct RunContext {
     pub(super) inner: Arc<Inner>,
@@ -42,7 +43,7 @@ impl RunContext {
         self.live.id()
     }
 
-    /// The run as far as is known here.
+    /// The run as last known to this process.
     pub fn run(&self) -> Run {
         self.live.recorder.run()
     }
@@ -55,19 +56,19 @@ impl RunContext {
             .expect("a run that an executor works on has a definition")
     }
 
-    /// What it was asked to do. For a run that was resumed, what it was told beside to continue; where that is nothing, what
-    /// the run was asked that it goes on from.
+    /// What it was asked to do. For a resumed run: the instructions given in addition to "continue", or the task of the
+    /// run that it resumes if there were none.
     pub fn task(&self) -> &str {
         &self.live.task
     }
 
-    /// How many runs are above it: 0 for one that nobody spawned.
+    /// How many runs are above it: 0 for a run that wasn't spawned.
     pub fn depth(&self) -> u32 {
         self.live.depth
     }
 
-    /// The messages of its context: exactly what to send to the model, in order, byte for byte. Those of the runs it
-    /// goes on from are among them.
+    /// The messages of its context: exactly what to send to the model, in order, byte for byte. The messages of the
+    /// runs that it resumes are included.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -80,11 +81,12 @@ impl RunContext {
         context.get_messages().await
     }
 
-    /// Begins the next step, and says its number, counted over all resumes.
+    /// Begins the next step, and returns its number, counted over all resumes.
     ///
     /// # Errors
-    /// [`LimitReached`](ErrorKind::LimitReached) when the budget of steps is spent: the run is then paused, durably, and
-    /// the executor should return; it is dropped after [a while](super::OrchestratorOptions::stop_grace). [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
+    /// [`LimitReached`](ErrorKind::LimitReached) when the budget of steps is spent: the run is then paused, durably,
+    /// and the executor should return; it is dropped after the [grace period](super::OrchestratorOptions::stop_grace).
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
     pub async fn next_step(&self) -> Result<u32> {
         let _pass = self.live.write_guard().await;
         let step = self.live.recorder.next_step().await;
@@ -97,7 +99,7 @@ impl RunContext {
         step
     }
 
-    /// Says of the run what it took, such as tokens and their cost, and anything else, as
+    /// Records details of the run, such as its token usage and cost, as
     /// [`RunRecorder::describe`](crate::runs::RunRecorder::describe) does.
     ///
     /// # Errors
@@ -107,7 +109,7 @@ impl RunContext {
         self.live.recorder.describe(details).await
     }
 
-    /// Records a message given in parts, with the tool calls it asks for.
+    /// Records a message built from its parts, with the tool calls it requests.
     ///
     /// # Errors
     /// As [`RunRecorder::record_message`](crate::runs::RunRecorder::record_message).
@@ -115,7 +117,7 @@ impl RunContext {
         self.record_raw_message(message.to_json()?).await
     }
 
-    /// Records a message in the provider's own JSON, kept byte for byte.
+    /// Records a message in the provider's own JSON, stored byte for byte.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message).
@@ -149,7 +151,7 @@ impl RunContext {
             event: options.event.clone(),
         };
         let _pass = self.live.write_guard().await;
-        let events = self.untold().await?;
+        let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
@@ -160,28 +162,28 @@ impl RunContext {
             self.inner.write_late(&self.live, json).await?;
         }
         let recorded = recorded?;
-        events.are_told(&self.live);
+        events.mark_recorded(&self.live);
         Ok(recorded)
     }
 
-    /// Records what a tool gave for a call that was recorded before.
+    /// Records a tool's result of a call that was recorded before.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
-        let events = self.untold().await?;
+        let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
             .record_tool_result_with(outcome, &extras)
             .await?;
-        events.are_told(&self.live);
+        events.mark_recorded(&self.live);
         Ok(recorded)
     }
 
-    /// Records the assistant message that asked for tool calls together with what the tools gave, as one batch.
+    /// Records the assistant message that requested tool calls together with their results, as one batch.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome answers no
@@ -192,18 +194,18 @@ impl RunContext {
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
-        let events = self.untold().await?;
+        let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
             .record_tool_call_with(message, outcomes, &extras)
             .await?;
-        events.are_told(&self.live);
+        events.mark_recorded(&self.live);
         Ok(recorded)
     }
 
-    /// Records an event for those who look on, such as one of the eight `agent:*` ones.
+    /// Records an event for observers, such as one of the eight `agent:*` events.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message).
@@ -226,8 +228,8 @@ impl RunContext {
             .map(|_| ())
     }
 
-    /// Saves a state, from which whoever goes on with the run can begin. The commands that wait are kept in it,
-    /// whatever it says of them.
+    /// Saves a state from which the run that resumes this one can begin. The waiting commands are stored in it; those
+    /// that `snapshot` lists are ignored.
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else as [`record_message`](Self::record_message).
@@ -243,7 +245,7 @@ impl RunContext {
             ));
         }
         let (store, own) = (&self.inner.store, run.id.to_string());
-        // What waits for others, in the flow of the run, waits on.
+        // Commands in the run's flow that wait for other runs keep waiting.
         let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
             .await?
             .unwrap_or_default();
@@ -260,12 +262,12 @@ impl RunContext {
         };
         let saved = store.saved_flow(run.id, &state).await?;
         store.backend().commit(saved.batch(Sequence(last))).await?;
-        inbox.told(taken);
+        inbox.mark_recorded(taken);
         saved.after_commit(store).await;
         Ok(())
     }
 
-    /// The state that was saved last, by this run or by the one it goes on from.
+    /// The state that was saved last, by this run or by a run that it resumes.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -287,14 +289,14 @@ impl RunContext {
         Ok(None)
     }
 
-    /// What it shares with the run that spawned it, and with those it spawns.
+    /// The values it shares with the run that spawned it, and with the runs it spawns.
     pub fn space(&self) -> SharedSpace {
         self.live.space.clone()
     }
 
-    /// The next command that was sent to it, once there is one, whoever sent it: its [orchestrator](super::Orchestrator::send)
-    /// or the [flow](crate::flows::FlowRun::command) of the run, which share the inbox. One that was taken is told with the next
-    /// message or tool result that the run records, or with its next snapshot; after a crash before that it comes back.
+    /// Waits for the next command sent to it by its [orchestrator](super::Orchestrator::send) or by the run's
+    /// [flow](crate::flows::FlowRun::command), which share one inbox. That a command was taken is recorded with the
+    /// run's next message, tool result or snapshot; after a crash before that, the command is delivered again.
     pub async fn next_command(&self) -> RuntimeCommand {
         self.live.inbox.next().await
     }
@@ -304,7 +306,8 @@ impl RunContext {
         self.live.inbox.take()
     }
 
-    /// Spawns sub-agents, all at once, and waits for all of them, as [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
+    /// Spawns sub-agents, all at once, and waits for all of them, as
+    /// [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     ///
     /// # Errors
     /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
@@ -349,7 +352,7 @@ impl RunContext {
             .await
     }
 
-    /// What there is to spawn.
+    /// The agents that it can spawn.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -362,10 +365,10 @@ impl RunContext {
             .await
     }
 
-    /// Does what a model's call of one of the [tools](super::tool_definitions) asks for, and records the result in the
-    /// context, as that of the call. `None` when the tool is another one: then nothing is done.
+    /// Executes a model's call of one of the [tools](super::tool_definitions), and records the call's result in the
+    /// context. `None` if the tool isn't one of these: nothing is done then.
     ///
-    /// What is wrong with the arguments, and what refuses them, is told to the model.
+    /// Invalid arguments and refusals are reported to the model as the call's result.
     ///
     /// # Errors
     /// Those of the storage, and that the run is being stopped.
@@ -380,17 +383,17 @@ impl RunContext {
             .await
     }
 
-    /// Whether it is to stop: it was cancelled, its time is up, or the run above it ended.
+    /// Whether it is to stop: it was cancelled, it timed out, or the run above it ended.
     pub fn is_cancelled(&self) -> bool {
         self.live.token.is_cancelled()
     }
 
-    /// Ready once it is to stop. It may then record what it has, for [a while](super::OrchestratorOptions::stop_grace).
+    /// Ready once it is to stop. It can still record for the [grace period](super::OrchestratorOptions::stop_grace).
     pub async fn cancelled(&self) {
         self.live.token.cancelled().await;
     }
 
-    /// Why it is to stop, and whether it can be gone on with then; `None` before it is to.
+    /// Why it is to stop, and whether it can be resumed afterwards; `None` before it is to stop.
     pub fn stop_reason(&self) -> Option<StopReason> {
         let stop = self.live.stop()?;
         Some(StopReason {
@@ -400,20 +403,21 @@ impl RunContext {
         })
     }
 
-    /// Tells when it is to stop. Cancelling it stops nothing: that is asked of the [`Orchestrator`](super::Orchestrator).
+    /// Cancelled when the run is to stop. Cancelling the token doesn't stop the run: use the
+    /// [`Orchestrator`](super::Orchestrator).
     pub fn cancellation_token(&self) -> CancellationToken {
         self.live.token.child_token()
     }
 
-    /// What the run's stream doesn't tell yet of its space, and of the commands it took.
-    async fn untold(&self) -> Result<Untold<'_>> {
+    /// The changes of its space and the taken commands that aren't in the run's stream yet.
+    async fn unrecorded(&self) -> Result<Unrecorded<'_>> {
         let now_ms = self.inner.now_ms();
         let unsaved = self.live.space.unsaved(now_ms)?;
-        let taken = match self.live.inbox.untold() {
+        let taken = match self.live.inbox.unrecorded() {
             0 => None,
             _ => {
                 let pass = self.live.inbox.writing().await;
-                Some((self.live.inbox.untold(), pass)).filter(|(count, _)| *count > 0)
+                Some((self.live.inbox.unrecorded(), pass)).filter(|(count, _)| *count > 0)
             }
         };
         let mut records = Vec::new();
@@ -421,7 +425,7 @@ impl RunContext {
             records.push(taken_record(*count, now_ms)?);
         }
         records.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
-        Ok(Untold {
+        Ok(Unrecorded {
             records,
             unsaved,
             taken,
@@ -429,21 +433,21 @@ impl RunContext {
     }
 }
 
-/// What is told with the next thing that the run records.
-struct Untold<'a> {
+/// What is recorded in the same batch as the run's next record.
+struct Unrecorded<'a> {
     records: Vec<EncodedEvent>,
     unsaved: Option<super::space::Unsaved>,
-    /// How many commands were taken; the inbox is kept from others until that is told.
+    /// How many commands were taken, and the lock that keeps others from recording that too.
     taken: Option<(u32, tokio::sync::MutexGuard<'a, ()>)>,
 }
 
-impl Untold<'_> {
-    fn are_told(self, live: &ActiveRun) {
+impl Unrecorded<'_> {
+    fn mark_recorded(self, live: &ActiveRun) {
         if let Some(unsaved) = &self.unsaved {
             live.space.saved(unsaved);
         }
         if let Some((count, _)) = &self.taken {
-            live.inbox.told(*count);
+            live.inbox.mark_recorded(*count);
         }
     }
 }

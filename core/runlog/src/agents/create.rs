@@ -20,7 +20,7 @@ use crate::{
 /// About how many bytes the records of one child take, without its messages.
 const OWN_BYTES: usize = 2 << 10;
 
-/// A sub-agent to make: its instance, its run, and the messages that it begins with.
+/// A sub-agent to create: its instance, its run, and its first messages.
 pub(super) struct NewChild {
     pub(super) run: Run,
     instance: EncodedEvent,
@@ -31,7 +31,7 @@ pub(super) struct NewChild {
 }
 
 impl NewChild {
-    /// A child of a run for one request, by the definition of its agent.
+    /// A child of `parent` for one request, as its agent's definition says.
     pub(super) fn new(
         backend: &dyn Backend,
         parent: &Run,

@@ -1,4 +1,4 @@
-//! [`Defect`]: ways to break the orchestration on purpose, so that the tests show that they would notice. Nothing is
+//! [`Defect`]: ways to break the orchestration on purpose, to show that the tests detect each of them. Nothing is
 //! broken unless the `broken-orchestrator` feature is on, and a test asks for it.
 
 /// What an orchestrator does wrong.
@@ -10,15 +10,15 @@
 pub enum Defect {
     /// What a run records after its end gets into its context.
     WritesLate,
-    /// A tree that ends leaves out those below.
+    /// The end of a tree leaves out the runs below its root.
     ForgetsSubAgents,
-    /// A cancelled tree leaves out who paused in the moment of the cancellation.
+    /// The cancellation of a tree leaves out runs that pause at the same moment.
     LeavesPaused,
-    /// Sub-agents are made in one batch, and their parent's record in the next.
+    /// Sub-agents are created in one batch, and their parent's record in the next.
     SplitsSpawn,
-    /// A run that goes on after a crash is begun twice.
+    /// A run that is resumed after a crash is started twice.
     StartsTwice,
-    /// A run that goes on after a crash may take steps over the bound of all resumes.
+    /// A run that is resumed after a crash may exceed the limit of steps over all resumes.
     LosesBudget,
     /// The results of a spawn are recorded twice.
     RecordsTwice,

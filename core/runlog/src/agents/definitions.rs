@@ -18,13 +18,13 @@ use crate::{
     kernel::agents::AgentsFold,
 };
 
-/// The stream of every store that says which agents are defined.
+/// The stream of every store that holds the agents' definitions.
 pub const AGENTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:agents:01");
 
 /// The definitions of agents. [`blocking::Agents`](crate::blocking::Agents) is the same for callers that wait.
 ///
-/// A definition belongs to a project, or to none, and has a name that is unique there. Every change is an event of
-/// its own; a run that has begun goes on with the definition it began with.
+/// A definition belongs to a project, or to none, and has a name that is unique there. Every change is an event of its
+/// own; a run keeps the definition it was started with.
 ///
 /// ```
 /// use runlog::{AgentDefinition, RawJson, Store, chats::Updates};
@@ -54,7 +54,7 @@ impl Agents {
         Self { store }
     }
 
-    /// Defines an agent; its times are now, whatever they say. Durable when it returns.
+    /// Defines an agent. Its times are set to now. Durable when it returns.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when its project has an agent of this name,
@@ -84,7 +84,7 @@ impl Agents {
             .await
     }
 
-    /// Changes some fields of a definition; runs that have begun are not concerned. Durable when it returns.
+    /// Changes some fields of a definition; runs that have started are not affected. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such agent, [`InvalidInput`](ErrorKind::InvalidInput) or
@@ -109,8 +109,7 @@ impl Agents {
         self.expect(project, name).await
     }
 
-    /// Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. Durable when it
-    /// returns.
+    /// Defines the agent, or replaces its definition if it differs. Durable when it returns.
     ///
     /// # Errors
     /// As [`define`](Self::define), without [`AlreadyExists`](ErrorKind::AlreadyExists).
@@ -145,8 +144,8 @@ impl Agents {
             .await
     }
 
-    /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it is
-    /// defined again. Runs that are at work go on, and what the agent has done stays. Durable when it returns.
+    /// Deletes a definition: it is no longer listed, and its agent can't be spawned, started or resumed until it is
+    /// defined again. Active runs continue, and the agent's history is kept. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such agent.
@@ -202,8 +201,7 @@ impl Agents {
             .collect())
     }
 
-    /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
-    /// visibility, without their prompts.
+    /// The agents of a project as its agents see them: all of them, whatever their visibility, without their prompts.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -221,15 +219,14 @@ impl Agents {
         self.store.agents_fold()
     }
 
-    /// The agent that a change was just made for.
+    /// The agent that was just changed.
     async fn expect(&self, project: Option<&str>, name: &str) -> Result<AgentDefinition> {
         self.get(project, name)
             .await?
             .ok_or_else(|| missing(project, name))
     }
 
-    /// Catches up, decides what to write, and writes it if nobody changed a definition in between; else decides
-    /// anew.
+    /// Catches up, decides what to write, and writes it unless a definition was changed in between; then it decides again.
     async fn change(
         &self,
         decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>,
@@ -274,7 +271,7 @@ impl Agents {
             ..ReadOptions::default()
         };
         read_each(&**backend, AGENTS_STREAM, options, |record| {
-            // What another task applied meanwhile changes nothing.
+            // Applying an event that another task has applied already is a no-op.
             AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload)
                 .and_then(|event| self.fold().locked().apply(record.sequence.0, event))
                 .map_err(|error| {

@@ -5,7 +5,7 @@ use super::runtime::Boxed;
 /// Whatever went wrong in an agent: the run fails with its text.
 pub type AgentError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An agent at work.
+/// The execution of an agent.
 pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
 
 /// How an agent ended by itself.
@@ -13,7 +13,7 @@ pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
 pub enum AgentEnd {
     /// It is done; with its final text.
     Completed(Option<String>),
-    /// It stopped on the way, for this reason, and can be resumed.
+    /// It stopped before it was done, for this reason, and can be resumed.
     Paused(String),
 }
 
@@ -23,7 +23,7 @@ impl AgentEnd {
         Self::Completed(Some(summary.into()))
     }
 
-    /// It stopped on the way, and can be resumed.
+    /// It stopped before it was done, and can be resumed.
     pub fn paused(reason: impl Into<String>) -> Self {
         Self::Paused(reason.into())
     }

@@ -1,4 +1,4 @@
-//! [`Executor`]: what does an agent's work.
+//! [`Executor`]: the code that does an agent's work.
 
 use std::future::Future;
 
@@ -12,10 +12,9 @@ use super::{
 
 /// Does the work of agents: calls the model and the tools, and records what happens.
 ///
-/// It reads what to do from [`RunContext::messages`], which is the same for a run that begins and for one that goes
-/// on after a pause or a crash. When it is cancelled, [`RunContext::cancelled`] is ready; an executor that doesn't
-/// stop by itself soon is dropped. An error fails the run, and so does a panic (in WebAssembly a panic ends the
-/// module).
+/// It reads what to do from [`RunContext::messages`], which works the same for a new run and for one that is resumed
+/// after a pause or a crash. When it is cancelled, [`RunContext::cancelled`] is ready; an executor that doesn't stop
+/// within the grace period is dropped. An error fails the run, and so does a panic (in WebAssembly a panic ends the module).
 ///
 /// ```
 /// use runlog::{

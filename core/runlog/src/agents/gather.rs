@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl Inner {
-    /// Records the results of a call's sub-agents when their parent is about to be paused, so that its
-    /// agent's last message doesn't come between the call and its result, and its model learns the runs' ids. Not when it
-    /// is cancelled: the statuses of the children are known only once they are cancelled with it.
+    /// Records the results of a call's sub-agents when their parent is about to be paused, so that its agent's last
+    /// message doesn't come between the call and its result, and its model learns the runs' ids. Not done when the
+    /// parent is cancelled: the children's statuses are known only once they are cancelled with it.
     pub(super) async fn record_pausing(
         &self,
         parent: &ActiveRun,
@@ -33,7 +33,7 @@ impl Inner {
             .await
     }
 
-    /// Waits for every sub-agent of a call, and records what became of them in the parent's context.
+    /// Waits for every sub-agent of a call, and records their outcomes in the parent's context.
     pub(super) async fn gather(
         &self,
         parent: &ActiveRun,

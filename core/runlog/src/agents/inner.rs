@@ -1,4 +1,4 @@
-//! [`Inner`]: what all handles of an orchestrator share, and the runs that are under way.
+//! [`Inner`]: the state that all handles of an orchestrator share, with the active runs.
 
 use super::{
     MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task,
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Error, ErrorKind, Result, Store, kernel::inbox::Inbox};
 
-/// An executor as `Inner` sees it: `Inner` doesn't know the type that an executor is handed.
+/// An executor as `Inner` sees it, without the type of the handle that the executor gets.
 pub(super) trait AgentWork: MaybeSend + MaybeSync + 'static {
     /// Begins the work of a run.
     fn work(&self, inner: Arc<Inner>, live: Arc<ActiveRun>) -> Execution;
@@ -34,7 +34,7 @@ pub(super) struct Inner {
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
-    /// What a test has broken.
+    /// The defect that a test has set.
     #[cfg(feature = "broken-orchestrator")]
     pub(super) defect: std::sync::OnceLock<Defect>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Executors {
     pub(super) of_others: Option<Arc<dyn AgentWork>>,
 }
 
-/// Nobody is left to do it.
+/// The error of a task that was dropped with its runtime.
 pub(super) fn runtime_gone() -> Error {
     Error::new(
         ErrorKind::Closed,
@@ -53,7 +53,7 @@ pub(super) fn runtime_gone() -> Error {
     )
 }
 
-/// A run that is kept in the tree while a call uses it.
+/// Keeps a run in the tree while a call uses it.
 pub(super) struct Entered {
     inner: Arc<Inner>,
     live: Arc<ActiveRun>,
@@ -91,13 +91,13 @@ impl Inner {
         }
     }
 
-    /// Whether a test has broken this.
+    /// Whether a test has set this defect.
     #[cfg(feature = "broken-orchestrator")]
     pub(super) fn is_broken(&self, defect: Defect) -> bool {
         self.defect.get() == Some(&defect)
     }
 
-    /// Nothing is broken.
+    /// Always `false` without the feature.
     #[cfg(not(feature = "broken-orchestrator"))]
     #[expect(clippy::unused_self, reason = "with the feature it says")]
     pub(super) const fn is_broken(&self, _: Defect) -> bool {
@@ -120,7 +120,7 @@ impl Inner {
     ) -> Result<T> {
         let (done, is_done) = oneshot::channel();
         self.spawn_task(async move {
-            // Nobody may wait for it any more.
+            // An error means that the caller no longer waits.
             let _ = done.send(work.await);
         });
         is_done.await.map_err(|_| runtime_gone())
@@ -140,7 +140,7 @@ impl Inner {
         let definition = definition.ok_or_else(|| {
             let place =
                 project.map_or_else(String::new, |project| format!(" in project {project:?}"));
-            // Whoever registered one takes the agent for defined.
+            // A caller that registered an executor probably expects the agent to be defined.
             let registered = if self.executors().by_agent.contains_key(name) {
                 "; an executor is registered for it: define it too, with `agents.put`"
             } else {
@@ -187,13 +187,13 @@ impl Inner {
         self.live_runs().get(&id).cloned()
     }
 
-    /// Puts a run among those that are under way.
+    /// Adds a run to the active ones.
     pub(super) fn enter(&self, live: Arc<ActiveRun>) -> Arc<ActiveRun> {
         self.live_runs().insert(live.id(), Arc::clone(&live));
         live
     }
 
-    /// Refuses `count` runs more when they would be too many.
+    /// An error if `count` more runs would exceed the limit.
     pub(super) fn check_room(&self, count: usize) -> Result<()> {
         let (live, max) = (self.live_runs().len(), self.options.live_max);
         if live.saturating_add(count) <= max {
@@ -207,13 +207,13 @@ impl Inner {
         ))
     }
 
-    /// The one inbox of a run that is worked on here, with what waits for it already.
+    /// The one inbox of an active run, with the commands that wait for it already.
     pub(super) fn inbox(&self, run: RunId, waiting: Vec<RuntimeCommand>) -> Arc<Inbox> {
         let inboxes = self.store.shared.flows.shared().inboxes();
         inboxes.open(run, waiting, self.options.inbox_max)
     }
 
-    /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
+    /// The run in the tree. A run that isn't active here is added as an external one.
     pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
         let (recorder, depth) = loop {
             if let Some(live) = self.arrived(id).await {
@@ -238,7 +238,7 @@ impl Inner {
         Ok(self.entered(live))
     }
 
-    /// The same of a run that is in the tree.
+    /// As [`live_or_outside`](Self::live_or_outside), for a run that is in the tree already.
     pub(super) fn entered(self: &Arc<Self>, live: Arc<ActiveRun>) -> Entered {
         Entered {
             inner: Arc::clone(self),
@@ -246,16 +246,16 @@ impl Inner {
         }
     }
 
-    /// Removes a run that somebody else works on from the tree, once only the caller refers to it.
+    /// Removes an external run from the tree, once only the caller refers to it.
     pub(super) fn leave(&self, live: &Arc<ActiveRun>) {
         let mut runs = self.live_runs();
-        // Two references, the list's and the caller's; all others are taken from the list.
+        // Two references: the list's and the caller's. Others can come only from the list, which is locked.
         if live.is_external && Arc::strong_count(live) <= 2 {
             runs.remove(&live.id());
         }
     }
 
-    /// How many runs are above one that this run spawned.
+    /// How many runs are above a child of `parent`.
     pub(super) async fn depth_of(&self, parent: Option<RunId>) -> Result<u32> {
         let mut depth = 0;
         let mut next = parent;

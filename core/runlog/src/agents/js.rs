@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use super::{Runtime, Task};
 
-/// The longest time that `setTimeout` knows: 2³¹ − 1 ms, or 24 days.
+/// The longest delay that `setTimeout` supports: 2³¹ − 1 ms, or 24 days.
 const TIMEOUT_MS_MAX: i32 = i32::MAX;
 
 #[wasm_bindgen]
@@ -33,11 +33,11 @@ impl Runtime for JsRuntime {
     }
 }
 
-/// A timer that is cleared when nobody waits for it any more.
+/// A timer that is cleared when it is dropped.
 struct Timer {
     id: JsValue,
     state: Rc<State>,
-    _tell: Closure<dyn FnMut()>,
+    _callback: Closure<dyn FnMut()>,
 }
 
 #[derive(Default)]
@@ -49,17 +49,17 @@ struct State {
 impl Timer {
     fn new(ms: i32) -> Self {
         let state = Rc::new(State::default());
-        let told = Rc::clone(&state);
-        let tell = Closure::new(move || {
-            told.is_over.set(true);
-            if let Some(waker) = told.waker.take() {
+        let fired = Rc::clone(&state);
+        let callback = Closure::new(move || {
+            fired.is_over.set(true);
+            if let Some(waker) = fired.waker.take() {
                 waker.wake();
             }
         });
         Self {
-            id: set_timeout(&tell, ms),
+            id: set_timeout(&callback, ms),
             state,
-            _tell: tell,
+            _callback: callback,
         }
     }
 

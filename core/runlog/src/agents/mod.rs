@@ -1,10 +1,10 @@
-//! Orchestration: agents that are defined, started, spawned by other agents, stopped and gone on with, each of them
+//! Orchestration: agents are defined, started, spawned by other agents, stopped and resumed. The work of each is
 //! recorded as a run.
 //!
-//! An [`Orchestrator`] holds a store, a [`Runtime`] and the [`Executor`]s of agents. Everything it knows is in the
-//! log, so that a crash loses nothing of it: a spawn is one batch (what the parent's stream says of it, the
-//! children's instances and runs), an end is one batch for a whole tree, and [`Orchestrator::resume_all`] goes on
-//! with what a crash cut off. In memory are only the runs that are under way, as a tree.
+//! An [`Orchestrator`] holds a store, a [`Runtime`] and the [`Executor`]s of agents. All of its durable state is in the
+//! log, so a crash loses nothing: a spawn is one batch (the record in the parent's stream, the children's instances and
+//! runs), the end of a whole tree is one batch, and [`Orchestrator::resume_all`] resumes the runs that a crash
+//! interrupted. Memory holds only the tree of the active runs.
 
 mod active_run;
 mod breaking;

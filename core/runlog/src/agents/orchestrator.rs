@@ -13,10 +13,9 @@ use runlog_model::{AgentSummary, RawJson, RunId, Stop};
 
 use crate::{Result, Store, runs::ResumeOptions};
 
-/// Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of a store.
+/// Starts agents, lets them spawn others, stops and resumes them: each as a run of a store.
 ///
-/// Cheap to clone; all clones are the same. Runs that are under way go on while the runtime does, whether or not
-/// anybody holds a handle.
+/// Cheap to clone; all clones are the same. Active runs continue as long as the runtime does, even if all handles are dropped.
 ///
 /// ```
 /// use runlog::{
@@ -92,8 +91,8 @@ impl Orchestrator {
         &self.inner.options
     }
 
-    /// Has an executor do the work of the agents of a name, in every project. It takes the place of the one before;
-    /// runs that are under way go on with theirs.
+    /// Registers the executor of the agents of this name, in every project. It replaces the previous one; active runs
+    /// keep theirs.
     pub fn register(&self, agent_name: impl Into<String>, executor: impl Executor) {
         self.inner
             .executors()
@@ -101,16 +100,16 @@ impl Orchestrator {
             .insert(agent_name.into(), Arc::new(executor));
     }
 
-    /// Has an executor do the work of every agent that has none of its own.
+    /// Registers the executor of every agent that has none of its own.
     pub fn register_default(&self, executor: impl Executor) {
         self.inner.executors().of_others = Some(Arc::new(executor));
     }
 
-    /// Starts an agent that nobody spawns. Its run is durable when it returns, and about to begin.
+    /// Starts an agent as the root of a tree. Its run is durable when this returns, and about to begin.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined, has no executor, or the session or context it is to work in isn't there;
-    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are under way.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined or has no executor, or its session or
+    /// context doesn't exist; [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are active.
     pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
         let live = self.inner.start(start).await?;
         Ok(RunHandle {
@@ -119,7 +118,7 @@ impl Orchestrator {
         })
     }
 
-    /// Goes on with a paused run, as its agent. The new run is durable when it returns, and about to begin.
+    /// Resumes a paused run with its agent. The new run is durable when this returns, and about to begin.
     ///
     /// # Errors
     /// As [`Runs::resume`](crate::runs::Runs::resume); [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't
@@ -137,16 +136,16 @@ impl Orchestrator {
         })
     }
 
-    /// Goes on with every run that a crash cut off, once, and waits until all of them have ended; to be called once
-    /// the executors are registered. Runs whose agent has none are left as they are.
+    /// Resumes every run that a crash interrupted, once each, and waits until all of them have ended. Call it after the
+    /// executors are registered: runs whose agent has none stay paused.
     ///
-    /// A run that was waiting for sub-agents goes on when those have: their results are then in its context, as those
-    /// of the call that it had made. Others are told to continue, from the last thing that they had recorded. No more
-    /// of them work at a time than [`concurrent_max`](OrchestratorOptions::concurrent_max). Of several calls at once, also of other
-    /// orchestrators of the store, one goes on, and the others wait until it is through.
+    /// A run that was waiting for sub-agents is resumed after them: by then their results are in its context, as the
+    /// result of its tool call. Other runs get a message to continue from their last record. At most
+    /// [`concurrent_max`](OrchestratorOptions::concurrent_max) of them work at a time. Concurrent calls, also those of
+    /// other orchestrators of the store, are serialized.
     ///
     /// # Errors
-    /// Those of reading the store. What hinders one run is told in the report.
+    /// Those of reading the store. A run that can't be resumed is listed in the report.
     pub async fn resume_all(&self) -> Result<ResumeReport> {
         let inner = Arc::clone(&self.inner);
         self.inner
@@ -154,19 +153,19 @@ impl Orchestrator {
             .await?
     }
 
-    /// Spawns sub-agents of a run that is running, all at once, and waits for all of them; what became of each comes
-    /// in the order of the requests. A request that is refused doesn't disturb the others.
+    /// Spawns sub-agents of a running run, all at once, and waits for all of them. Returns their outcomes in the order
+    /// of the requests. A refused request doesn't affect the others.
     ///
-    /// What the run spawned, and the results, are recorded in its context as a tool call that it made. When
-    /// the returned future is dropped, the sub-agents are cancelled.
+    /// The requests and the results are recorded in the run's context as a tool call. When the returned future is
+    /// dropped, the sub-agents are cancelled.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
-    /// spawn by code among them, since providers refuse a call between them: spawn all of it at once.
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`WrongStatus`](crate::ErrorKind::WrongStatus) when it
-    /// isn't running or is being stopped, [`TooLarge`](crate::ErrorKind::TooLarge) for too many requests,
-    /// [`LimitReached`](crate::ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are
-    /// under way. Nothing is spawned then.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) while other tool calls of the context await their results
+    /// (another spawn by code is one of these), because providers refuse a call in between: spawn all sub-agents in one
+    /// call. [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when it isn't running or is being stopped,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for too many requests, [`LimitReached`](crate::ErrorKind::LimitReached)
+    /// when the tree would be too deep, or too many runs are active. Nothing is spawned then.
     pub async fn spawn_agents(
         &self,
         parent: RunId,
@@ -176,8 +175,8 @@ impl Orchestrator {
         self.inner.spawn_agents(parent.live(), None, requests).await
     }
 
-    /// Spawns sub-agents of a run as [`spawn_agents`](Self::spawn_agents) does, and doesn't wait for them: their runs are made,
-    /// durably, when it returns, and what becomes of each is told as it ends.
+    /// Spawns sub-agents of a run as [`spawn_agents`](Self::spawn_agents) does, and doesn't wait for them: their runs
+    /// are durably created when this returns, and [`Spawned::next`] returns each outcome as a run ends.
     ///
     /// ```
     /// # async fn spawn(orchestrator: runlog::Orchestrator, parent: runlog::RunId, requests: Vec<runlog::agents::SpawnRequest>)
@@ -198,7 +197,8 @@ impl Orchestrator {
         self.inner.spawn(parent, None, requests).await
     }
 
-    /// [`spawn`](Self::spawn) for a tool call that is in the run's context already, and gets its result there.
+    /// [`spawn`](Self::spawn) for a tool call that is in the run's context already; the results are recorded as that
+    /// call's result.
     ///
     /// # Errors
     /// As [`spawn_agents`](Self::spawn_agents).
@@ -213,8 +213,8 @@ impl Orchestrator {
         self.inner.spawn(parent, call_id, requests).await
     }
 
-    /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already, and gets its result
-    /// there.
+    /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already; the results are
+    /// recorded as that call's result.
     ///
     /// # Errors
     /// As [`spawn_agents`](Self::spawn_agents).
@@ -230,13 +230,13 @@ impl Orchestrator {
             .await
     }
 
-    /// Whether there is an executor that does the work of an agent of this name.
+    /// Whether an executor is registered for agents of this name, or for all others.
     pub fn has_executor(&self, agent_name: &str) -> bool {
         let executors = self.inner.executors();
         executors.of_others.is_some() || executors.by_agent.contains_key(agent_name)
     }
 
-    /// What an agent of a project is told of the agents there are.
+    /// The agents of a project as its agents see them.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -248,9 +248,9 @@ impl Orchestrator {
             .await
     }
 
-    /// Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it
-    /// returns, in one batch. Agents that are at work are told, and have
-    /// [a while](OrchestratorOptions::stop_grace) to record what they have. A run that has ended stays as it is.
+    /// Cancels a run and all runs below it, paused ones included; `cancelled` is durable for all of them when this
+    /// returns, in one batch. Working agents are notified, and have a [grace period](OrchestratorOptions::stop_grace)
+    /// to record what they have. A run that has ended stays as it is.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
@@ -259,10 +259,10 @@ impl Orchestrator {
         self.inner.clone().cancel(Arc::clone(run.live())).await
     }
 
-    /// Pauses a run and all below it that is at work: they can be resumed, each by itself. Durable for all of them when it
-    /// returns, in one batch. Agents that are at work are told, and have [a while](OrchestratorOptions::stop_grace) to
-    /// record what they have. A run that has paused or ended stays as it is. A text is a reason that somebody asks for it
-    /// with; a [`Stop`] says what else stops it.
+    /// Pauses a run and all active runs below it: each of them can be resumed separately. Durable for all of them when
+    /// this returns, in one batch. Working agents are notified, and have a [grace
+    /// period](OrchestratorOptions::stop_grace) to record what they have. A run that has paused or ended stays as it
+    /// is. A string is the reason of a pause on request; a [`Stop`] can name another cause.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
@@ -278,11 +278,11 @@ impl Orchestrator {
             .await?
     }
 
-    /// Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
+    /// Sends a command to a run that is active here: it is recorded in the run's stream, and added to its inbox.
     /// Durable when it returns.
     ///
     /// # Errors
-    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't under way here,
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't active here,
     /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
@@ -290,7 +290,7 @@ impl Orchestrator {
         self.inner.send(&live, command).await
     }
 
-    /// The run, when it is under way here.
+    /// The run, if it is active here.
     pub fn handle(&self, run_id: RunId) -> Option<RunHandle> {
         let live = self.inner.live(run_id)?;
         Some(RunHandle {
@@ -299,7 +299,7 @@ impl Orchestrator {
         })
     }
 
-    /// How many runs are under way here, those that wait for their turn included.
+    /// How many runs are active here, those that wait for a permit included.
     pub fn live_count(&self) -> usize {
         self.inner.live_runs().len()
     }
@@ -311,11 +311,11 @@ impl RunHandle {
         self.live.id()
     }
 
-    /// What became of the run, once it has ended or paused.
+    /// Waits until the run has ended or paused, and returns its outcome.
     ///
     /// # Errors
-    /// Those of the storage, when its end couldn't be recorded; [`Closed`](crate::ErrorKind::Closed) when the runtime that
-    /// it ran on is gone. The run is still `running` then, and paused by the next opening of the store.
+    /// Those of the storage, when its end couldn't be recorded; [`Closed`](crate::ErrorKind::Closed) when the runtime
+    /// that it ran on is gone. The run is still `running` then; the next opening of the store pauses it.
     pub async fn wait(&self) -> Result<SpawnResult> {
         self.live.ended.cancelled().await;
         self.live
@@ -339,7 +339,7 @@ impl RunHandle {
         self.inner.send(&self.live, command).await
     }
 
-    /// What the run shares with those below it.
+    /// The values that the run shares with the runs below it.
     pub fn space(&self) -> SharedSpace {
         self.live.space.clone()
     }

@@ -1,4 +1,4 @@
-//! What a spawn needs before anything is written: whether the run may spawn, and what each request comes to.
+//! The plan of a spawn, made before anything is written: whether the run may spawn, and what each request needs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub(super) enum What {
 }
 
 impl Inner {
-    /// Checks that a run may spawn so many sub-agents now.
+    /// Checks that a run may spawn `count` sub-agents now.
     pub(super) async fn check(&self, parent: &ActiveRun, count: usize) -> Result<()> {
         let (run, options) = (parent.recorder.run(), &self.options);
         if count > options.spawn_max {
@@ -132,7 +132,7 @@ impl Inner {
         })
     }
 
-    /// Refuses most of what resuming would refuse, early enough for the refusal to be recorded.
+    /// Checks most of what resuming checks, early enough for a refusal to be recorded.
     async fn check_resumable(
         &self,
         parent: &Run,

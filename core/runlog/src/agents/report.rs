@@ -1,4 +1,4 @@
-//! How a spawn stands in the context of the run that made it: the call, and its results.
+//! How a spawn is recorded in the context of its parent: the call, and its results.
 
 use runlog_model::{NewMessage, NewToolCall, RawJson, ToolStyle};
 use serde::Serialize;
@@ -9,9 +9,9 @@ use crate::{Error, Result};
 /// The name of the tool that spawns agents.
 pub const SPAWN_AGENTS: &str = "spawn_agents";
 
-/// About the most bytes that the results of one call have in a context: 1 MiB. Each run has its own in full.
+/// About the most bytes of one call's results in a context: 1 MiB. Each run's own records hold its result in full.
 const RESULTS_BYTES_MAX: usize = 1 << 20;
-/// What is left of a text at least.
+/// A text is not cut to less than this.
 const TEXT_BYTES_MIN: usize = 64;
 
 #[derive(Serialize)]
@@ -19,7 +19,7 @@ struct Arguments<'a> {
     requests: &'a [SpawnRequest],
 }
 
-/// The message that asks for the tool call, where no model did.
+/// The assistant message with the tool call, for a spawn that no model asked for.
 pub(super) fn call_message(
     style: ToolStyle,
     call_id: &str,
@@ -57,7 +57,7 @@ pub(super) fn call_message(
     RawJson::parse(format!("{{\"role\":\"assistant\",\"content\":[{block}]}}"))
 }
 
-/// The results as the tool's output: a JSON array. Long texts are cut where all of them would be too much.
+/// The results as the tool's output: a JSON array. Long texts are cut if the whole would be too large.
 pub(super) fn recorded_results(results: &[SpawnResult]) -> Result<String> {
     let texts = |result: &SpawnResult| {
         [&result.summary, &result.error, &result.pause_reason]
@@ -90,7 +90,7 @@ fn cut(result: &SpawnResult, bytes_max: usize) -> SpawnResult {
     }
 }
 
-/// The beginning of a text that is too long, and how much was left out.
+/// The text; if it is too long, its beginning and how much was left out.
 pub(super) fn clip(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What is asked of the orchestration, and what it answers: the values of the `spawn_agents` tool among them.
+//! Requests to the orchestration and their results, those of the `spawn_agents` tool included.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Error, kernel::new_session::NewSession, runs::MAX_TOTAL_STEPS_PER_RUN};
 
-/// A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run.
+/// A sub-agent to spawn: a new run of an agent, or one that resumes a paused run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,24 +26,24 @@ use crate::{Error, kernel::new_session::NewSession, runs::MAX_TOTAL_STEPS_PER_RU
 pub struct SpawnRequest {
     /// The agent, by its name in the parent's project.
     pub agent_name: String,
-    /// What it is to do: its first user message. For a run that is resumed, what it is told beside to continue; may
-    /// be empty then.
+    /// What it is to do: its first user message. For a resumed run: instructions in addition to "continue"; may be
+    /// empty then.
     #[serde(default)]
     pub task: String,
-    /// How long it may work, in place of its definition's default. Seconds in JSON.
+    /// How long it may work; by default, what its definition says. Seconds in JSON.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
-    /// The steps that this run may take, where that is less than its definition says.
+    /// The steps that this run may take; only effective if less than its definition allows.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "max_steps::deserialize"
     )]
     pub max_steps: Option<u32>,
-    /// The paused run to go on from.
+    /// The paused run to resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_run_id: Option<RunId>,
-    /// Why it is refused before it is looked at.
+    /// Why it couldn't be read; it is refused for that reason.
     #[serde(skip)]
     pub(super) unreadable: Option<String>,
 }
@@ -61,8 +61,8 @@ impl SpawnRequest {
         }
     }
 
-    /// A request that can't be read, and why: it alone is refused, and the others of its call are done. For those who
-    /// read requests that models wrote.
+    /// A request that can't be read, and why: only it is refused, not the others of its call. For code that parses
+    /// requests written by models.
     pub fn unreadable(agent_name: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             unreadable: Some(why.into()),
@@ -81,14 +81,14 @@ impl SpawnRequest {
         })
     }
 
-    /// The same, with something to do.
+    /// The same, with a task.
     #[must_use]
     pub fn with_task(mut self, task: impl Into<String>) -> Self {
         self.task = task.into();
         self
     }
 
-    /// A run that goes on from a paused one.
+    /// A run that resumes a paused one.
     pub fn resume(agent_name: impl Into<String>, run_id: RunId) -> Self {
         Self {
             resume_run_id: Some(run_id),
@@ -96,21 +96,21 @@ impl SpawnRequest {
         }
     }
 
-    /// The same, bounded by a time.
+    /// The same, with a timeout.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The same, bounded by a number of steps. Where the agent's definition allows fewer, that holds.
+    /// The same, with a limit of steps. If the agent's definition allows fewer, that limit applies.
     #[must_use]
     pub fn with_max_steps(mut self, max_steps: u32) -> Self {
         self.max_steps = Some(max_steps);
         self
     }
 
-    /// The steps that the run may take: the lower of the two bounds, where there are two.
+    /// The steps that the run may take: the lower of the request's limit and the definition's.
     pub(super) fn steps_of(&self, definition: &AgentDefinition) -> Option<u32> {
         self.max_steps.into_iter().chain(definition.max_steps).min()
     }
@@ -186,7 +186,7 @@ impl SpawnResult {
         }
     }
 
-    /// What became of a run.
+    /// The outcome of a run.
     pub(super) fn of(run: Run) -> Self {
         Self {
             run_id: Some(run.id),
@@ -200,8 +200,8 @@ impl SpawnResult {
         }
     }
 
-    /// What became of a run that nobody is at work on any more. One that is still running by the log has an end that
-    /// couldn't be written, and why if that is known.
+    /// The outcome of a run that is no longer executed. If its status is still `running`, its end couldn't be written;
+    /// the result then says so, with the error if it is known.
     pub(super) fn ended(run: Run, failure: Option<&Error>) -> Self {
         let mut result = Self::of(run);
         if result.status == RunStatus::Running {
@@ -285,7 +285,7 @@ impl StartAgent {
         self
     }
 
-    /// The same, bounded by a time.
+    /// The same, with a timeout.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

@@ -1,39 +1,39 @@
-//! [`Runtime`]: the seam between the orchestration and what runs its tasks: tokio, an event loop, a simulation.
+//! [`Runtime`]: the interface to what runs the orchestration's tasks: tokio, an event loop, a simulation.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-/// A future in a box, that can be moved to another thread where there are any.
+/// A boxed future, `Send` except in WebAssembly.
 #[cfg(not(target_family = "wasm"))]
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[cfg(target_family = "wasm")]
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Something that runs to its end by being polled.
+/// A task: a boxed future without a result.
 pub type Task = Boxed<'static, ()>;
 
-/// What can be moved to another thread, where there are any: nothing is asked in WebAssembly.
+/// `Send`, except in WebAssembly, where every type is `MaybeSend`.
 #[cfg(not(target_family = "wasm"))]
 pub trait MaybeSend: Send {}
 #[cfg(not(target_family = "wasm"))]
 impl<T: Send + ?Sized> MaybeSend for T {}
-/// What can be moved to another thread, where there are any: nothing is asked in WebAssembly.
+/// `Send`, except in WebAssembly, where every type is `MaybeSend`.
 #[cfg(target_family = "wasm")]
 pub trait MaybeSend {}
 #[cfg(target_family = "wasm")]
 impl<T: ?Sized> MaybeSend for T {}
 
-/// What can be shared among threads, where there are any: nothing is asked in WebAssembly.
+/// `Sync`, except in WebAssembly, where every type is `MaybeSync`.
 #[cfg(not(target_family = "wasm"))]
 pub trait MaybeSync: Sync {}
 #[cfg(not(target_family = "wasm"))]
 impl<T: Sync + ?Sized> MaybeSync for T {}
-/// What can be shared among threads, where there are any: nothing is asked in WebAssembly.
+/// `Sync`, except in WebAssembly, where every type is `MaybeSync`.
 #[cfg(target_family = "wasm")]
 pub trait MaybeSync {}
 #[cfg(target_family = "wasm")]
 impl<T: ?Sized> MaybeSync for T {}
 
-/// Runs tasks, and tells when time has passed. All that the orchestration asks of its surroundings.
+/// Runs tasks and timers: all that the orchestration needs from its environment.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,10 +58,10 @@ impl<T: ?Sized> MaybeSync for T {}
 /// }
 /// ```
 pub trait Runtime: MaybeSend + MaybeSync + 'static {
-    /// Begins a task. It goes on whatever becomes of the caller.
+    /// Starts a task. It runs to its end even if the caller is dropped.
     fn spawn(&self, task: Task);
 
-    /// Ready once a time has passed. May be polled outside of the tasks too.
+    /// Ready once the duration has passed. May also be polled outside of the runtime's tasks.
     fn sleep(&self, duration: Duration) -> Task;
 }
 
@@ -100,7 +100,7 @@ impl Runtime for TokioRuntime {
     }
 
     fn sleep(&self, duration: Duration) -> Task {
-        // A timer belongs to the runtime that it is made in, and can then be polled anywhere.
+        // A timer belongs to the runtime that it is created in; it can then be polled anywhere.
         let _inside = self.handle.enter();
         Box::pin(tokio::time::sleep(duration))
     }

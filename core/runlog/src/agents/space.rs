@@ -1,4 +1,4 @@
-//! [`SharedSpace`]: the values that a run shares with the runs it spawned, and they with theirs.
+//! [`SharedSpace`]: the values that all runs of a tree share.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -6,13 +6,12 @@ use runlog_model::{EncodedEvent, RawJson, Space, SpaceRecord};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The largest space that is written down: 16 MiB of JSON.
+/// The largest space that is saved: 16 MiB of JSON.
 const SPACE_BYTES_MAX: usize = 16 << 20;
 
 /// Values by key that all runs of a tree share: a run, those that it spawned, and so on. Clones are the same space.
 ///
-/// What changed is written down with the next message, step or end of any of the runs, in the same batch; a run that
-/// is resumed finds it again.
+/// Changes are saved with the next message, step or end of any of the runs, in the same batch; a resumed run has them again.
 ///
 /// ```
 /// use runlog::{RawJson, agents::SharedSpace};
@@ -32,13 +31,13 @@ struct State {
     space: Space,
     /// Counts changes.
     version: u64,
-    /// The newest version that is written down.
+    /// The newest version that is saved.
     saved: u64,
-    /// The position of the newest record that was taken in.
+    /// The position of the newest record that was applied.
     restored: u64,
 }
 
-/// A space that is to be written down, and what to say once it is.
+/// A space to save, and the version to mark as saved afterwards.
 pub(super) struct Unsaved {
     pub(super) record: EncodedEvent,
     version: u64,
@@ -50,14 +49,14 @@ impl SharedSpace {
         self.state().space.get(key).cloned()
     }
 
-    /// Gives a key a value, and says which one it had.
+    /// Sets the value of a key, and returns the previous one.
     pub fn set(&self, key: impl Into<String>, value: RawJson) -> Option<RawJson> {
         let mut state = self.state();
         state.version += 1;
         state.space.set(key, value)
     }
 
-    /// Takes the value of a key out.
+    /// Removes a key, and returns its value.
     pub fn get_and_delete(&self, key: &str) -> Option<RawJson> {
         let mut state = self.state();
         let value = state.space.get_and_delete(key);
@@ -86,7 +85,7 @@ impl SharedSpace {
         Ok(())
     }
 
-    /// What changed since it was written down last.
+    /// The space to save, if it changed since it was saved last.
     pub(super) fn unsaved(&self, now_ms: u64) -> Result<Option<Unsaved>> {
         let state = self.state();
         if state.version == state.saved {
@@ -113,14 +112,14 @@ impl SharedSpace {
         }))
     }
 
-    /// Notes that it is written down.
+    /// Marks this version as saved.
     pub(super) fn saved(&self, unsaved: &Unsaved) {
         let mut state = self.state();
         state.saved = state.saved.max(unsaved.version);
     }
 
-    /// Takes in what a run wrote down at a position, unless something newer was taken in already.
-    pub(super) fn take_in(&self, position: u64, record: &SpaceRecord) -> Result<()> {
+    /// Applies a record that a run saved at a position, unless a newer one was applied already.
+    pub(super) fn apply_saved(&self, position: u64, record: &SpaceRecord) -> Result<()> {
         let mut state = self.state();
         if position > state.restored {
             state.space.restore(&record.space)?;
@@ -163,8 +162,8 @@ mod tests {
             space: RawJson::parse(json.to_owned()).unwrap(),
             at_ms: 1,
         };
-        space.take_in(9, &record(r#"{"a":"new"}"#)).unwrap();
-        space.take_in(5, &record(r#"{"a":"old"}"#)).unwrap();
+        space.apply_saved(9, &record(r#"{"a":"new"}"#)).unwrap();
+        space.apply_saved(5, &record(r#"{"a":"old"}"#)).unwrap();
         assert_eq!(space.get("a"), Some(RawJson::string("new")));
         assert!(
             space.unsaved(1).unwrap().is_none(),

@@ -1,4 +1,4 @@
-//! Spawning sub-agents: write all that is asked for, start their tasks, gather their results.
+//! Spawning sub-agents: write their records, start their tasks, gather their results.
 
 use super::{
     SpawnRequest, SpawnResult,
@@ -8,7 +8,7 @@ use super::{
     defect::Defect,
     plan::{Planned, What, stopped},
     report::call_message,
-    spawned::{Began, News},
+    spawned::{Began, ResultSender},
     stop::Ending,
     work::first,
 };
@@ -38,7 +38,7 @@ struct Signals {
     begun: CancellationToken,
 }
 
-/// A spawn that is written, and whose tasks are to be started.
+/// A spawn that is written; its tasks are to be started next.
 struct Written {
     call_id: String,
     places: Vec<Option<Place>>,
@@ -54,11 +54,11 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
-        self.spawn_telling(parent, call_id, requests, None).await
+        self.spawn_notifying(parent, call_id, requests, None).await
     }
 
-    /// [`spawn_agents`](Self::spawn_agents), with somebody who is told how it goes.
-    pub(super) async fn spawn_telling(
+    /// [`spawn_agents`](Self::spawn_agents) that also sends the run ids and each result as it arrives.
+    pub(super) async fn spawn_notifying(
         self: &Arc<Self>,
         parent: &Arc<ActiveRun>,
         call_id: Option<String>,
@@ -67,7 +67,7 @@ impl Inner {
     ) -> Result<Vec<SpawnResult>> {
         if requests.is_empty() {
             if let Some(began) = began {
-                began.tell(&[]);
+                began.notify(&[]);
             }
             return Ok(Vec::new());
         }
@@ -76,18 +76,18 @@ impl Inner {
             unwanted: CancellationToken::new(),
             begun: CancellationToken::new(),
         };
-        let told = signals.clone();
-        // In a task of its own: a caller that goes away leaves no child unstarted and no result unrecorded.
+        let task_signals = signals.clone();
+        // In a task of its own: if the caller is dropped, every child is still started and every result recorded.
         let results = self.to_the_end(async move {
             let results = Arc::clone(&inner)
-                .spawn_and_gather(&of, call_id, requests, told, began)
+                .spawn_and_gather(&of, call_id, requests, task_signals, began)
                 .await;
             inner.leave(&of);
             results
         });
         let stop = async {
             parent.token.cancelled().await;
-            // Once begun, `spawn_and_gather` sees the cancellation itself, and returns once all is recorded.
+            // Once begun, `spawn_and_gather` handles the cancellation itself, and returns after everything is recorded.
             if signals.begun.is_cancelled() {
                 std::future::pending::<()>().await;
             }
@@ -125,10 +125,10 @@ impl Inner {
         }
         let waiting = parent.wait_for_others();
         signals.begun.cancel();
-        let news = began.map(|began| began.tell(&places));
+        let ended_results = began.map(|began| began.notify(&places));
         let ended = async {
-            match &news {
-                Some(news) => tell_ends(&places, news).await,
+            match &ended_results {
+                Some(ended_results) => send_ends(&places, ended_results).await,
                 None => {
                     for child in &children {
                         child.ended.cancelled().await;
@@ -143,7 +143,7 @@ impl Inner {
         .await
         {
             Either::Left(Some(())) => {}
-            // Whoever stops the parent stops the children too.
+            // The task that stops the parent stops the children too.
             _ if parent.token.is_cancelled() => {
                 if parent.is_pausing() {
                     self.record_pausing(parent, &call_id, &places, began_ms)
@@ -151,7 +151,7 @@ impl Inner {
                 }
                 return Err(stopped(parent.id()));
             }
-            // The caller went away: cancel the children.
+            // The caller was dropped: cancel the children.
             _ => {
                 self.end(
                     children
@@ -184,7 +184,7 @@ impl Inner {
             id,
             requests: &requests,
             is_recorded: call_id.is_some(),
-            untold: Vec::new(),
+            unrecorded: Vec::new(),
             places: requests.iter().map(|_| None).collect(),
             works: Vec::new(),
         };
@@ -228,7 +228,7 @@ impl Inner {
                 bytes = 0;
             }
         }
-        if !new.is_empty() || !call.is_recorded || !call.untold.is_empty() {
+        if !new.is_empty() || !call.is_recorded || !call.unrecorded.is_empty() {
             self.write_new(call, new).await?;
         }
         for planned in resumed {
@@ -252,7 +252,8 @@ impl Inner {
         } in planned
         {
             if let What::New(child) = what {
-                call.untold.push(call.told(index, child.run.id, timeout));
+                call.unrecorded
+                    .push(call.spawned_run(index, child.run.id, timeout));
                 children.push(*child);
                 rest.push((index, definition, executor, timeout));
             }
@@ -266,7 +267,7 @@ impl Inner {
             .map(RawMessage::from)
             .collect();
         let _arriving = self.starting(children.iter().map(|child| child.run.id).collect());
-        // Before the runs are in the log, so that a concurrent recovery doesn't take them for orphans.
+        // Before the runs are in the log, so that a concurrent recovery doesn't mistake them for orphans.
         let runs = self.store.runs();
         let recorders = children
             .iter()
@@ -304,7 +305,7 @@ impl Inner {
             call.parent.space.saved(unsaved);
         }
         call.is_recorded = true;
-        call.untold.clear();
+        call.unrecorded.clear();
         for (recorder, (index, definition, executor, timeout)) in recorders.into_iter().zip(rest) {
             let task = call
                 .requests
@@ -331,9 +332,10 @@ impl Inner {
             return Ok(());
         };
         let new_id = RunId(self.store.backend().new_id());
-        call.untold.push(call.told(index, new_id, timeout));
+        call.unrecorded
+            .push(call.spawned_run(index, new_id, timeout));
         let record = call.record(self.now_ms())?;
-        call.untold.clear();
+        call.unrecorded.clear();
         let parent = ResumedBy {
             recorder: &call.parent.recorder,
             record: &record,
@@ -379,7 +381,7 @@ impl Inner {
         }
     }
 
-    /// Puts a run into the tree, below its parent.
+    /// Adds a run to the tree, below its parent.
     pub(super) fn join(
         &self,
         parent: &Arc<ActiveRun>,
@@ -399,8 +401,8 @@ impl Inner {
     }
 }
 
-/// Waits until all runs of a spawn have ended, and tells of each as it does.
-async fn tell_ends(places: &[Option<Place>], news: &News) {
+/// Waits until all runs of a spawn have ended, and sends the result of each as it ends.
+async fn send_ends(places: &[Option<Place>], ended_results: &ResultSender) {
     let of_runs = places.iter().enumerate().filter_map(|(index, place)| {
         let Some(Place::Spawned(live)) = place else {
             return None;
@@ -412,8 +414,8 @@ async fn tell_ends(places: &[Option<Place>], news: &News) {
     });
     let mut ends: FuturesUnordered<_> = of_runs.collect();
     while let Some((index, live)) = ends.next().await {
-        // Nobody may want to know any more.
-        let _ = news.send((index, live.result()));
+        // An error means that the receiver was dropped.
+        let _ = ended_results.send((index, live.result()));
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Spawned`]: sub-agents at work, whose results are told as they come.
+//! [`Spawned`]: running sub-agents, whose results are received as they end.
 
 use std::sync::Arc;
 
@@ -13,37 +13,37 @@ use super::{
 };
 use crate::Result;
 
-/// What became of a request, counted from 0.
-pub(super) type News = mpsc::UnboundedSender<(usize, SpawnResult)>;
+/// Sends the results, each with the index of its request.
+pub(super) type ResultSender = mpsc::UnboundedSender<(usize, SpawnResult)>;
 
-/// Who is told that all runs of a spawn are made.
+/// Receives the run ids once all runs of a spawn are created, and then the results.
 pub(super) struct Began {
-    made: oneshot::Sender<Vec<Option<RunId>>>,
-    news: News,
+    created: oneshot::Sender<Vec<Option<RunId>>>,
+    ended_results: ResultSender,
 }
 
 impl Began {
-    /// Tells the ids of the runs, and of the requests that were refused what became of them; gives who is told of the others.
-    pub(super) fn tell(self, places: &[Option<Place>]) -> News {
+    /// Sends the ids of the runs, and the results of refused requests; returns the sender for the other results.
+    pub(super) fn notify(self, places: &[Option<Place>]) -> ResultSender {
         let runs = places.iter().enumerate().map(|(index, place)| match place {
             Some(Place::Spawned(live)) => Some(live.id()),
             Some(Place::Refused(result)) => {
-                // Nobody may want to know any more, here and below.
-                let _ = self.news.send((index, result.clone()));
+                // An error, here and below, means that the receiver was dropped.
+                let _ = self.ended_results.send((index, result.clone()));
                 None
             }
             None => None,
         });
-        let _ = self.made.send(runs.collect());
-        self.news
+        let _ = self.created.send(runs.collect());
+        self.ended_results
     }
 }
 
-/// Sub-agents that were spawned and are at work. Dropping it before they have ended cancels them.
+/// Running sub-agents of one spawn. Dropping it before they have ended cancels them.
 #[derive(Debug)]
 pub struct Spawned {
     run_ids: Vec<Option<RunId>>,
-    news: mpsc::UnboundedReceiver<(usize, SpawnResult)>,
+    ended_results: mpsc::UnboundedReceiver<(usize, SpawnResult)>,
     results: oneshot::Receiver<Result<Vec<SpawnResult>>>,
     _wanted: DropGuard,
 }
@@ -54,13 +54,13 @@ impl Spawned {
         &self.run_ids
     }
 
-    /// What became of the request whose run ends next, with its place among the requests, counted from 0: refused ones
-    /// first, then each as its run is over or paused. `None` once all are told, or the spawn was stopped with its parent.
+    /// The next result, with the index of its request: refused requests first, then each as its run ends or pauses.
+    /// `None` after all results, or if the spawn was stopped with its parent.
     pub async fn next(&mut self) -> Option<(usize, SpawnResult)> {
-        self.news.recv().await
+        self.ended_results.recv().await
     }
 
-    /// What became of all of them, in the order of the requests, once that is recorded in the parent's context.
+    /// Waits until all results are recorded in the parent's context, and returns them in the order of the requests.
     ///
     /// # Errors
     /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the parent is being stopped; else those of the storage.
@@ -77,27 +77,30 @@ impl Inner {
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Spawned> {
-        let (made, is_made) = oneshot::channel();
-        let (news, told) = mpsc::unbounded_channel();
+        let (created, is_created) = oneshot::channel();
+        let (ended_results, receiver) = mpsc::unbounded_channel();
         let (done, results) = oneshot::channel();
         let given_up = CancellationToken::new();
         let wanted = given_up.clone().drop_guard();
         let inner = Arc::clone(self);
         self.spawn_task(async move {
-            let began = Some(Began { made, news });
-            let spawning = inner.spawn_telling(parent.live(), call_id, requests, began);
-            // Given up, it cancels what it spawned.
+            let began = Some(Began {
+                created,
+                ended_results,
+            });
+            let spawning = inner.spawn_notifying(parent.live(), call_id, requests, began);
+            // Dropping `spawning` cancels the spawned runs.
             if let Some(results) = given_up.run_until_cancelled(spawning).await {
                 let _ = done.send(results);
             }
         });
-        let Ok(run_ids) = is_made.await else {
+        let Ok(run_ids) = is_created.await else {
             let refused = results.await.ok().and_then(Result::err);
             return Err(refused.unwrap_or_else(runtime_gone));
         };
         Ok(Spawned {
             run_ids,
-            news: told,
+            ended_results: receiver,
             results,
             _wanted: wanted,
         })

@@ -1,4 +1,4 @@
-//! Starting an agent that nobody spawns, and going on with one that paused.
+//! Starting an agent as the root of a tree, and resuming a paused one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 impl Inner {
     pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
         let inner = Arc::clone(self);
-        // Not cut off in the middle, so that what is written is also begun.
+        // Never dropped halfway, so that a run that is written is also started.
         self.to_the_end(async move { inner.start_now(start).await })
             .await?
     }

@@ -1,4 +1,4 @@
-//! [`StartingRuns`]: runs that are being written and aren't among those under way yet.
+//! [`StartingRuns`]: runs that are being written and aren't active yet.
 //!
 //! Once a run is in the log, other calls can find it. They wait until it is in the tree, so that there is
 //! only one [`ActiveRun`] of it, with all that is below it.
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::active_run::ActiveRun;
 use crate::agents::inner::Inner;
 
-/// Marks runs as starting, from before they are in the log until they are under way, when it is dropped.
+/// Marks runs as starting, from before they are in the log until they are active; then it is dropped.
 pub(super) struct StartingRuns {
     inner: Arc<Inner>,
     runs: Vec<RunId>,
@@ -30,7 +30,7 @@ impl Inner {
         }
     }
 
-    /// The run, when it is under way here, or is about to be.
+    /// The run, if it is active here, or is about to be.
     pub(super) async fn arrived(&self, id: RunId) -> Option<Arc<ActiveRun>> {
         loop {
             let arrives = self.arrivals().get(&id).cloned();

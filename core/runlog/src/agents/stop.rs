@@ -1,4 +1,4 @@
-//! Ending runs: by themselves or from outside, with all that is below them, in one batch.
+//! Ending runs: by themselves or from outside, with all runs below them, in one batch.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,24 +25,24 @@ use crate::{
 pub(super) enum Ending {
     /// Its agent is done.
     Completed(Option<String>),
-    /// Its agent stopped, or its time is up; it can be resumed.
+    /// Its agent stopped, or it timed out; it can be resumed.
     Paused(Stop),
     /// Its agent failed.
     Failed(String),
-    /// Nobody wants it any more, nor what is below it, paused or not.
+    /// It was cancelled, with all runs below it, paused ones included.
     Cancelled,
 }
 
-/// What was written of the ends of a tree.
+/// Whether the ends of a tree were written.
 enum Written {
     /// All of it.
     All,
-    /// Nothing: a run below is under way that wasn't told to stop.
+    /// Nothing: an active run below wasn't asked to stop.
     NotAll,
 }
 
 impl Ending {
-    /// What those at work are told of it. A run that ends by itself tells those below it.
+    /// The stop reason of the working runs. A run that ends by itself stops the runs below it.
     fn stop(&self) -> Stop {
         match self {
             Self::Paused(stop) => stop.clone(),
@@ -68,7 +68,7 @@ impl Inner {
         if is_over(&live) {
             return Ok(());
         }
-        // Its agent may have come to an end by itself just now, which is then written.
+        // The agent has just ended by itself; that end is being written.
         if !live.is_external && !live.ends_by_another() {
             live.ended.cancelled().await;
             return live.failure().map_or(Ok(()), Err);
@@ -78,7 +78,7 @@ impl Inner {
             .end(vec![(Arc::clone(&live), Ending::Paused(reason))])
             .await;
         live.recorder.refresh().await?;
-        // Somebody else may have ended it meanwhile.
+        // Another task may have ended it meanwhile.
         if is_over(&live) { Ok(()) } else { ended }
     }
 
@@ -86,7 +86,7 @@ impl Inner {
         let inner = Arc::clone(&self);
         let work = async move {
             if let Err(refused) = check_not_resumed(&live) {
-                // An agent that doesn't know it may still be at work, to no purpose.
+                // The run's agent may still be working, although another run has resumed it: stop it.
                 if !live.is_external {
                     inner
                         .end(vec![(live, Ending::Paused(Stop::from("")))])
@@ -104,11 +104,11 @@ impl Inner {
         self.to_the_end(work).await?
     }
 
-    /// Ends runs as they are told to, and with them what is below them: it is paused where they are, and else cancelled;
-    /// durable when it returns, all of it in one batch.
+    /// Ends runs as given, and with them all runs below: these are paused if the runs above are, and cancelled
+    /// otherwise. Durable when it returns, all of it in one batch.
     ///
-    /// Those at work are told to stop, and have a while to record what they have. Then their gates are closed, each
-    /// before those below it, and what each of them became is written.
+    /// Working runs are asked to stop, and have the grace period to record what they have. Then their gates are closed,
+    /// parents before children, and the outcome of each is written.
     pub(super) async fn end(self: &Arc<Self>, ends: Vec<(Arc<ActiveRun>, Ending)>) -> Result<()> {
         if ends.is_empty() {
             return Ok(());
@@ -120,7 +120,7 @@ impl Inner {
             let mut gates = Vec::new();
             let tree = self.block_writes_below(below, &mut gates).await;
             match self.write_ends(&ends, &tree).await {
-                // Somebody went on with a run below meanwhile: that is stopped too, with the gates open for it to come in.
+                // A run below was resumed meanwhile: stop it too, with the gates open so that it can join the tree.
                 Ok(Written::NotAll) => {
                     if let Err(error) = retries.again(moved()) {
                         break (tree, Err(error));
@@ -139,17 +139,17 @@ impl Inner {
         written
     }
 
-    /// The runs to end, and those below them that are under way and aren't in the tree of these; all of them are told.
+    /// Asks the runs to stop, and the active runs below them that aren't in their tree; returns all of these.
     async fn work_below(&self, ends: &[(Arc<ActiveRun>, Ending)]) -> Vec<Arc<ActiveRun>> {
         let mut roots = Vec::new();
         for (live, ending) in ends {
-            live.tell_to_stop(ending.stop());
+            live.request_stop(ending.stop());
             roots.push(Arc::clone(live));
             if !matches!(ending, Ending::Cancelled) {
                 continue;
             }
-            // Those that go on from a crash before their parent does are below it in the log alone, and so are those
-            // that somebody resumes by themselves. A failure to read is told when the ends are written.
+            // A run that is resumed after a crash before its parent is below the parent in the log only, and so is one
+            // that is resumed separately. A failed read is reported when the ends are written.
             for id in self
                 .store
                 .runs()
@@ -158,7 +158,7 @@ impl Inner {
                 .unwrap_or_default()
             {
                 if let Some(apart) = self.arrived(id).await {
-                    apart.tell_to_stop(stop_below(ending.stop()));
+                    apart.request_stop(stop_below(ending.stop()));
                     roots.push(apart);
                 }
             }
@@ -166,11 +166,11 @@ impl Inner {
         roots
     }
 
-    /// Takes a run out of memory, and tells those who wait for its end.
+    /// Removes a run from memory, and notifies the tasks that wait for its end.
     pub(super) fn forget(&self, live: &ActiveRun) {
         live.leave();
         let mut runs = self.live_runs();
-        // Another may stand for the run by now.
+        // The list may hold another `ActiveRun` of the same run by now.
         if runs
             .get(&live.id())
             .is_some_and(|known| std::ptr::eq(&**known, live))
@@ -181,7 +181,7 @@ impl Inner {
         live.ended.cancel();
     }
 
-    /// Gives those at work a while to stop, and drops the others.
+    /// Waits for the working runs to stop, and abandons those that don't within the grace period.
     async fn stop_work(&self, roots: &[Arc<ActiveRun>]) {
         let mut working: Vec<Arc<ActiveRun>> = Vec::new();
         let mut next: Vec<Arc<ActiveRun>> = roots.to_vec();
@@ -205,7 +205,7 @@ impl Inner {
         for live in &working {
             live.abandoned.cancel();
         }
-        // One that blocks its thread can't be dropped; it is not waited for, and can't write any more.
+        // An executor that blocks its thread can't be dropped. It isn't waited for any longer, and its writes are refused.
         let all_over = async {
             for live in &working {
                 live.over.cancelled().await;
@@ -221,14 +221,14 @@ impl Inner {
         }
     }
 
-    /// Closes the gates of runs and of all below them; gives all of them, each once.
+    /// Closes the gates of runs and of all runs below them; returns all of them, each once.
     async fn block_writes_below(
         &self,
         roots: Vec<Arc<ActiveRun>>,
         gates: &mut Vec<OwnedRwLockWriteGuard<()>>,
     ) -> Vec<Arc<ActiveRun>> {
         let (mut tree, mut known) = (Vec::new(), HashSet::new());
-        // All that end trees lock in the same order, so that they can't deadlock.
+        // All tasks that end trees lock in the same order, so that they can't deadlock.
         let place = |live: Arc<ActiveRun>| ((live.depth, live.id()), live);
         let mut next: BTreeMap<_, _> = roots.into_iter().map(place).collect();
         while let Some((_, live)) = next.pop_first() {
@@ -250,7 +250,7 @@ impl Inner {
         ends: &[(Arc<ActiveRun>, Ending)],
         tree: &[Arc<ActiveRun>],
     ) -> Result<Written> {
-        // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
+        // A spawn writes to the parent's stream: if one of the streams has moved, the runs below are looked up again.
         let mut retries = Retries::default();
         loop {
             if let Some(written) = self.try_write_ends(ends, tree).await? {
@@ -260,14 +260,14 @@ impl Inner {
         }
     }
 
-    /// What is written; `None` when others wrote in between.
+    /// Whether the ends were written; `None` if others wrote to the runs in between.
     async fn try_write_ends(
         &self,
         ends: &[(Arc<ActiveRun>, Ending)],
         tree: &[Arc<ActiveRun>],
     ) -> Result<Option<Written>> {
         let runs = self.store.runs();
-        // One that was resumed meanwhile can't be cancelled any more, and what is below it isn't either.
+        // A run that was resumed meanwhile can't be cancelled any more, and the runs below it aren't either.
         let ends: Vec<_> = ends
             .iter()
             .filter(|(live, ending)| !is_resumed(live, ending))
@@ -288,7 +288,7 @@ impl Inner {
             }
             changes.push(change);
         }
-        // What was stopped in the middle of its work can be gone on with if what spawned it can.
+        // An interrupted run below stays resumable only if the runs above it are.
         let with_root = match ends
             .iter()
             .all(|(_, ending)| matches!(ending, Ending::Paused(_)))
@@ -302,7 +302,7 @@ impl Inner {
             tree
         };
         for live in all {
-            // One that has paused meanwhile is left to those below, who are cancelled when this is.
+            // A run that has paused meanwhile is handled by the loop below, which cancels it if its root is cancelled.
             if live.recorder.run().status == RunStatus::Running {
                 if known.insert(live.id()) {
                     let mut change = NewStatus::new(live.recorder.clone(), with_root);
@@ -320,8 +320,8 @@ impl Inner {
             .iter()
             .filter(|(_, ending)| matches!(ending, Ending::Cancelled))
         {
-            // Until there is nothing new: a run that was resumed since it was listed can't be cancelled any more, but
-            // the one that goes on from it is listed by now.
+            // Repeat until nothing new is listed: a run that was resumed since it was listed can't be cancelled any
+            // more, but the run that resumes it is listed by now.
             loop {
                 let below = runs.unfinished_below(live.id()).await?;
                 let new: Vec<RunId> = below.into_iter().filter(|id| known.insert(*id)).collect();

@@ -1,4 +1,4 @@
-//! Going on with what a crash cut off: each run once, and those that waited for others with what came of them.
+//! Resuming the runs that a crash interrupted: each once, and those that waited for sub-agents with their results.
 
 use super::{
     SpawnResult,
@@ -29,16 +29,16 @@ use crate::{
     runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
 
-/// What became of the runs that a crash had cut off.
+/// The outcomes of the runs that a crash interrupted.
 #[derive(Debug, Default)]
 pub struct ResumeReport {
-    /// The runs that were gone on with, by the id of the paused one, and what became of each.
+    /// The runs that were resumed, by the id of the paused run, with their outcomes.
     pub resumed: Vec<(RunId, SpawnResult)>,
     /// The runs that were left paused, and why.
     pub left: Vec<(RunId, Error)>,
 }
 
-/// A run that a crash cut off, and the spawns that it was waiting for.
+/// A run that a crash interrupted, and the spawns that it was waiting for.
 struct InterruptedRun {
     run: Run,
     definition: Arc<AgentDefinition>,
@@ -46,15 +46,15 @@ struct InterruptedRun {
     calls: Vec<OpenCall>,
 }
 
-/// A spawn whose results the parent's context doesn't have.
+/// A spawn whose results aren't in the parent's context.
 struct OpenCall {
     id: String,
     count: u32,
-    /// What came of each request, by its index; the newest run of it.
+    /// The record of each request, by its index, with the newest run of it.
     agents: BTreeMap<u32, (SpawnedAgent, Option<Run>)>,
 }
 
-/// The place of a run below another that goes on too.
+/// The place of a run below another that is resumed too.
 struct ParentLink {
     parent: Arc<ActiveRun>,
     call_id: String,
@@ -62,7 +62,7 @@ struct ParentLink {
     agent: SpawnedAgent,
 }
 
-/// All that is gone on with.
+/// All runs to resume.
 struct ResumeAll {
     inner: Arc<Inner>,
     interrupted: HashMap<RunId, InterruptedRun>,
@@ -73,7 +73,7 @@ impl Inner {
     pub(super) async fn resume_all(self: Arc<Self>) -> Result<ResumeReport> {
         let reviving = Arc::clone(&self.store.shared.folds.reviving);
         let _alone = reviving.lock().await;
-        // Also what this process left behind, such as by a runtime that was shut down.
+        // This also pauses the runs that this process left running, for example when their runtime was shut down.
         self.store.recover_runs().await?;
         let mut report = ResumeReport::default();
         let mut interrupted = HashMap::new();
@@ -132,7 +132,7 @@ impl Inner {
         Ok(report)
     }
 
-    /// The spawns of a run that have no results in its context, each with the newest run of every request.
+    /// The spawns of a run whose results aren't in its context, each with the newest run of every request.
     async fn open_calls(&self, run: &Run) -> Result<Vec<OpenCall>> {
         let mut records: Vec<SpawnRecord> = Vec::new();
         let options = ReadOptions {
@@ -187,8 +187,8 @@ impl Inner {
         Ok(calls)
     }
 
-    /// The last of the runs that went on from one another below the same parent. One that another run has taken over,
-    /// by resuming it as its own sub-agent, is waited for there.
+    /// The last run of a chain of resumes below the same parent. A run that another parent has resumed as its own
+    /// sub-agent is waited for there.
     async fn newest(&self, id: RunId) -> Result<Option<Run>> {
         let Some(mut run) = self.store.runs().get(id).await? else {
             return Ok(None);
@@ -204,11 +204,11 @@ impl Inner {
 }
 
 impl ResumeAll {
-    /// Goes on with a run and those it waits for, and gives what became of it.
+    /// Resumes a run and those it waits for, and returns its outcome.
     fn resume_one(&self, id: RunId, below: Option<ParentLink>) -> Boxed<'_, SpawnResult> {
         Box::pin(async move {
             let resumed = match self.interrupted.get(&id) {
-                Some(interrupted) => self.go_on(interrupted, below.as_ref()).await,
+                Some(interrupted) => self.resume_below(interrupted, below.as_ref()).await,
                 None => Err(Error::not_found(format!("run {id} can't be gone on with"))),
             };
             let mut report = self
@@ -235,7 +235,7 @@ impl ResumeAll {
         })
     }
 
-    async fn go_on(
+    async fn resume_below(
         &self,
         interrupted: &InterruptedRun,
         below: Option<&ParentLink>,
@@ -243,7 +243,7 @@ impl ResumeAll {
         let inner = &self.inner;
         let run = &interrupted.run;
         let parent = below.map(|below| &below.parent);
-        // It stands in the tree while those it waits for go on, so that it can be cancelled with them.
+        // It is in the tree while the runs it waits for are resumed, so that it can be cancelled with them.
         let paused = Beginning {
             recorder: inner.store.runs().recorder(run.id).await?,
             definition: None,
@@ -257,9 +257,9 @@ impl ResumeAll {
         };
         let paused = inner.enter(ActiveRun::new(paused, parent));
         paused.over.cancel();
-        let gone_on = self.resume_from(&paused, interrupted, below).await;
+        let resumed = self.resume_from(&paused, interrupted, below).await;
         inner.forget(&paused);
-        gone_on
+        resumed
     }
 
     async fn resume_from(
@@ -325,7 +325,7 @@ impl ResumeAll {
             ..ResumeOptions::default()
         };
         let starting = inner.starting(vec![id]);
-        // Whoever cancels the parent either finds the new run below it, or keeps it from being there.
+        // A task that cancels the parent either finds the new run below it, or prevents its creation.
         let pass = match below {
             Some(below) => Some(below.parent.spawn_guard().await),
             None => None,
@@ -365,7 +365,7 @@ impl ResumeAll {
         live.failure().map_or_else(|| Ok(live.result()), Err)
     }
 
-    /// What became of a run, once it is over: somebody else may have gone on with it.
+    /// Waits for a run's end, and returns its outcome: another task may have resumed it already.
     async fn over(&self, parent: &ActiveRun, run: &Run) -> Result<SpawnResult> {
         if run.status != RunStatus::Running {
             return Ok(SpawnResult::of(run.clone()));
@@ -385,7 +385,7 @@ impl ResumeAll {
         ))
     }
 
-    /// What came of each request of a call, once those that were cut off have gone on.
+    /// Resumes the interrupted runs of a call, and returns the outcome of each request.
     async fn finish_call(
         &self,
         parent: &Arc<ActiveRun>,
@@ -416,7 +416,7 @@ impl ResumeAll {
                 return Ok(self.resume_one(run.id, Some(below)).await);
             }
             let result = self.over(parent, run).await?;
-            // The parent's space keeps what the run had shared.
+            // Copy the values that the run shared to the parent's space.
             self.inner.left_by(run.id).await?.take_over(&parent.space)?;
             Ok(result)
         });
@@ -424,8 +424,8 @@ impl ResumeAll {
     }
 }
 
-/// What is told of a run that is to stop before it has gone on: what became of it, or that it is paused as it was, such as
-/// when somebody else went on with the run above it.
+/// The outcome of a run that is asked to stop before it was resumed; an error if it is still paused as it was, for
+/// example because another task resumed the run above it.
 async fn stopped(paused: &ActiveRun) -> Result<SpawnResult> {
     paused.recorder.refresh().await?;
     let run = paused.recorder.run();

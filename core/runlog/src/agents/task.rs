@@ -1,4 +1,4 @@
-//! What a run that goes on was asked to do, as its context tells.
+//! The task of a resumed run, from its context.
 
 use runlog_model::{Role, RunId};
 
@@ -8,18 +8,17 @@ use crate::{
     runs::{CONTINUE, ListRunMessages},
 };
 
-/// What a run is asked stands among so many of its first messages, behind the system prompt, or behind results of the calls that
-/// were cut off.
+/// The task is one of this many first messages of a run: after the system prompt, or after the results of the
+/// interrupted calls.
 const FIRST_MESSAGES: usize = 64;
 
 impl Inner {
-    /// What a paused run was asked to do: when it was resumed, or where nothing was said then, when the run was started that
-    /// it goes on from.
+    /// The task of a paused run: the instructions it was resumed with, or else the task of the run that it resumes.
     pub(super) async fn task_of(&self, paused: RunId) -> Result<String> {
         let runs = self.store.runs();
         let mut next = Some(paused);
         while let Some(id) = next {
-            if let Some(task) = self.told_first(id).await? {
+            if let Some(task) = self.own_task(id).await? {
                 return Ok(task);
             }
             next = runs.get(id).await?.and_then(|run| run.resumed_from);
@@ -27,7 +26,7 @@ impl Inner {
         Ok(String::new())
     }
 
-    async fn told_first(&self, run: RunId) -> Result<Option<String>> {
+    async fn own_task(&self, run: RunId) -> Result<Option<String>> {
         let first = ListRunMessages {
             limit: FIRST_MESSAGES,
             ..ListRunMessages::default()
@@ -42,7 +41,7 @@ impl Inner {
                 continue;
             };
             let task = match text.strip_prefix(CONTINUE) {
-                Some(beside) => beside.trim_start_matches('\n'),
+                Some(added) => added.trim_start_matches('\n'),
                 None => text,
             };
             return Ok(Some(task.to_owned()).filter(|task| !task.is_empty()));

@@ -1,4 +1,4 @@
-//! The tools that models are given: their definitions, and the dispatcher that takes a call's JSON and gives its result.
+//! The tools for models: their definitions, and the dispatcher that takes a call's JSON and returns its result.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     runs::{BatchExtras, ToolOutcome},
 };
 
-/// The name of the tool that tells which agents there are.
+/// The name of the tool that lists the agents.
 pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
 
 /// A tool as a model is told of it.
@@ -65,7 +65,7 @@ pub struct ToolReply {
     pub is_error: bool,
 }
 
-/// The definitions of `list_available_agents` and `spawn_agents`, for the tools that a model is given.
+/// The definitions of `list_available_agents` and `spawn_agents`, for the tools of a request to a model.
 ///
 /// ```
 /// let tools = runlog::agents::tool_definitions();
@@ -146,15 +146,15 @@ struct NamedRequests {
     requests: Vec<Value>,
 }
 
-/// The requests of a call's arguments: as its definition says, or, as some models write it, an array of them alone; or
-/// a string that holds the JSON of either. One that can't be read is [refused alone](SpawnRequest::unreadable).
+/// The requests in a call's arguments: as the definition says, or a bare array as some models write it, or a string
+/// that holds the JSON of either. One that can't be read is [refused alone](SpawnRequest::unreadable).
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) for what is none of these, and for no request at all.
+/// [`InvalidInput`](ErrorKind::InvalidInput) for anything else, and for an empty list.
 pub fn spawn_requests(arguments: &RawJson) -> Result<Vec<SpawnRequest>> {
     let inner: Option<String> = arguments.to_value().ok();
     let arguments = inner.map_or_else(|| Ok(arguments.clone()), RawJson::parse)?;
-    // Read one after the other, so that what is wrong is told of the form that was meant.
+    // The form is chosen before parsing, so that the error is about the form that was meant.
     let requests = if arguments.as_str().trim_start().starts_with('[') {
         read_json::<Vec<Value>>(arguments.as_str())
     } else {
@@ -187,7 +187,7 @@ impl Inner {
         if ![LIST_AVAILABLE_AGENTS, SPAWN_AGENTS].contains(&name) {
             return Ok(None);
         }
-        // Before any agent works for a result that couldn't be recorded.
+        // Checked first, so that no agent works for a result that couldn't be recorded.
         live.recorder.check_unanswered(tool_call_id).await?;
         let answer = match name {
             LIST_AVAILABLE_AGENTS => {
@@ -238,7 +238,7 @@ impl Inner {
     }
 }
 
-/// Whether an error is about what the model asked for.
+/// Whether an error was caused by the model's request.
 fn is_the_models(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The work of one run: its turn, its executor, and how that ends.
+//! The work of one run: its permit, its executor, and how that ends.
 
 use super::{AgentEnd, active_run::ActiveRun, defect::Defect, inner::AgentWork, stop::Ending};
 use std::{
@@ -35,17 +35,17 @@ impl Inner {
             live.stop_working();
             live.over.cancel();
             if let Some(ending) = ending {
-                // A failure is kept in the run, and returned to whoever asks for its result.
+                // A failure is stored in the run, and returned to callers that ask for its result.
                 let _ = inner.end(vec![(Arc::clone(&live), ending)]).await;
             } else {
-                // Whoever stopped it writes its end.
+                // The task that stopped it writes its end.
                 live.ended.cancelled().await;
             }
             unended.disarm();
         });
     }
 
-    /// Runs the executor; returns how the run ends, `None` when whoever stopped it writes its end.
+    /// Runs the executor; returns how the run ends, `None` when the task that stopped it writes its end.
     async fn work(
         self: &Arc<Self>,
         live: &Arc<ActiveRun>,
@@ -106,7 +106,7 @@ impl Inner {
             Either::Right(Either::Right(Either::Left(kind) | Either::Right(kind))) => {
                 let by_itself = live.ends_itself();
                 live.pausing();
-                live.tell_to_stop(kind.into());
+                live.request_stop(kind.into());
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
                 by_itself.then(|| Ending::Paused(kind.into()))
             }
@@ -117,7 +117,7 @@ impl Inner {
     }
 }
 
-/// Fails the run if its task is dropped before it is over, as when the runtime goes away, so that nobody waits for ever.
+/// Fails the run if its task is dropped before it has ended, for example with its runtime, so that nobody waits for ever.
 struct FailOnDrop {
     inner: Arc<Inner>,
     live: Option<Arc<ActiveRun>>,
@@ -142,7 +142,7 @@ impl Drop for FailOnDrop {
     }
 }
 
-/// What is ready first; the first of the two when both are.
+/// The output of the future that is ready first; `one` if both are.
 pub(super) async fn first<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
     match futures_util::future::select(pin!(one), pin!(other)).await {
         Either::Left((output, _)) => Either::Left(output),

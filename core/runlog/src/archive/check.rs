@@ -1,4 +1,4 @@
-//! What an archive says, held against what the store has. Nothing is written.
+//! Comparing an archive with the store. Nothing is written.
 
 use super::{
     lines::{Line, RecordLine, StreamLine},
@@ -21,7 +21,7 @@ use crate::{
     blocking::Store,
 };
 
-/// At most so many records of the store are read at once to be compared.
+/// The most records of the store that are read at once for the comparison.
 const PAGE_RECORDS_MAX: u64 = 256;
 
 pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
@@ -191,7 +191,7 @@ impl Checker<'_> {
         let group = match &subject {
             Subject::Session(id) => Group::Session(*id),
             Subject::Agent(project, name) => Group::Agent(project.clone(), name.clone()),
-            // One with an id of its own goes with its stream.
+            // A flow with an id of its own belongs to its stream's group.
             Subject::Flow(id) => self
                 .runs
                 .get(id)
@@ -260,7 +260,7 @@ impl Ahead {
     }
 }
 
-/// A copy can be made where the store has, or gets, what it shares.
+/// A copy can be created only if the store has, or gets, the records it shares.
 fn check_forks(plan: &mut Plan) {
     for id in &plan.order {
         let Some(State {
@@ -286,7 +286,7 @@ fn check_forks(plan: &mut Plan) {
     }
 }
 
-/// Finds which records of the lists the store has, and whether it can take the others.
+/// Determines which records of the lists the store has, and whether the others can be added.
 fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     let mut lines_of: HashMap<Subject, VecDeque<usize>> = HashMap::new();
     for (index, line) in plan.lists.iter_mut().enumerate() {
@@ -336,7 +336,7 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// Refuses with a readable error what the fold would refuse with a technical one.
+/// A readable error for events that the fold would refuse with a technical one.
 fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
     if let ListEvent::Session(CatalogEvent::SessionCreated(session)) = event
         && let Some(name) = &session.name
@@ -367,11 +367,11 @@ fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Res
     Ok(())
 }
 
-/// Says which session or definition was left out.
+/// Adds to each conflict the session or definition that was left out.
 fn name_sessions(plan: &mut Plan) {
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for line in &plan.lists {
-        if !told.insert(line.group.clone()) {
+        if !reported.insert(line.group.clone()) {
             continue;
         }
         let name = match &line.event {

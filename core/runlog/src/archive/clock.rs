@@ -10,10 +10,10 @@ use std::{
 
 use runlog_engine::Host;
 
-/// The surroundings of a store that an archive is read into: those it is given, but while records are written, the
-/// time is the one at which they were recorded.
+/// The host of a store that an archive is imported into. It forwards to another host, but while records are written,
+/// its clock stands still at the time at which they were recorded.
 ///
-/// A log takes nothing that is older than itself, so whoever makes a store for an archive has the clock stand at the
+/// A log accepts no record that is older than itself. So to create a store for an archive, set the clock to the
 /// archive's [first time](super::first_time) meanwhile.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub struct ImportClock {
 }
 
 impl ImportClock {
-    /// A clock that tells the host's time, until an import says otherwise.
+    /// A clock with the host's time, until an import changes it.
     pub fn new(host: Arc<dyn Host>) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -48,13 +48,14 @@ impl ImportClock {
         })
     }
 
-    /// Has the clock stand still, at the host's time at the latest: a log that was once in the future stays there.
+    /// Stops the clock at this time, or at the host's if that is earlier: a log with a record in the future could never
+    /// go back.
     pub fn stand_at(&self, at_ms: u64) {
         self.at_ms
             .store(at_ms.min(self.host.now_ms()), Ordering::Relaxed);
     }
 
-    /// Has the clock tell the host's time.
+    /// Lets the clock follow the host's time again.
     pub fn go_on(&self) {
         self.at_ms.store(0, Ordering::Relaxed);
     }

@@ -17,18 +17,18 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, blocking::Store};
 
-/// So many records of a stream are read at first; more where nothing else comes in between.
+/// How many records of a stream are read at first; more if no other stream's records come in between.
 const PAGE_RECORDS_MIN: u64 = 16;
-/// At most so many records are read at once.
+/// The most records that are read at once.
 const PAGE_RECORDS_MAX: u64 = 1024;
-/// How many records of the log are looked at together where a backend can't tell its streams.
+/// How many records of the log are read at once if a backend can't list its streams.
 const SCAN_RECORDS: u64 = 1024;
 
-/// Writes an archive of a store as it is now, beside its writer or without one: JSON lines, given whole.
+/// Writes an archive of a store as it is now, whether or not another process is writing it. `write` gets whole JSON lines.
 ///
 /// # Errors
-/// [`NotFound`](ErrorKind::NotFound) for a session that isn't there, [`Conflict`](ErrorKind::Conflict) when what a copy shares
-/// is truncated meanwhile, those of reading the store, and those of `write`.
+/// [`NotFound`](ErrorKind::NotFound) for a session that doesn't exist, [`Conflict`](ErrorKind::Conflict) when records
+/// that a copy shares are truncated meanwhile, those of reading the store, and those of `write`.
 pub fn export<E: From<Error>>(
     store: &Store,
     what: What<'_>,
@@ -66,7 +66,7 @@ pub fn export<E: From<Error>>(
     })
 }
 
-/// Up to where the log is read, and the streams there are.
+/// The position up to which the log is read, and its streams.
 fn extent(store: &Store) -> Result<(Position, Vec<StreamId>)> {
     let log = store.backend().maintenance();
     if let Some(bound) = if_supported(block_on(log.last_position()))?
@@ -89,8 +89,8 @@ fn extent(store: &Store) -> Result<(Position, Vec<StreamId>)> {
     Ok((bound, all))
 }
 
-/// Where something comes in the archive: by position, but what a copy has of a stream that isn't in the archive as
-/// it was comes together, where the copy was made, so that an envelope still stands before its message.
+/// The place of a line in the archive: by position. But records that a copy shares with a stream that isn't in the
+/// archive come together, at the place where the copy was created, so that an envelope is still right before its message.
 type Key = (u64, u64, Step);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -124,7 +124,7 @@ impl Merge {
             stream.last = info.last_sequence.0;
             let first = record_at(store, stream.id, 1)?.filter(|first| first.position <= bound);
             if first.is_none() && stream.last > 0 {
-                // It was made since.
+                // It was created after the export began.
                 continue;
             }
             if let Some(first) = &first
@@ -138,7 +138,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// Finds where a stream's lines come.
+    /// Determines the places of a stream's lines.
     fn begin(
         &mut self,
         store: &Store,
@@ -150,7 +150,7 @@ impl Merge {
         let mut first = 1;
         if let Some((_, at)) = stream.fork {
             if let Some(last) = record_at(store, stream.id, at)? {
-                // Not right behind that record: it may be an envelope, whose message comes next.
+                // Not right after that record: it may be an envelope, whose message must come next.
                 let key = (stream.made_at.max(last.position.0), 0, Step::Fork);
                 self.heap.push(Reverse((key, index, at)));
             }
@@ -205,7 +205,7 @@ impl Merge {
     ) -> std::result::Result<(), E> {
         let mut limits = vec![PAGE_RECORDS_MIN; self.streams.len()];
         while let Some(Reverse((key, index, sequence))) = self.heap.pop() {
-            self.tell(index, write)?;
+            self.stream_line(index, write)?;
             match key.2 {
                 Step::Fork => {}
                 Step::Snapshot => self.snapshot(store, index, sequence, write)?,
@@ -223,7 +223,7 @@ impl Merge {
     }
 
     /// Writes the line of a stream, once.
-    fn tell<E: From<Error>>(
+    fn stream_line<E: From<Error>>(
         &mut self,
         index: usize,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
@@ -236,7 +236,11 @@ impl Merge {
         };
         let shared = self.streams.get(index).and_then(|stream| stream.fork);
         let is_lost = shared.is_some_and(|(parent, at)| written(parent) < at);
-        let Some(stream) = self.streams.get_mut(index).filter(|stream| !stream.is_told) else {
+        let Some(stream) = self
+            .streams
+            .get_mut(index)
+            .filter(|stream| !stream.is_written)
+        else {
             return Ok(());
         };
         if is_lost {
@@ -246,7 +250,7 @@ impl Merge {
             );
             return Err(Error::new(ErrorKind::Conflict, what).into());
         }
-        stream.is_told = true;
+        stream.is_written = true;
         stream.written = stream.fork.map_or(0, |(_, at)| at);
         self.counts.streams += 1;
         let line = StreamLine {
@@ -258,7 +262,8 @@ impl Merge {
         write(&encode(&Line::Stream(line), None))
     }
 
-    /// Writes records of a stream from a sequence on, until another stream's come. Says whether all that were read came.
+    /// Writes records of a stream from a sequence on, until another stream's are next. Returns whether all records that
+    /// were read are written.
     fn records<E: From<Error>>(
         &mut self,
         store: &Store,
@@ -356,14 +361,14 @@ impl Planned {
     }
 }
 
-/// Up to which sequence the records of a stream are others', found by halving: they are its first.
+/// The last sequence at which a stream's records belong to another stream, by binary search: these are its first ones.
 fn inherited(store: &Store, stream: &Planned) -> Result<u64> {
     halve(stream.last, |sequence| {
         Ok(record_at(store, stream.id, sequence)?.is_some_and(|it| it.stream != stream.id))
     })
 }
 
-/// The stream of the archive whose first records these still are, and how many.
+/// The stream of the archive that this one shares its first records with, and how many.
 fn shared(
     store: &Store,
     stream: &Planned,
@@ -384,13 +389,13 @@ fn shared(
         );
         Ok(own.is_some_and(|own| other.is_some_and(|other| own.position == other.position)))
     })?;
-    // The parent's own line has to come first, which it does where the last shared record is its own.
+    // The parent's line must come first, which is so if the last shared record is its own.
     let is_parents =
         at > 0 && record_at(store, parent, at)?.is_some_and(|record| record.stream == parent);
     Ok(is_parents.then_some((parent, at)))
 }
 
-/// The last sequence up to which something holds, 0 for none.
+/// The last sequence up to which a condition holds, by binary search; 0 for none.
 fn halve(last: u64, mut holds: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
     let (mut good, mut bad) = (0, last + 1);
     while bad - good > 1 {
@@ -418,7 +423,7 @@ fn line_of(stream: StreamId, record: &Record) -> RecordLine {
     }
 }
 
-/// Writes what a list says of the sessions, or all of it. Says how many records that were.
+/// Writes the records of a list about the chosen sessions, or all of them. Returns how many.
 fn write_list<E: From<Error>>(
     store: &Store,
     list: List,

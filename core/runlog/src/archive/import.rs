@@ -9,24 +9,24 @@ use super::{
 };
 use crate::{Result, blocking::Store};
 
-/// Where an archive is read from: twice, from its beginning each time.
+/// Opens the archive's source; called twice, to read it from its beginning each time.
 pub type ImportSource<'a> = dyn FnMut() -> Result<Box<dyn BufRead>> + 'a;
 
-/// Takes an archive into a store. What the store has already is left as it is: reading an archive twice changes nothing, and
-/// one that has more adds what is new. A session (with its runs), a definition or a stream of which the store has something
-/// else is left out as a whole, and told.
+/// Imports an archive into a store. Records that the store has already are skipped: importing an archive twice changes
+/// nothing, and a longer version of it adds what is new. A session (with its runs), a definition or a stream that
+/// differs from the store's is left out as a whole, and reported.
 ///
-/// The archive is read twice: nothing is written before all of it was found to be right. Sessions, runs and definitions are
-/// listed at the end, once what they are about is there, so that an import that was interrupted shows nothing half done; the
-/// next import of the same archive completes it. Imports into one open store wait for each other, so that each finds what
-/// those before it have written; nothing else should write to the store meanwhile.
+/// The archive is read twice: nothing is written before all of it is checked. The list entries of sessions, runs and
+/// definitions are written last, after their content, so that an interrupted import shows nothing incomplete; the next
+/// import of the same archive completes it. Imports into one open store are serialized, so that each sees what earlier
+/// ones have written; nothing else should write to the store meanwhile.
 ///
-/// Times are kept if `clock` is what the store was opened with and the store has nothing later.
+/// Times are preserved if `clock` is the one that the store was opened with and the store has nothing later.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what is no archive, or one that breaks off or has a line that can't be read; with
-/// `strict`, [`Conflict`](crate::ErrorKind::Conflict) where something would be left out. Nothing was written then. Else those of reading
-/// the source, and of reading and writing the store.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) if it is no archive, is incomplete, or has a line that can't be
+/// read; with `strict`, [`Conflict`](crate::ErrorKind::Conflict) if something would be left out. Nothing was written
+/// then. Else those of reading the source, and of reading and writing the store.
 ///
 /// ```
 /// use runlog::{
@@ -56,7 +56,8 @@ pub fn import(
     source: &mut ImportSource<'_>,
 ) -> Result<Imported> {
     let importing = &store.as_async().shared.folds.importing;
-    // It guards no value that a panic could leave broken: what is in the store is always whole batches.
+    // A poisoned lock can be ignored: it guards no value that a panic could leave inconsistent, and the store always
+    // has whole batches.
     let _alone = importing
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// The version that is written, and the only one that is read.
 pub const ARCHIVE_VERSION: u32 = 2;
 
-/// The longest line: what a payload takes that is written as a string, and a little.
+/// The longest line: the largest payload written as a string, and some room for the other fields.
 pub(super) const LINE_BYTES_MAX: u64 = 2 * limits::PAYLOAD_BYTES_MAX as u64 + (1 << 20);
 
 /// One line.
@@ -21,20 +21,20 @@ pub(super) const LINE_BYTES_MAX: u64 = 2 * limits::PAYLOAD_BYTES_MAX as u64 + (1
 pub(super) enum Line {
     /// Begins an archive.
     Archive,
-    /// Says what the records of a stream are of; comes before the first of them.
+    /// Describes a stream; comes before its first record.
     Stream(StreamLine),
     /// A record.
     Record(RecordLine),
     /// A state saved at a sequence of a stream.
     Snapshot(RecordLine),
-    /// Ends an archive, and says how many lines of each kind it has.
+    /// Ends an archive, with the number of lines of each kind.
     End(Counts),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct StreamLine {
     pub(super) id: StreamId,
-    /// What is kept in it, for those who read the file.
+    /// Its content type, for people who read the file.
     pub(super) of: String,
     /// The session that it belongs to.
     pub(super) session: Option<SessionId>,
@@ -47,20 +47,20 @@ pub(super) struct StreamLine {
 pub(super) struct RecordLine {
     pub(super) stream: StreamId,
     pub(super) sequence: u64,
-    /// Its place in the log that it was read from; tells only which records stood side by side.
+    /// Its position in the log that it was read from; only used to see which records were adjacent.
     pub(super) position: u64,
     pub(super) time_ms: u64,
-    /// Of data below 128.
+    /// Below 128 for data.
     pub(super) kind: Kind,
     pub(super) redacted: bool,
     pub(super) meta: Bytes,
     pub(super) payload: Bytes,
-    /// What it is found by, which follows from the rest.
+    /// The labels it is found by, derived from the rest.
     pub(super) labels: Vec<Label>,
 }
 
 impl RecordLine {
-    /// With what it is found by.
+    /// The line with its labels.
     pub(super) fn labelled(self) -> Self {
         let mut labels = context_labels(self.kind.0, &self.meta, &self.payload);
         let chat = SessionId(self.stream.0);
@@ -120,7 +120,7 @@ struct Fields<'a> {
     snapshots: Option<u64>,
 }
 
-/// The line, with its line break. `what` names the kind of a record, for those who read the file.
+/// The line, with its line break. `what` names the kind of a record, for people who read the file.
 pub(super) fn encode(line: &Line, what: Option<&str>) -> Vec<u8> {
     let fields = match line {
         Line::Archive => Fields {
@@ -171,7 +171,8 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
     match std::str::from_utf8(&record.payload) {
         Ok("") => {}
         Ok(text) => match serde_json::from_str::<&RawValue>(text) {
-            // Byte for byte: white space around it would be lost, and a line break in it would end the line.
+            // Only if it is preserved byte for byte: white space around it would be lost, and a line break in it would
+            // end the line.
             Ok(json) if json.get() == text && is_one_line(text) => fields.payload = Some(json),
             _ if text
                 .chars()

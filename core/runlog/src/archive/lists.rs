@@ -1,4 +1,4 @@
-//! The streams that list what a store has: sessions, runs and agents, the records of all of them in one stream each.
+//! The streams that list the sessions, runs, flows and agents of a store, one stream each.
 
 use pollster::block_on;
 use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
@@ -34,7 +34,7 @@ pub(super) enum List {
     Agents,
 }
 
-/// What a record of a list is about.
+/// The subject of a list's record.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Subject {
     Session(SessionId),
@@ -43,7 +43,7 @@ pub(super) enum Subject {
     Agent(Option<String>, String),
 }
 
-/// A record of a list, read.
+/// A decoded record of a list.
 #[derive(Clone, Debug)]
 pub(super) enum ListEvent {
     Session(CatalogEvent),
@@ -118,7 +118,7 @@ impl ListEvent {
         }
     }
 
-    /// What it tells, for those who read the file.
+    /// Its name, for people who read the file.
     pub(super) const fn what(&self) -> &'static str {
         match self {
             Self::Session(CatalogEvent::SessionCreated(_)) => "session_created",
@@ -140,7 +140,7 @@ impl ListEvent {
         }
     }
 
-    /// Whether a store may have it.
+    /// Checks that it is valid in a store.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Session(event) => event.encode().map(drop)?,
@@ -152,7 +152,7 @@ impl ListEvent {
     }
 }
 
-/// The names of a context's records, for those who read the file.
+/// The names of a context's records, for people who read the file.
 pub(super) fn what_of_context(kind: u8) -> Option<&'static str> {
     ContextEventKind::from_byte(kind).map(ContextEventKind::name)
 }
@@ -167,7 +167,7 @@ pub(super) fn is_derived(stream: StreamId) -> bool {
     .contains(&stream)
 }
 
-/// The streams that a session has beside the contexts of its instances and its runs, and what they are.
+/// The streams of a session in addition to those of its instances and runs, with their content types.
 pub(super) fn streams_of(session: SessionId) -> [(StreamId, &'static str); 3] {
     let chat = StreamId(session.as_uuid());
     [
@@ -177,7 +177,7 @@ pub(super) fn streams_of(session: SessionId) -> [(StreamId, &'static str); 3] {
     ]
 }
 
-/// Gives every record of a stream up to a position, a page in memory at a time; none when there is no such stream.
+/// Passes on every record of a stream up to a position, one page in memory at a time; none if there is no such stream.
 pub(super) fn each_record<E: From<Error>>(
     store: &Store,
     stream: StreamId,
@@ -220,7 +220,7 @@ pub(super) fn record_at(store: &Store, stream: StreamId, sequence: u64) -> Resul
     }
 }
 
-/// Whether a record of the store is the one of a line. What was redacted on either side can't be compared.
+/// Whether a record of the store is that of a line. Content that is redacted on either side can't be compared.
 pub(super) fn is_same(there: &Record, line: &RecordLine, is_context: bool) -> bool {
     let is_same_meta = || {
         let timed = |meta, time_ms| timed_meta(meta, time_ms).filter(|_| is_context);
@@ -232,7 +232,7 @@ pub(super) fn is_same(there: &Record, line: &RecordLine, is_context: bool) -> bo
         && (there.redacted || line.redacted || (there.payload == line.payload && is_same_meta()))
 }
 
-/// The metadata of a context's event with the time in it, where that was told by its record alone.
+/// The metadata of a context's event with the time added, if only the record had it.
 pub(super) fn timed_meta(meta: &[u8], time_ms: u64) -> Option<Vec<u8>> {
     let meta = codec::decode_event_meta(meta).ok()?;
     let created_at_ms = Some(meta.created_at_ms.unwrap_or(time_ms));

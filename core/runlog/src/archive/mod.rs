@@ -1,7 +1,7 @@
-//! Archives: everything that a store has, or that it has of some sessions, as JSON lines that another store can take.
+//! Archives: the whole content of a store, or of some sessions, as JSON lines that another store can import.
 //!
-//! All that a store knows is records of streams, so that an archive is these records, each a line, with its payload as
-//! JSON where it is JSON. [`export`] writes one, [`import`] reads one. Version 2:
+//! A store consists of records in streams, so an archive is these records, one per line, with their payloads as JSON if
+//! they are JSON. [`export`] writes one, [`import`] reads one. Version 2:
 //!
 //! ```text
 //! {"runlog":"archive","version":2}
@@ -12,19 +12,20 @@
 //! {"runlog":"end","streams":2,"records":1,"snapshots":1}
 //! ```
 //!
-//! A `stream` line comes before the records of its stream. `of` says what is kept in it: `context` (of an agent instance),
-//! `chat` (messages and steps), `aside` (what stood around messages where they came from), `run` (what happened to a run, and
-//! its flow), `import` (how far an import came), `stream` (any other). A copy's stream names the stream that it shares its
-//! first records with where that is in the archive too; else its first records are lines of its own. Records come in the
-//! order in which they were written; at the end come those that list sessions, runs and agents. `meta` is base64. A payload
-//! with a line break in it, or that is no JSON, is a string under `payload_text`, and one that is no text is base64 under
-//! `payload_base64`; none is an empty one. `what` and `of` are for people.
+//! A `stream` line comes before the records of its stream. `of` is its content type: `context` (of an agent instance),
+//! `chat` (messages and steps), `aside` (the JSON around imported messages), `run` (the events of a run, and its flow),
+//! `import` (the progress of an import), `stream` (any other). A copy's stream names the stream that it shares its
+//! first records with if that is in the archive too; otherwise its first records are lines of its own. Records come in
+//! the order in which they were written; at the end come those that list sessions, runs and agents. `meta` is base64. A
+//! payload with a line break in it, or that is no JSON, is a string under `payload_text`; one that is no text is base64
+//! under `payload_base64`; an empty payload has no field. `what` and `of` are for people.
 //!
-//! What is kept: ids, sequences, contents byte for byte, and times. What isn't: positions in the log (their order is), and with
-//! them the numbers that are positions (`id` of a run's messages and tool calls, and of a chat's messages and steps); records that were truncated; idempotency keys; and of a store that has later
-//! records than the archive, or no [`ImportClock`], the time that a record itself has, as in a flow's playback and in streams of
-//! your own. Events of contexts, runs, chats and sessions tell their own times, which stay.
-//! A snapshot that a later one of the same sequence replaced is not there any more.
+//! Preserved are ids, sequences, contents byte for byte, and times. Not preserved are: positions in the log (only their
+//! order is), and so the numeric ids that are positions (`id` of a run's messages and tool calls, and of a chat's
+//! messages and steps); truncated records; idempotency keys; snapshots that were replaced by a later one of the same
+//! sequence. If the importing store has later records than the archive, or no [`ImportClock`], records get the time of
+//! the import, which shows in a flow's playback and in your own streams; events of contexts, runs, chats and sessions
+//! contain their own times, which are preserved.
 
 mod check;
 mod clock;

@@ -1,4 +1,4 @@
-//! [`NewFile`]: a file that gets its name when it is whole.
+//! [`NewFile`]: a file that gets its name once it is complete.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,9 +13,9 @@ use std::{
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A file that gets its name when it is whole, and never takes the place of another: an export that was killed is taken for
-/// none, and of two with one path one is refused. Until then it is a hidden file beside it, with a name of its own. Dropped
-/// before [`finish`](Self::finish), it is gone.
+/// A file that gets its name once it is complete, and never replaces another: an export that was killed leaves no file
+/// of that name, and of two with the same path one fails. Until then it is a hidden temporary file in the same folder.
+/// If it is dropped before [`finish`](Self::finish), it is deleted.
 ///
 /// ```
 /// use std::io::{ErrorKind, Write};
@@ -43,10 +43,10 @@ impl NewFile {
     /// Begins a file that is to have this path.
     ///
     /// # Errors
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) where something has the path; else why no file can be made beside it.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the path exists; else those of creating a file in its folder.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
-        // That nothing is there is decided when it gets its name; whoever is refused then needn't have written it all.
+        // Decisive is the check in `finish`; this one avoids writing a whole file in vain.
         if path.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -56,7 +56,7 @@ impl NewFile {
         };
         let mut builder = Builder::new();
         builder.prefix(".runlog-").suffix(".partial");
-        // As a file that is made without more: what the process's mask leaves of it.
+        // The mode of an ordinary new file, subject to the process's umask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.tempfile_in(folder)?;
@@ -67,15 +67,15 @@ impl NewFile {
         })
     }
 
-    /// Makes what was written durable, then gives it its name, and makes that durable.
+    /// Flushes the file, then gives it its name, and flushes that too.
     ///
     /// # Errors
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) where something has got the path since, which stays as it is; else why
-    /// it can't be written.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the path was created since, which is left unchanged; else
+    /// those of writing.
     pub fn finish(self) -> io::Result<()> {
         let Self { path, folder, file } = self;
         let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        // Before the name: after a loss of power there is no name of a file that isn't whole.
+        // Before the name, so that after a power loss no incomplete file has the name.
         file.as_file().sync_all()?;
         file.persist_noclobber(&path)?;
         sync_folder(&folder)
@@ -95,7 +95,7 @@ impl Write for NewFile {
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        // Some file systems have no flush of a folder.
+        // Some file systems can't flush a folder.
         Err(error)
             if matches!(
                 error.kind(),
@@ -110,7 +110,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn sync_folder(_folder: &Path) -> io::Result<()> {
-    // A folder can't be opened there to be flushed.
+    // On this platform a folder can't be opened to be flushed.
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! [`Owners`]: whose each stream of a store is.
+//! [`Owners`]: the session that each stream of a store belongs to.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,22 +13,22 @@ pub(super) struct Planned {
     pub(super) id: StreamId,
     pub(super) of: &'static str,
     pub(super) session: Option<SessionId>,
-    /// The position at which its session was made.
+    /// The position at which its session was created.
     pub(super) made_at: u64,
     /// The stream of the archive that it shares its first records with, and how many.
     pub(super) fork: Option<(StreamId, u64)>,
-    /// Up to which sequence its records are another stream's.
+    /// The last sequence at which its records belong to another stream.
     pub(super) inherited: u64,
     pub(super) last: u64,
-    pub(super) is_told: bool,
-    /// The last sequence that was written, those that are shared among them.
+    pub(super) is_written: bool,
+    /// The last sequence that was written, shared records included.
     pub(super) written: u64,
 }
 
-/// Whose the streams are, as the lists tell it.
+/// The owners of the streams, from the lists.
 #[derive(Default)]
 pub(super) struct Owners {
-    /// The sessions in the order they were made, and the position that this was told at.
+    /// The sessions in the order of their creation, with the position of its record.
     pub(super) sessions: Vec<(SessionId, u64)>,
     pub(super) instances: HashMap<StreamId, SessionId>,
     pub(super) of_session: HashMap<SessionId, Vec<StreamId>>,
@@ -70,7 +70,8 @@ impl Owners {
         Ok(owners)
     }
 
-    /// The sessions, and those of the runs that theirs were spawned by or go on from: no run is listed without them.
+    /// The sessions, and those of the runs that spawned their runs or were resumed by them: a run can't be listed
+    /// without these.
     pub(super) fn with_relatives(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>> {
         let mut chosen = Vec::new();
         let mut known = HashSet::new();
@@ -98,15 +99,15 @@ impl Owners {
         Ok(chosen)
     }
 
-    /// The streams to write, each with what it is.
+    /// The streams to write, with their content types.
     pub(super) fn streams(&self, all: &[StreamId], chosen: Option<&[SessionId]>) -> Vec<Planned> {
         let made_at: HashMap<SessionId, u64> = self.sessions.iter().copied().collect();
-        let beside: HashMap<StreamId, (SessionId, &'static str)> = made_at
+        let own: HashMap<StreamId, (SessionId, &'static str)> = made_at
             .keys()
             .flat_map(|id| streams_of(*id).map(|(stream, of)| (stream, (*id, of))))
             .collect();
         let planned = |stream: StreamId| {
-            let (session, of) = if let Some((session, of)) = beside.get(&stream) {
+            let (session, of) = if let Some((session, of)) = own.get(&stream) {
                 (Some(*session), *of)
             } else if let Some(session) = self.instances.get(&stream) {
                 (Some(*session), "context")
@@ -127,7 +128,7 @@ impl Owners {
                 fork: None,
                 inherited: 0,
                 last: 0,
-                is_told: false,
+                is_written: false,
                 written: 0,
             }
         };

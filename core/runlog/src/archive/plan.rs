@@ -1,4 +1,4 @@
-//! [`Plan`]: what an import is to write, found out before anything is written.
+//! [`Plan`]: what an import is to write, determined before anything is written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,41 +11,41 @@ use super::{
     lists::{List, ListEvent, Subject},
 };
 
-/// What is written together or not at all.
+/// A unit that is written as a whole or left out.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Group {
     /// A session with its contexts, its runs and its chat.
     Session(SessionId),
-    /// A stream of nobody's.
+    /// A stream without an owner.
     Stream(StreamId),
     /// The definition of an agent.
     Agent(Option<String>, String),
 }
 
-/// A stream of the archive, beside that of the store.
+/// A stream of the archive, compared with that of the store.
 pub(super) struct State {
     pub(super) group: Group,
     pub(super) is_context: bool,
-    /// The last sequence that the store has, `None` where it hasn't got the stream.
+    /// The last sequence that the store has; `None` if it doesn't have the stream.
     pub(super) there: Option<u64>,
     /// The last sequence that the archive has.
     pub(super) seen: u64,
-    /// The last sequence that both have alike.
+    /// The last sequence up to which both are equal.
     pub(super) alike: u64,
     pub(super) parent: Option<(StreamId, u64)>,
     /// Whether the archive has a snapshot of it from before its first record.
     pub(super) begins_with_snapshot: bool,
 }
 
-/// What is found out before anything is written.
+/// The result of the check.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) streams: HashMap<StreamId, State>,
-    /// The streams in the order in which they come.
+    /// The streams in the order of the archive.
     pub(super) order: Vec<StreamId>,
-    /// What the lists are to say, in order.
+    /// The records of the lists, in order.
     pub(super) lists: Vec<ListLine>,
-    /// How many records of the lists were there already.
+    /// How many records of the lists the store had already.
     pub(super) listed: u64,
     /// The subjects that the store's lists have.
     pub(super) known: HashSet<Subject>,
@@ -68,7 +68,7 @@ pub(super) struct ListLine {
 }
 
 impl Plan {
-    /// What becomes of the sessions of the archive.
+    /// The outcomes of the archive's sessions.
     pub(super) fn outcomes(&self, changed: &HashSet<Group>) -> Vec<ImportedSession> {
         let begun: HashSet<&Group> = self
             .streams

@@ -5,11 +5,11 @@ use std::io::{BufRead, ErrorKind as IoErrorKind, Read};
 use super::lines::{Counts, LINE_BYTES_MAX, Line, decode};
 use crate::{Error, ErrorKind, Result};
 
-/// Gives the lines of an archive in order, with their numbers.
+/// Passes on the lines of an archive in order, with their numbers.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) for what is no archive, has a line that can't be read, or breaks off: whoever
-/// reads takes all of it or nothing.
+/// [`InvalidInput`](ErrorKind::InvalidInput) if it is no archive, has a line that can't be read, or is incomplete: an
+/// archive is imported as a whole or not at all.
 pub(super) fn each_line(
     mut source: &mut dyn BufRead,
     mut visit: impl FnMut(u64, Line) -> Result<()>,
@@ -59,13 +59,13 @@ pub(super) fn each_line(
             (Line::Stream(_), Some(counts)) => counts.streams += 1,
             (Line::Record(_), Some(counts)) => counts.records += 1,
             (Line::Snapshot(_), Some(counts)) => counts.snapshots += 1,
-            (Line::End(told), Some(counts)) => {
-                if told != counts {
+            (Line::End(claimed), Some(counts)) => {
+                if claimed != counts {
                     let Counts {
                         streams,
                         records,
                         snapshots,
-                    } = *told;
+                    } = *claimed;
                     let what = format!(
                         "expected {streams} streams, {records} records and {snapshots} snapshots before the end, found {}, {} and {}",
                         counts.streams, counts.records, counts.snapshots
@@ -83,7 +83,7 @@ pub(super) fn each_line(
     Ok(())
 }
 
-/// When the first record of an archive was written: milliseconds since 1970-01-01 UTC. `None` where it has none.
+/// When the first record of an archive was written: milliseconds since 1970-01-01 UTC. `None` if it has none.
 ///
 /// # Errors
 /// As [`import`](super::import).
@@ -104,7 +104,7 @@ pub fn first_time(mut source: &mut dyn BufRead) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// An archive that can't be trusted, from a line on.
+/// The error of an archive that is invalid from a line on.
 pub(super) fn refused(line: u64, why: &str) -> Error {
     Error::invalid(format!("line {line}: {why}; nothing was written"))
 }

@@ -1,4 +1,4 @@
-//! What an export or an import is asked for, and what became of it.
+//! The options and results of exports and imports.
 
 use runlog_model::SessionId;
 use serde::Serialize;
@@ -6,9 +6,9 @@ use serde::Serialize;
 /// What to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What<'a> {
-    /// The whole store: every session, deleted ones too, and every stream beside them.
+    /// The whole store: every session, deleted ones too, and every other stream.
     All,
-    /// These sessions, and those of the runs that theirs were spawned by or go on from.
+    /// These sessions, and those of the runs that spawned their runs or were resumed by them.
     Sessions(&'a [SessionId]),
 }
 

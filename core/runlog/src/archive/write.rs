@@ -1,8 +1,7 @@
-//! Writing what an archive has and the store hasn't.
+//! Writing the records of an archive that the store doesn't have.
 //!
-//! Invariants: a stream is only ever added to, in the order of its sequences; records that the archive has side by side are
-//! so in the store where it matters, which is an envelope and its message; and the lists are written last, so that what is
-//! listed is there.
+//! Invariants: streams are only appended to, in the order of their sequences; an envelope and its message, which are
+//! adjacent in the archive, are adjacent in the store; and the lists are written last, so that everything listed exists.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,15 +26,15 @@ use crate::{
     blocking::Store,
 };
 
-/// A batch is written once it has so many records,
+/// A batch is written once it has this many records,
 const BATCH_RECORDS: usize = 4096;
-/// or so many bytes.
+/// or this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// The lists are written in one batch up to so many records,
+/// The lists are written in one batch of at most this many records
 const LIST_RECORDS: usize = 500_000;
-/// and so many bytes.
+/// and this many bytes.
 const LIST_BYTES: usize = 64 << 20;
-/// Why a record is redacted that was so where it comes from.
+/// The reason of a redaction that comes from the exporting store.
 const REDACTED: &str = "redacted in the store that it was exported from";
 
 pub(super) fn write(
@@ -44,7 +43,7 @@ pub(super) fn write(
     plan: &Plan,
     source: &mut dyn BufRead,
 ) -> Result<Imported> {
-    let (log_ms, is_told) = last_time(store, clock)?;
+    let (log_ms, is_log_time_known) = last_time(store, clock)?;
     let now_ms = store.backend().now_ms();
     let mut writer = Writer {
         store,
@@ -56,7 +55,7 @@ pub(super) fn write(
         time_ms: 0,
         now_ms,
         log_ms,
-        is_told,
+        is_log_time_known,
         envelope: None,
         imported: Imported::default(),
         changed: HashSet::new(),
@@ -75,8 +74,7 @@ pub(super) fn write(
     Ok(imported)
 }
 
-/// Before which time nothing can be recorded, and whether that is known: that of the last record, or now where there is
-/// no other clock.
+/// The earliest time of new records, and whether it is known: that of the last record, or now if there is no other clock.
 fn last_time(store: &Store, clock: Option<&ImportClock>) -> Result<(u64, bool)> {
     let log = store.backend().maintenance();
     if clock.is_none() {
@@ -92,13 +90,13 @@ fn last_time(store: &Store, clock: Option<&ImportClock>) -> Result<(u64, bool)> 
     })
 }
 
-/// What the next batch has in it.
+/// The content of the next batch.
 enum Pending {
     Append(StreamId, Vec<RecordLine>),
     Empty(StreamId),
     Fork(StreamId, u64, StreamId),
     Snapshot(RecordLine),
-    /// Two records that change nothing, so that what comes next isn't taken for the message of the envelope before.
+    /// Two records without effect, so that the next record isn't mistaken for the message of the envelope before.
     Apart(StreamId, u64),
 }
 
@@ -109,14 +107,14 @@ struct Writer<'a> {
     pending: Vec<Pending>,
     count: usize,
     bytes: usize,
-    /// When all that is pending was recorded.
+    /// The recording time of all pending records.
     time_ms: u64,
     /// The present: no record can be later.
     now_ms: u64,
     /// The earliest time that a new record can have: that of the log's last record.
     log_ms: u64,
-    /// Whether that is known: an empty log tells it by its first record.
-    is_told: bool,
+    /// Whether `log_ms` is known: in an empty log, it is after the first record.
+    is_log_time_known: bool,
     /// The stream, the sequence and the position of an envelope, right after it.
     envelope: Option<(StreamId, u64, u64)>,
     imported: Imported,
@@ -142,7 +140,7 @@ impl Writer<'_> {
         self.lists()
     }
 
-    /// The group of a stream that is written, and the last sequence that the store had of it.
+    /// The group of a stream that is written, and its last sequence in the store before.
     fn state(&self, stream: StreamId) -> Option<(&Group, Option<u64>)> {
         let state = self.plan.streams.get(&stream)?;
         (!self.plan.conflicts.contains_key(&state.group)).then_some((&state.group, state.there))
@@ -153,7 +151,7 @@ impl Writer<'_> {
             return Ok(());
         };
         let group = group.clone();
-        // The first record makes a stream, unless there is none, or something comes before it.
+        // A stream is created by its first record, unless it has none, or something comes before it.
         let is_empty = self
             .plan
             .streams
@@ -172,7 +170,7 @@ impl Writer<'_> {
             return Ok(());
         };
         let group = group.clone();
-        let is_beside = envelope.is_some_and(|(.., position)| {
+        let is_adjacent = envelope.is_some_and(|(.., position)| {
             matches!(line.position.checked_sub(position), Some(1 | 2))
         });
         if is_envelope(&line) {
@@ -199,7 +197,7 @@ impl Writer<'_> {
             }
             _ => self.imported.other += 1,
         }
-        if let Some((stream, sequence, _)) = envelope.filter(|_| !is_beside) {
+        if let Some((stream, sequence, _)) = envelope.filter(|_| !is_adjacent) {
             self.push(
                 group.clone(),
                 Pending::Apart(stream, sequence),
@@ -215,10 +213,10 @@ impl Writer<'_> {
             .get(&line.stream)
             .is_some_and(|state| state.is_context);
         if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
-            // The record can't get its original time, so the event's metadata keeps it.
+            // The record can't get its original time, so that is stored in the event's metadata.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
         }
-        if !is_beside {
+        if !is_adjacent {
             self.make_room(line.time_ms, line.payload.len())?;
         }
         self.changed.insert(group);
@@ -233,7 +231,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a record that was redacted, and redacts it. A crash in between is made good by the next import.
+    /// Writes a record that was redacted, and redacts it. After a crash in between, the next import redacts it.
     fn redacted(&mut self, group: Group, line: RecordLine) -> Result<()> {
         self.flush()?;
         self.changed.insert(group);
@@ -260,7 +258,7 @@ impl Writer<'_> {
             let sequence = Sequence(line.sequence);
             let found = block_on(self.store.backend().latest_snapshot(line.stream, sequence))?;
             let found = found.filter(|snapshot| snapshot.sequence == sequence);
-            // One of the same sequence is what the archive has, or what the store went on to.
+            // A snapshot of the same sequence is the archive's, or a later one of the store.
             if found.is_some_and(|it| {
                 (it.meta == line.meta && it.payload == line.payload) || it.time_ms >= line.time_ms
             }) {
@@ -287,14 +285,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what is pending where something of this time and size doesn't go with it.
+    /// Writes the pending records if a record of this time and size doesn't fit with them.
     fn make_room(&mut self, time_ms: u64, bytes: usize) -> Result<()> {
         if self.time_ms == 0 {
-            // What is pending has no time of its own.
+            // The pending operations have no time of their own.
             self.time_ms = time_ms;
         }
         let is_other_time = self.clock.is_some() && time_ms != self.time_ms;
-        if !self.is_told
+        if !self.is_log_time_known
             || is_other_time
             || self.count >= BATCH_RECORDS
             || self.bytes.saturating_add(bytes) > BATCH_BYTES
@@ -313,21 +311,21 @@ impl Writer<'_> {
         if let Some(clock) = self.clock {
             clock.stand_at(self.time_ms);
         }
-        // The last batch of all makes the others durable too.
+        // The flush of the last batch makes the others durable too.
         let batch =
             Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
         let appended = block_on(self.store.backend().commit(batch))?;
         let log = self.store.backend().maintenance();
-        if !self.is_told
+        if !self.is_log_time_known
             && let Some(first) = if_supported(block_on(log.record(appended.last_position)))?
         {
-            self.is_told = first.is_some();
+            self.is_log_time_known = first.is_some();
             self.log_ms = first.map_or(u64::MAX, |first| first.time_ms);
         }
         Ok(Some(appended))
     }
 
-    /// Has the lists say what is there now, all at once.
+    /// Writes the lists, all at once.
     fn lists(&mut self) -> Result<()> {
         let left_out =
             |line: &&ListLine| line.is_there || self.plan.conflicts.contains_key(&line.group);

@@ -1,10 +1,10 @@
-//! [`Agents`]: [`crate::agents::Agents`] for callers that wait.
+//! [`Agents`]: the blocking [`crate::agents::Agents`].
 
 use runlog_model::{AgentDefinition, AgentSummary, ListAgents, Page, Updates};
 
 use crate::Result;
 
-/// The definitions of agents. [`crate::agents::Agents`] is the same for callers that await.
+/// The definitions of agents. [`crate::agents::Agents`] is its async counterpart.
 ///
 /// ```
 /// use runlog::{AgentDefinition, agents::ListAgents, blocking::Store};
@@ -23,10 +23,10 @@ pub struct Agents {
 waiting! {
     Agents: crate::agents::Agents;
 
-    /// Defines an agent; its times are now, whatever they say. Durable when it returns.
+    /// Defines an agent. Its times are set to now. Durable when it returns.
     fn define(&self, definition: AgentDefinition) -> Result<AgentDefinition>;
 
-    /// Changes some fields of a definition; runs that have begun are not concerned. Durable when it returns.
+    /// Changes some fields of a definition; runs that have started are not affected. Durable when it returns.
     fn update(
         &self,
         project: Option<&str>,
@@ -34,12 +34,11 @@ waiting! {
         updates: &Updates,
     ) -> Result<AgentDefinition>;
 
-    /// Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. Durable when it
-    /// returns.
+    /// Defines the agent, or replaces its definition if it differs. Durable when it returns.
     fn put(&self, definition: AgentDefinition) -> Result<AgentDefinition>;
 
-    /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it
-    /// is defined again. Runs that are at work go on, and what the agent has done stays. Durable when it returns.
+    /// Deletes a definition: it is no longer listed, and its agent can't be spawned, started or resumed until it is
+    /// defined again. Active runs continue, and the agent's history is kept. Durable when it returns.
     fn delete(&self, project: Option<&str>, name: &str) -> Result<()>;
 
     /// The agent of this name in a project, or in none.
@@ -51,7 +50,6 @@ waiting! {
     /// The projects that have agents, in order, each with how many; first those of no project, `None`.
     fn projects(&self) -> Result<Vec<(Option<String>, usize)>>;
 
-    /// What an agent of a project is told of the agents there are, itself included: all of them, whatever their
-    /// visibility, without their prompts.
+    /// The agents of a project as its agents see them: all of them, whatever their visibility, without their prompts.
     fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>>;
 }

@@ -1,4 +1,4 @@
-//! [`Chats`]: [`crate::chats::Chats`] for callers that wait.
+//! [`Chats`]: the blocking [`crate::chats::Chats`].
 
 use std::{
     fmt,
@@ -44,8 +44,8 @@ pub struct Chats {
     inner: crate::chats::Chats,
 }
 
-/// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
-/// exit. [`crate::chats::RequestBuffer`] tells more of it.
+/// An active request: the user's message is written at its entry, everything else as one atomic batch at its exit. See
+/// [`crate::chats::RequestBuffer`].
 ///
 /// ```
 /// use runlog::{
@@ -71,7 +71,7 @@ pub struct RequestBuffer {
 waiting! {
     Chats: crate::chats::Chats;
 
-    /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
+    /// Creates a chat. The store fills in empty fields (id, times). Durable when it returns.
     fn create_chat(&self, chat: Chat) -> Result<Chat>;
 
     /// The chat with this id.
@@ -80,51 +80,50 @@ waiting! {
     /// Changes fields of a chat. Durable when it returns.
     fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat>;
 
-    /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
+    /// Soft-deletes a chat: it is no longer found or listed, and can't be written to; its events stay in the log.
     fn delete_chat(&self, chat_id: &str) -> Result<()>;
 
-    /// Makes a chat that was deleted be there again, as it was. Of several that had the id, the one deleted last.
-    /// Durable when it returns.
+    /// Restores a deleted chat, as it was. If several had the id, the one deleted last. Durable when it returns.
     fn restore_chat(&self, chat_id: &str) -> Result<Chat>;
 
-    /// One page of chats, the one with the latest message first unless asked otherwise. Goes by page and page size, or
-    /// by cursor; pages of a cursor stay right while chats are made.
+    /// One page of chats, by default the one with the latest message first. Paged by number and size, or by cursor;
+    /// with a cursor, chats created meanwhile don't shift the pages.
     fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList>;
 
-    /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
-    /// Durable when it returns.
+    /// Saves messages: all of them or none. The store fills in empty fields (id, chat, sequence, times). Durable when
+    /// it returns.
     fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>>;
 
-    /// The messages of a chat that a filter admits, in the chat's order.
+    /// The messages of a chat that match a filter, in the chat's order.
     fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>>;
 
     /// One page of a chat's messages, the oldest or the newest first.
     fn list_messages(&self, chat_id: &str, options: &ListMessages) -> Result<Page<ChatMessage>>;
 
-    /// How many messages of a chat a filter admits, whatever its limit and offset.
+    /// How many messages of a chat match a filter, regardless of its limit and offset.
     fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize>;
 
     /// Changes fields of a message. Durable when it returns.
     fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage>;
 
-    /// Takes the content of a message out of every read, with all that it was changed to. The message is gone then,
-    /// and no import brings it back; its sequence stays its own, and its bytes stay on the disk.
+    /// Removes the content of a message, in all its versions, from every read. The message is then deleted, and no
+    /// import restores it; its sequence isn't reused, and its bytes stay on disk.
     fn redact_message(&self, message_id: &str, reason: &str) -> Result<()>;
 
     /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
     fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()>;
 
-    /// Saves steps of one chat: all of them or none. Each says which chat it is in. What is left empty (id,
-    /// sequence, times) is given by the store. Durable when it returns.
+    /// Saves steps of one chat: all of them or none. Each names its chat. The store fills in empty fields (id,
+    /// sequence, times). Durable when it returns.
     fn save_steps(&self, steps: Vec<Step>) -> Result<Vec<Step>>;
 
-    /// Changes fields of a step, its status among them. Durable when it returns.
+    /// Changes fields of a step, for example its status. Durable when it returns.
     fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step>;
 
-    /// One page of the requests that aren't over, anywhere in the store, the newest first.
+    /// One page of the unfinished requests of the store, the newest first.
     fn list_requests(&self, options: &ListRequests) -> Result<Page<UnfinishedRequest>>;
 
-    /// What became of a request, wherever it is.
+    /// The record of a request, in any chat.
     fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>>;
 
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
@@ -150,47 +149,46 @@ waiting! {
         message: ChatMessage,
     ) -> Result<RequestBuffer>;
 
-    /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't
-    /// completed, and that wasn't tried again with success. `None` when there is nothing to resume.
+    /// How to resume the chat's last interrupted request: from its last step that isn't completed and wasn't retried
+    /// successfully. `None` when there is nothing to resume.
     fn resume(&self, chat_id: &str) -> Result<Option<Resumption>>;
 
-    /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
-    /// completed, or was dismissed.
+    /// As [`resume`](Self::resume), for a particular request, for example an older one. `None` when it is completed or
+    /// was dismissed.
     fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>>;
 
-    /// Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep
-    /// their status, and say when it was dismissed.
+    /// Marks an interrupted request as not to be resumed any more, for example because the user asked again. Its steps
+    /// keep their status, and get the time of the dismissal.
     fn dismiss(&self, request_id: &str) -> Result<Vec<Step>>;
 
-    /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
-    /// node of the interrupted step. Nothing is written at its entry.
+    /// The buffer of a resumed request: its space is restored, its stack rebuilt from the root to the node of the
+    /// interrupted step. Nothing is written at its entry.
     fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer>;
 
-    /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
-    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none.
+    /// Records that the resumed assistant has returned with an output: the interrupted step is completed, and the
+    /// caller's delegate step that waits for it is completed with `{"response": output}`; both or none.
     fn complete_resumed(&self, resumption: &Resumption, output: &RawJson) -> Result<Vec<Step>>;
 
-    /// Tells that the assistant of a node has returned with an output: the delegate step that waits for it is
-    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it
-    /// returns.
+    /// Records that the assistant of a node has returned with an output: the delegate step that waits for it is
+    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it returns.
     fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step>;
 
-    /// Imports a table of a product that keeps its chats in a database, one JSON object a line.
+    /// Imports a table of a product that stores its chats in a database, one JSON object per line.
     fn import_table(&self, table: Table, lines: &str, options: ImportOptions) -> Result<ImportReport>;
 }
 
 waiting! {
     RequestBuffer: crate::chats::RequestBuffer;
 
-    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    /// Adds a message, and returns its id. Chat, request and assistant are filled in if they are left out.
     now fn send(&mut self, message: ChatMessage) -> Result<String>;
 
-    /// Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
-    /// than what comes after. Durable when it returns.
+    /// Writes everything buffered so far as one atomic batch, with unfinished steps as `running`: a crash then loses
+    /// only what comes later. Durable when it returns.
     fn flush(&mut self) -> Result<()>;
 
-    /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
-    /// request ended, except that a delegate step that waits for one under way stays `running`.
+    /// Writes all messages and steps as one atomic batch, and gives running steps the final status of the request,
+    /// except that a delegate step that waits for a running step stays `running`.
     fn finish(&mut self, end: RequestEnd) -> Result<()>;
 }
 

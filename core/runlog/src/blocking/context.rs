@@ -1,4 +1,4 @@
-//! [`Context`]: [`crate::contexts::Context`] for callers that wait.
+//! [`Context`]: the blocking [`crate::contexts::Context`].
 
 use pollster::block_on;
 use runlog_model::{DanglingToolCall, InstanceId, Message, NewMessage, RawJson};
@@ -42,8 +42,8 @@ impl Context {
         block_on(crate::contexts::Context::new(contexts, instance)).map(Into::into)
     }
 
-    /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own
-    /// event options count, those of `options` don't.
+    /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own event
+    /// options apply; those of `options` are ignored.
     ///
     /// # Errors
     /// As [`append_raw_message_with`](Self::append_raw_message_with), for any of them.
@@ -62,8 +62,8 @@ waiting! {
     /// The instance whose context this is.
     now fn instance_id(&self) -> InstanceId;
 
-    /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all or none
-    /// of them. Durable when it returns.
+    /// Appends a message built from its parts: one event for the message and one for each tool call it requests, all or
+    /// none of them. Durable when it returns.
     fn append_message(&self, message: NewMessage) -> Result<AppendResult>;
 
     /// [`append_message`](Self::append_message) with options.
@@ -73,7 +73,7 @@ waiting! {
         options: &AppendOptions,
     ) -> Result<AppendResult>;
 
-    /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are read
+    /// Appends a message in the provider's own JSON, stored byte for byte. Role, tool calls and tool results are read
     /// out of it, in OpenAI's form or Anthropic's. Durable when it returns.
     fn append_raw_message(&self, json: RawJson) -> Result<AppendResult>;
 
@@ -93,17 +93,16 @@ waiting! {
     /// The last sequence of the context, 0 when it is empty.
     fn get_last_sequence(&self) -> Result<u64>;
 
-    /// Copies the context, up to a sequence, to another instance whose context is empty; says how many events that
-    /// were.
+    /// Copies the context, up to a sequence, to another instance whose context is empty; returns how many events.
     fn copy_to_new_instance(&self, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64>;
 
-    /// Deletes the events after a sequence, and says how many they were.
+    /// Deletes the events after a sequence, and returns how many.
     fn truncate_after_sequence(&self, sequence: u64) -> Result<u64>;
 
-    /// The tool calls without a result, in the order they were made: the process died between the two.
+    /// The tool calls without a result, in the order in which they were made: for example, because the process died in between.
     fn dangling_tool_calls(&self) -> Result<Vec<DanglingToolCall>>;
 
-    /// Appends an error result for every tool call without one, so that no provider refuses the context; says which
-    /// calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
+    /// Appends an error result for every tool call without one, so that no provider refuses the context; returns these
+    /// calls. Nothing is appended when there are none, or when the context changed meanwhile.
     fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>>;
 }

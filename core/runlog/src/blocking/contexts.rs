@@ -1,4 +1,4 @@
-//! [`Contexts`]: [`crate::contexts::Contexts`] for callers that wait.
+//! [`Contexts`]: the blocking [`crate::contexts::Contexts`].
 
 use pollster::block_on;
 use runlog_model::{AgentInstance, ContextEvent, ContextEventKind, InstanceId, RawJson, SessionId};
@@ -28,7 +28,7 @@ pub struct Contexts {
 waiting! {
     Contexts: crate::contexts::Contexts;
 
-    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    /// Creates an agent instance in a session, with an empty context. Durable when it returns.
     fn create_instance(
         &self,
         session_id: SessionId,
@@ -70,12 +70,12 @@ waiting! {
     /// The last sequence of a context, 0 when it is empty.
     fn last_sequence(&self, instance: InstanceId) -> Result<u64>;
 
-    /// Deletes the events after a sequence, and says how many they were. Later ones continue at `sequence + 1`.
-    /// Forks keep what they share. Durable when it returns.
+    /// Deletes the events after a sequence, and returns how many. Later ones continue at `sequence + 1`. Forks keep
+    /// what they share. Durable when it returns.
     fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64>;
 
-    /// Copies the events of one context, up to a sequence, into another one that is empty, and says how many they
-    /// were. The copy's events keep sequence, content and time. Durable when it returns.
+    /// Copies the events of one context, up to a sequence, into another one that is empty, and returns how many. The
+    /// copy's events keep sequence, content and time. Durable when it returns.
     fn copy_events(
         &self,
         source: InstanceId,

@@ -1,4 +1,4 @@
-//! [`FlowRun`] and [`Playback`]: [`crate::flows::FlowRun`] and [`crate::flows::Playback`] for callers that wait.
+//! [`FlowRun`] and [`Playback`]: the blocking [`crate::flows::FlowRun`] and [`crate::flows::Playback`].
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     flows::{PlaybackOptions, RecordedEvent, Resumed},
 };
 
-/// A flow under way: its events, the state it is resumed from, and the commands it is sent.
+/// An active flow: its events, the state it is resumed from, and the commands it is sent.
 ///
 /// ```
 /// use runlog::{
@@ -40,7 +40,7 @@ pub struct FlowRun {
     inner: crate::flows::FlowRun,
 }
 
-/// A flow played back: an iterator of events, each with the time to let pass before it.
+/// A flow played back: an iterator of events, each with the delay before it.
 ///
 /// ```
 /// use runlog::{
@@ -65,11 +65,11 @@ pub struct Playback {
 }
 
 impl FlowRun {
-    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which nodes
-    /// were running, and what to resume each with: the message, or `continue`.
+    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; returns the nodes
+    /// that were running, each with its prompt: the message, or `continue`.
     ///
     /// # Errors
-    /// Those of [`resume`](crate::flows::FlowRun::resume), which says all there is to say of it.
+    /// Those of [`resume`](crate::flows::FlowRun::resume), which has the full documentation.
     pub fn resume(store: &Store, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
         let resuming = crate::flows::FlowRun::resume(store.as_async(), run, message);
         block_on(resuming).map(|(inner, resumed)| (Self { inner }, resumed))
@@ -79,21 +79,21 @@ impl FlowRun {
 waiting! {
     FlowRun: crate::flows::FlowRun;
 
-    /// Begins a flow, with an empty state of status `running`: that of a run, where `run` is the id of one, in the
-    /// run's own stream; else a flow by itself, with this id or a fresh one.
+    /// Begins a flow, with an empty state of status `running`. If `run` is the id of a run, it is that run's flow, in
+    /// the run's own stream; otherwise it is a separate flow, with this id or a fresh one.
     fn create(store: &Store, run: Option<RunId>) -> Result<Self>;
 
-    /// Another handle of a flow, for a task or a program that doesn't drive it but has something to tell: nothing
-    /// is recorded, and no node is resumed. What it receives by [`command`](Self::command) waits for who drives the
-    /// flow.
+    /// Another handle of a flow, for a task or a program that doesn't drive it but sends commands or events: this
+    /// records nothing, and resumes no node. A command that is passed to [`command`](Self::command) waits for the
+    /// handle that drives the flow.
     fn attach(store: &Store, run: RunId) -> Result<Self>;
 
-    /// The commands that a resume would find in the inbox of a run: those of its latest snapshot, and those that
-    /// were received since. Nothing is written, so it may be asked of a store that is open for reading.
+    /// The commands that a resume would find in the inbox of a run: those of its latest snapshot, and those that were
+    /// received since. Nothing is written, so it also works in a store that is open for reading.
     fn waiting(store: &Store, run: RunId) -> Result<Vec<RuntimeCommand>>;
 
-    /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. For
-    /// looking at: nothing is written.
+    /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. Read-only:
+    /// nothing is written.
     fn inspect(store: &Store, run: RunId) -> Result<RunSnapshot>;
 
     /// The run.
@@ -102,25 +102,24 @@ waiting! {
     /// The state that is saved next.
     now fn state(&self) -> &RunSnapshot;
 
-    /// The state that is saved next, to be changed. The inbox is the commands that wait: it is changed by
+    /// The state that is saved next, for changes. Its inbox holds the waiting commands; change it with
     /// [`command`](Self::command) and [`take_inbox`](Self::take_inbox).
     now fn state_mut(&mut self) -> &mut RunSnapshot;
 
-    /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
-    /// brings them back: they are delivered at least once.
+    /// Takes the commands that wait for a run, in the order of their arrival. After a crash before the next snapshot
+    /// they wait again: delivery is at least once.
     now fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand>;
 
-    /// Takes the commands that wait for no run in particular, such as `resume`.
+    /// Takes the commands that aren't for a particular run, such as `resume`.
     now fn take_own_inbox(&mut self) -> Vec<RuntimeCommand>;
 
-    /// Takes in the commands that other handles of the run received.
+    /// Adds the commands that other handles of the run received.
     fn refresh(&mut self) -> Result<()>;
 
-    /// Records an event, and says its sequence. Durable when it returns.
+    /// Records an event, and returns its sequence. Durable when it returns.
     fn record(&mut self, event: &RuntimeEvent) -> Result<u64>;
 
-    /// Records events, all of them or none, and says the sequence of the last. As durable as asked; `None` is the
-    /// store's own setting.
+    /// Records events, all of them or none, and returns the sequence of the last. `None` is the store's own durability setting.
     fn record_all(
         &mut self,
         events: &[RuntimeEvent],
@@ -130,12 +129,11 @@ waiting! {
     /// Saves the state as the run's latest snapshot. Durable when it returns.
     fn save_snapshot(&mut self) -> Result<()>;
 
-    /// Notes an agent's own session and that its node is running, and saves the snapshot. To be awaited before the
-    /// agent is called: from then on a crash can be resumed from.
+    /// Sets an agent's own session and its node's status to running, and saves the snapshot. Await it before the agent
+    /// is called: the call can be resumed after a crash from then on.
     fn start_agent(&mut self, node_id: &str, session_id: &str) -> Result<()>;
 
-    /// Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more
-    /// turns.
+    /// Sets a node's output and its status to finished, and saves the snapshot. The agent's session is kept, for more turns.
     fn finish_node(&mut self, node_id: &str, output: serde_json::Value) -> Result<()>;
 
     /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names.
@@ -146,22 +144,22 @@ waiting! {
 waiting! {
     Playback: crate::flows::Playback;
 
-    /// Plays a run's flow back. What is recorded meanwhile is played too.
+    /// Plays a run's flow back. Events that are recorded meanwhile are played too.
     fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self>;
 
-    /// The latest state of the flow, up to the last sequence asked for: its latest snapshot, with the commands
-    /// received since in its inbox. For looking at, not for running.
+    /// The latest state of the flow, up to the last sequence of the options: its latest snapshot, with the commands
+    /// received since in its inbox. For inspection, not for running.
     now fn snapshot(&self) -> Option<&RunSnapshot>;
 }
 
 impl Playback {
-    /// Goes on with the event at a sequence, or with the nearest behind it in the direction of play, as
-    /// [`seek`](crate::flows::Playback::seek) tells.
+    /// Continues with the event at a sequence, or with the next one in the direction of play: see
+    /// [`seek`](crate::flows::Playback::seek).
     pub fn seek(&mut self, sequence: u64) {
         self.inner.seek(sequence);
     }
 
-    /// Plays on in a direction, from the event that was given last on, as [`turn`](crate::flows::Playback::turn) tells.
+    /// Sets the direction of play: see [`turn`](crate::flows::Playback::turn).
     pub fn turn(&mut self, backward: bool) {
         self.inner.turn(backward);
     }

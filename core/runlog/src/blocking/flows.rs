@@ -1,11 +1,11 @@
-//! [`Flows`]: [`crate::flows::Flows`] for callers that wait.
+//! [`Flows`]: the blocking [`crate::flows::Flows`].
 
 use runlog_model::{FlowSummary, ListFlows, RunId};
 
 use crate::{Page, Result};
 
-/// The flows of a store: which there are, and what is to be resumed. [`crate::flows::Flows`] is the same for callers that await, and
-/// tells how a flow and a run have to do with each other.
+/// The flows of a store: listing them, and finding those to resume. [`crate::flows::Flows`] is its async counterpart,
+/// and explains how flows and runs relate.
 ///
 /// ```
 /// use runlog::{
@@ -27,10 +27,10 @@ pub struct Flows {
 waiting! {
     Flows: crate::flows::Flows;
 
-    /// One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however
-    /// many flows there are.
+    /// One page of flows, newest first: those of runs, and those with ids of their own. The cost is that of the page,
+    /// however many flows there are.
     fn list(&self, options: &ListFlows) -> Result<Page<FlowSummary>>;
 
-    /// The flow of a run, or with this id of its own; `None` where there is none.
+    /// The flow of the run with this id, or the flow with this id of its own; `None` if there is none.
     fn get(&self, id: RunId) -> Result<Option<FlowSummary>>;
 }

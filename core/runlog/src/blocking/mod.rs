@@ -1,5 +1,4 @@
-//! The same calls for callers that wait: each runs the asynchronous one on the calling thread, so that behaviour is
-//! written once.
+//! Blocking versions of the async API: each call runs the async one on the calling thread, so that behaviour is written once.
 //!
 //! ```
 //! use runlog::{NewMessage, NewSession, blocking::Store};

@@ -1,4 +1,4 @@
-//! [`Store`]: [`crate::Store`] for callers that wait.
+//! [`Store`]: the blocking [`crate::Store`].
 
 #[cfg(not(target_family = "wasm"))]
 use std::path::Path;
@@ -27,8 +27,7 @@ use crate::{
 
 /// A store: the sessions, agent instances and contexts of one log.
 ///
-/// Cheap to clone, and usable from many threads; all clones are the same store. [`crate::Store`] is the same
-/// for callers that await.
+/// Cheap to clone, and usable from many threads; all clones are the same store. [`crate::Store`] is its async counterpart.
 ///
 /// ```
 /// use runlog::{NewMessage, NewSession, blocking::Store};
@@ -49,18 +48,18 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store in memory, gone with its last handle.
+    /// A store in memory; its content is dropped with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
         Self::in_memory_with(Arc::new(runlog_engine::SystemHost))
     }
 
-    /// A store in memory, on this clock and randomness.
+    /// A store in memory, with the clock and randomness of this host.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
         Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Block)))
     }
 
-    /// Opens the store in a folder, or makes one there. What a crash left is recovered.
+    /// Opens the store in a folder, or creates one there, and recovers from a crash.
     ///
     /// # Errors
     /// As [`crate::Store::open`].
@@ -100,7 +99,7 @@ impl Store {
         })
     }
 
-    /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
+    /// Opens the store in a folder for reading, whether or not another process has it open for writing. No file is changed.
     ///
     /// # Errors
     /// As [`crate::Store::open_read_only`].
@@ -120,17 +119,17 @@ impl Store {
         })
     }
 
-    /// A store on this backend. The calling thread waits itself where the backend can do that.
+    /// A store on this backend. The calling thread itself waits for the storage if the backend supports that.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
         crate::Store::with_backend(backend).to_blocking()
     }
 
-    /// The store that does the work, which blocks the thread that polls it.
+    /// The wrapped async store; polling its futures blocks the thread.
     pub(crate) fn as_async(&self) -> &crate::Store {
         &self.inner
     }
 
-    /// The same open store, for callers that await.
+    /// The same open store, with the async API.
     pub fn to_async(&self) -> crate::Store {
         self.inner.waiting(Wait::Await)
     }
@@ -160,11 +159,11 @@ waiting! {
     /// Where the log is kept.
     now fn backend(&self) -> &Arc<dyn Backend>;
 
-    /// The runs that opening the store has paused.
+    /// The runs that were paused when the store was opened.
     now fn recovered_runs(&self) -> &[RunId];
 
-    /// Copies the store to another folder while it is used: all that is acknowledged when it begins. The folder is a
-    /// store: open it, or copy it back to restore it. What an earlier backup to the folder has is kept.
+    /// Copies the store to another folder while it is used: everything that was acknowledged when it begins. The folder
+    /// is a store: open it, or copy it back to restore it. An earlier backup in the folder is extended.
     ///
     /// ```
     /// use runlog::{NewSession, blocking::Store};
@@ -184,8 +183,8 @@ waiting! {
     #[cfg(not(target_family = "wasm"))]
     now fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup>;
 
-    /// Gives the disk space back of what nothing refers to any more, and compresses the rest, while the store is used. What
-    /// was truncated or deleted and no copy shares is gone for good; every answer is as before.
+    /// Frees the disk space of unreferenced data and compresses the rest, while the store is used. Truncated or deleted
+    /// records that no copy shares are removed for good; reads return the same as before.
     ///
     /// ```
     /// use runlog::{NewMessage, NewSession, blocking::Store, log::CompactOptions};
@@ -205,10 +204,11 @@ waiting! {
     /// ```
     now fn compact(&self, options: CompactOptions) -> Result<Compaction>;
 
-    /// [`compact`](Self::compact); `progress` is told how far it is about once a megabyte, and says whether it goes on.
+    /// [`compact`](Self::compact); `progress` is called about once a megabyte, and returns whether to continue.
     now fn compact_with(&self, options: CompactOptions, progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send) -> Result<Compaction>;
 
-    /// Gives up the sessions that a policy doesn't keep, and says which and how much that was. What a copy sees stays.
+    /// Removes the sessions that a policy doesn't keep, and returns which, and their size. Records that a copy shares
+    /// are kept.
     ///
     /// ```
     /// use runlog::{NewSession, blocking::Store, retention::RetentionPolicy};
@@ -224,11 +224,11 @@ waiting! {
     /// ```
     fn retain(&self, policy: &RetentionPolicy) -> Result<Retained>;
 
-    /// [`retain`](Self::retain); `progress` is told how far it is with each session, and says whether it goes on.
+    /// [`retain`](Self::retain); `progress` is called for each session, and returns whether to continue.
     fn retain_with(&self, policy: &RetentionPolicy, progress: impl FnMut(RetainProgress) -> ControlFlow<()> + Send) -> Result<Retained>;
 
-    /// Takes content out of every read, in copies too, then compacts the store, so that its bytes are gone from the disk; and
-    /// says whether they are. It can't be undone.
+    /// Removes content from every read, in copies too, then compacts the store to remove its bytes from the disk, and
+    /// returns whether they are gone. This can't be undone.
     ///
     /// ```
     /// use runlog::{NewMessage, NewSession, blocking::Store, retention::Erase};
@@ -245,45 +245,46 @@ waiting! {
     /// ```
     fn erase(&self, what: &Erase) -> Result<Erased>;
 
-    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the store
-    /// are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
+    /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
+    /// the store too. Dropping the last handle does the same, but can't report errors.
     fn close(&self) -> Result<()>;
 
-    /// Reads some records from a position on, and tells what lists show of them.
+    /// Reads some records from a position on, and returns their heads.
     fn scan_heads(&self, first: Position) -> Result<HeadsPage>;
 
-    /// Looks for a text in the content of the records from a position on, about 4 MiB of contents at a time.
+    /// Searches for a text in the content of the records from a position on, about 4 MiB of contents at a time.
     fn search(&self, query: &TextQuery, first: Position) -> Result<SearchPage>;
 
-    /// Makes a session. Durable when it returns.
+    /// Creates a session. Durable when it returns.
     fn create_session(&self, new: NewSession) -> Result<Session>;
 
     /// The session with this id; `None` when there is none, or it was deleted.
     fn get_session(&self, id: SessionId) -> Result<Option<Session>>;
 
-    /// The session with this id, this external name, or an id that begins so.
+    /// The session with this id, this external name, or an id with this prefix.
     fn find_session(&self, text: &str) -> Result<Session>;
 
-    /// One page of sessions, newest first. Pages stay right while sessions are made.
+    /// One page of sessions, newest first. Sessions created meanwhile don't shift later pages.
     fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>>;
 
-    /// One page of a session's instances, in the order they were made. Pages stay right while instances are made.
+    /// One page of a session's instances, in the order of their creation. Instances created meanwhile don't shift
+    /// earlier pages.
     fn list_instances(&self, session: SessionId, options: &ListInstances) -> Result<Page<AgentInstance>>;
 
     /// Changes a session's title, status or metadata. Durable when it returns.
     fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session>;
 
-    /// Puts a session away: it is listed as archived, and can still be read and written.
+    /// Archives a session: it is listed as archived, and can still be read and written.
     fn archive_session(&self, id: SessionId) -> Result<Session>;
 
-    /// Takes an archived session back into use.
+    /// Makes an archived session active again.
     fn unarchive_session(&self, id: SessionId) -> Result<Session>;
 
-    /// Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be
-    /// appended to its contexts; its events stay in the log, for the copies that share them too.
+    /// Soft-deletes a session: it is no longer found or listed, its name is free again, and nothing can be appended to
+    /// its contexts. Its events stay in the log, because copies may share them.
     fn delete_session(&self, id: SessionId) -> Result<()>;
 
-    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    /// Creates an agent instance in a session, with an empty context. Durable when it returns.
     fn create_instance(
         &self,
         session_id: SessionId,
@@ -291,58 +292,56 @@ waiting! {
         parent: Option<InstanceId>,
     ) -> Result<AgentInstance>;
 
-    /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
+    /// [`create_instance`](Self::create_instance) with an id or a time chosen by the caller.
     fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance>;
 
     /// The instance with this id, `None` when there is none.
     fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>>;
 
-    /// The instances of a session, in the order they were made.
+    /// The instances of a session, in the order of their creation.
     fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>>;
 
-    /// The first instance of a session that nobody spawned: the one a session is resumed with.
+    /// The first instance of a session that wasn't spawned by another: the one a session is resumed with.
     fn root_instance(&self, session: SessionId) -> Result<AgentInstance>;
 
-    /// Makes a session and its root instance together. Durable when it returns.
+    /// Creates a session and its root instance together. Durable when it returns.
     fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)>;
 
-    /// The session with this name and its root instance, made where they aren't there.
+    /// The session with this name and its root instance, created if they don't exist.
     fn get_or_start_session(
         &self,
         new: NewSession,
         agent_name: &str,
     ) -> Result<(Session, AgentInstance)>;
 
-    /// The instances that an instance spawned, in the order they were made.
+    /// The instances that an instance spawned, in the order of their creation.
     fn child_instances(&self, parent: InstanceId) -> Result<Vec<AgentInstance>>;
 
-    /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it
-    /// was imported, and of what it has as a chat, all of it or nothing.
+    /// Copies a session: a new one with a fork of every instance's context, of its aside if it was imported, and of its
+    /// chat, atomically.
     fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession>;
 
-    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they
-    /// were imported, and what its sub-agents wrote behind the first of them: the session then goes on from there. Returns how
+    /// Deletes the events of a session's root instance after a sequence, with their asides if they were imported, and
+    /// everything that its sub-agents wrote after the first of them: the session then continues from there. Returns how
     /// many events were deleted, those of sub-agents included.
     fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64>;
 
-    /// Writes a batch of entries, with the session and the instances that it makes: all of it or nothing. Durable
-    /// when it returns.
+    /// Writes a batch of entries, with the session and the instances that it creates, atomically. Durable when it returns.
     fn write_entries(&self, batch: &EntryBatch) -> Result<()>;
 
-    /// How far an import of this session has come that took more than one batch; `None` where one was enough, or
-    /// the session wasn't imported.
+    /// The progress of an import of this session in several batches; `None` if one batch sufficed, or the session
+    /// wasn't imported.
     fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>>;
 
-    /// Whether a new session or instance may have this id: nothing has it, or had it before it was deleted.
+    /// Whether a new session or instance may have this id: nothing has it, nor had it before a deletion.
     fn is_id_free(&self, id: Uuid) -> Result<bool>;
 
-    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has
-    /// done it.
+    /// Pauses the runs that an ended process left running, and returns their ids. Opening for writing has done this already.
     fn recover_runs(&self) -> Result<Vec<RunId>>;
 }
 
 impl crate::Store {
-    /// The same open store, for callers that wait.
+    /// The same open store, with the blocking API.
     pub fn to_blocking(&self) -> Store {
         Store {
             inner: self.waiting(Wait::Block),

@@ -1,7 +1,7 @@
-//! [`waiting!`]: the methods of an object for callers that wait, from a table of them.
+//! [`waiting!`]: generates the methods of a blocking object from a table.
 
-/// Makes the methods of a blocking object from a table: each row is a method of the object that awaits, with what it does.
-/// What it is refused for is told there, and its documentation gets a link to it.
+/// Generates the methods of a blocking object from a table: each row is a method of the async object, with its
+/// documentation. Its errors are documented at the async method, to which a link is added.
 ///
 /// ```text
 /// waiting! {
@@ -35,8 +35,8 @@
 /// }
 /// ```
 ///
-/// `into` makes an object that awaits into the one that waits, and leaves everything else as it is. A row whose first argument
-/// is `store: &Store` makes an object, or tells of one, without having it.
+/// `into` converts an async object to the blocking one, and leaves everything else unchanged. A row whose first
+/// argument is `store: &Store` is an associated function without `self`.
 macro_rules! waiting {
     ($object:ident: $inner:path; $($rows:tt)*) => {
         impl From<$inner> for $object {
@@ -50,7 +50,7 @@ macro_rules! waiting {
         }
     };
     (@rows $inner:path;) => {};
-    // A row is taken from the top, and the rest left to the next turn.
+    // Expands the first row, and recurses for the rest.
     (@rows $inner:path; $(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)* $(,)?) -> $result:ty; $($rest:tt)*) => {
         waiting!(@documented $inner, $name, [$(#[$doc])*]
             pub fn $name(&self $(, $arg: $type)*) -> $result {

@@ -1,4 +1,4 @@
-//! What a request has gathered: its messages and steps, and how much of each is written.
+//! The buffered messages and steps of a request, and how much of each is written.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(super) enum Written {
     /// Nothing.
     No,
-    /// What it was before it was changed.
+    /// An earlier version of it.
     Before,
     /// All of it.
     All,
@@ -30,16 +30,16 @@ impl Written {
 
 pub(super) struct BufferedMessage {
     pub(super) message: ChatMessage,
-    /// What it takes as JSON, at most.
+    /// An upper bound of its size as JSON.
     pub(super) bytes: usize,
-    /// What was appended to its content since.
+    /// The text that was appended to its content since.
     pub(super) appended: String,
     written: Written,
 }
 
 pub(super) struct BufferedStep {
     pub(super) step: Step,
-    /// What it takes as JSON, at most.
+    /// An upper bound of its size as JSON.
     pub(super) bytes: usize,
     written: Written,
 }
@@ -54,7 +54,7 @@ impl BufferedMessage {
         }
     }
 
-    /// How many bytes of it are to be written.
+    /// How many bytes of it aren't written yet.
     pub(super) fn unwritten_bytes(&self) -> usize {
         unwritten_bytes(self.written, self.bytes)
     }
@@ -72,7 +72,7 @@ impl BufferedMessage {
         };
     }
 
-    /// What writes it as it is; nothing where all of it is written.
+    /// The event that writes its current version; `None` if that is written already.
     pub(super) fn event(&self) -> Option<ChatEvent> {
         match self.written {
             Written::No => Some(ChatEvent::MessageSaved(Box::new(self.finished()))),
@@ -102,7 +102,7 @@ impl BufferedMessage {
         self.written = Written::All;
     }
 
-    /// The message with what was appended.
+    /// The message with the appended text.
     fn finished(&self) -> ChatMessage {
         let mut message = self.message.clone();
         if !self.appended.is_empty()
@@ -128,7 +128,7 @@ impl BufferedStep {
         }
     }
 
-    /// How many bytes of it are to be written.
+    /// How many bytes of it aren't written yet.
     pub(super) fn unwritten_bytes(&self) -> usize {
         unwritten_bytes(self.written, self.bytes)
     }
@@ -140,12 +140,12 @@ impl BufferedStep {
         };
     }
 
-    /// What writes it as it is.
+    /// The event that writes its current version.
     pub(super) fn event(&self) -> Option<ChatEvent> {
         self.event_as(self.step.clone())
     }
 
-    /// What writes it with another end than it has.
+    /// The event that writes it with another outcome.
     pub(super) fn event_as(&self, settled: Step) -> Option<ChatEvent> {
         match self.written {
             Written::No => Some(ChatEvent::StepSaved(Box::new(settled))),
@@ -168,7 +168,7 @@ impl BufferedStep {
         }
     }
 
-    /// Lets go of what isn't needed for its end.
+    /// Drops the parts that aren't needed for its end.
     pub(super) fn mark_written(&mut self) {
         (self.step.input, self.step.output, self.step.space_snapshot) = (None, None, None);
         self.bytes = step_bytes(&self.step);
@@ -180,7 +180,7 @@ fn unwritten_bytes(written: Written, bytes: usize) -> usize {
     if written == Written::All { 0 } else { bytes }
 }
 
-/// The properties of a message, and the text that is its content.
+/// The properties of a message, and its text content.
 pub(super) fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
     let props: BTreeMap<String, RawJson> = message.props.to_value()?;
     let content = props

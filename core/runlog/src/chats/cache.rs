@@ -23,14 +23,14 @@ impl Store {
         {
             return Ok(fold);
         }
-        // One at a time: another would find none to catch up, and fold the whole chat.
+        // One task at a time: a second one would find no cached fold, and fold the whole chat.
         let turn = cache.folds().turn_of(session);
         let _alone = turn.lock().await;
         let Some(info) = self.backend().stream(stream).await? else {
             return Ok(SharedFold::default());
         };
         let last = info.last_sequence.0;
-        // Taken out of the cache until it is caught up: what fails half-way is begun anew.
+        // Taken out of the cache until it is caught up, so that a fold that fails halfway isn't used again.
         let kept = cache.folds().take(session);
         let fold = kept
             .filter(|fold| fold.read().last_sequence() <= last)
@@ -41,7 +41,7 @@ impl Store {
         Ok(fold)
     }
 
-    /// The chat's fold, caught up, where it is in memory anyway.
+    /// The chat's fold, caught up, if it is cached.
     pub(crate) async fn kept_chat_fold(&self, session: SessionId) -> Result<Option<SharedFold>> {
         self.chat_cache()
             .folds()
@@ -72,7 +72,7 @@ impl Store {
     }
 }
 
-/// Takes a record of a chat's stream into a fold.
+/// Applies a record of a chat's stream to a fold.
 pub(super) fn apply(fold: &mut ChatFold, stream: StreamId, record: &Record) -> Result<()> {
     let (sequence, position) = (record.sequence.0, record.position.0);
     if record.redacted {

@@ -1,4 +1,4 @@
-//! What a copy of a session takes of its chat: messages and steps, up to where the session is copied.
+//! The part of a chat that a copy of its session contains: messages and steps, up to the point of the copy.
 
 use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
 use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId, Timestamp};
@@ -8,8 +8,8 @@ use crate::{Result, Store, kernel::records::chat_stream};
 /// How many records are read at a time around the point of a copy.
 const FEW: u64 = 32;
 
-/// The part of a log that a session is copied up to: the positions of the last context event that is copied, and of
-/// the first that isn't.
+/// The point up to which a session is copied: the positions of the last context event that is copied, and of the first
+/// that isn't.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(crate) last: u64,
@@ -22,17 +22,18 @@ pub(crate) struct CopiedChat {
     source: SessionId,
     copy: SessionId,
     at: Sequence,
-    /// Tells the fold of the copy that what comes before is another chat's.
+    /// Marks for the copy's fold that the events before it are another chat's.
     mark: EncodedEvent,
-    /// When the last message was saved that is copied.
+    /// When the last copied message was saved.
     pub(crate) last_message_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// What to copy of a session's chat, `None` where it has no messages and no steps. Nothing is written.
+    /// The part of a session's chat to copy; `None` if it has no messages and no steps. Nothing is written.
     ///
-    /// Up to a point that is what had been saved before the first event that isn't copied, without the requests that
-    /// began after the last one that is: the answer to a request is saved at its end, after the events that it took.
+    /// Up to a point, this is everything that was saved before the first event that isn't copied, without the requests
+    /// that began after the last event that is. (A request's answer is saved at its end, after the context events of
+    /// its work.)
     pub(crate) async fn chat_to_copy(
         &self,
         source: SessionId,
@@ -72,8 +73,8 @@ impl Store {
         }))
     }
 
-    /// The last sequence of a chat that belongs to a point: found by halving, since positions grow with sequences, and
-    /// then read on from there.
+    /// The last sequence of a chat that belongs to a point: found by binary search, because positions grow with
+    /// sequences, and then by reading from there.
     async fn saved_by_then(
         &self,
         source: SessionId,
@@ -141,7 +142,7 @@ impl Store {
 }
 
 impl CopiedChat {
-    /// What makes the copy.
+    /// The operations that create the copy.
     pub(crate) fn ops(&self) -> [Op<'_>; 2] {
         let (parent, child) = (chat_stream(self.source), chat_stream(self.copy));
         [
@@ -160,7 +161,7 @@ impl CopiedChat {
     }
 }
 
-/// Whose message a record saves, `None` for any other.
+/// The role of the message that a record saves; `None` for other records.
 fn saved_by(record: &Record) -> Option<ChatRole> {
     if record.redacted || !ChatEvent::KINDS.contains(&record.kind.0) {
         return None;

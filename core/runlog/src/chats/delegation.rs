@@ -23,7 +23,7 @@ pub struct DelegateOptions {
 }
 
 impl RequestDraft {
-    /// Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id.
+    /// Calls another assistant: it becomes the current one, one level deeper in the stack. Returns the node's id.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty id, [`TooLarge`](ErrorKind::TooLarge) when the stack is deeper than
@@ -33,7 +33,7 @@ impl RequestDraft {
         self.enter_as(assistant_id, stack_id)
     }
 
-    /// [`enter`](Self::enter) with an id of the caller's for the node.
+    /// [`enter`](Self::enter) with a node id chosen by the caller.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -51,12 +51,13 @@ impl RequestDraft {
         Ok(stack_id)
     }
 
-    /// Calls another assistant beside whatever else goes on: the assistant at work stays at work, and what the other one does is told
-    /// with [`start_step_in`](Self::start_step_in). So several can be called at once, each in a node of its own, by any node of
-    /// the request. Says the new node's id.
+    /// Calls another assistant concurrently: the current assistant stays the current one, and the steps of the new one
+    /// are recorded with [`start_step_in`](Self::start_step_in). So several can be called at once, each in a node of
+    /// its own, by any node of the request. Returns the new node's id.
     ///
-    /// The step of type `delegate` that waits for this node is the one that is named, else the last one that the caller has begun
-    /// and that has no node yet. Name it where several tasks call at once: which step was begun last is up to them.
+    /// The step of type `delegate` that waits for this node is the named one; by default, the last one that the caller
+    /// has begun and that has no node yet. Name it if several tasks call concurrently: then the last begun step depends
+    /// on their timing.
     ///
     /// ```
     /// use runlog::{
@@ -111,7 +112,7 @@ impl RequestDraft {
         Ok(stack_id)
     }
 
-    /// The step with an id, if it can wait for what a node calls next.
+    /// The step with an id, if it can wait for the next call of the node `from`.
     fn named(&self, step_id: String, from: &str) -> Result<String> {
         let mut steps = self.steps.iter().map(|buffered| &buffered.step);
         let step = steps
@@ -126,7 +127,7 @@ impl RequestDraft {
         Ok(step_id)
     }
 
-    /// The last step that can wait for what a node calls next.
+    /// The last step that can wait for the next call of the node `from`.
     fn last_waiting(&self, from: &str) -> Option<String> {
         let mut steps = self.steps.iter().rev().map(|buffered| &buffered.step);
         let waiting = steps.find(|step| self.waits(step, from));
@@ -140,7 +141,7 @@ impl RequestDraft {
             && !self.stack.has_delegate(&step.step_id)
     }
 
-    /// Returns to the assistant that called.
+    /// Makes the caller of the current assistant the current one.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) at the root.

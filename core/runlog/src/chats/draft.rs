@@ -24,21 +24,21 @@ use super::{
 use crate::ErrorKind;
 use crate::{Error, Result, backend::Backend};
 
-/// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
-/// before the request is flushed, or ends.
+/// What a request has done so far: its messages and steps, the call stack and the space. Nothing is written before the
+/// request is flushed or ends.
 pub struct RequestDraft {
     pub(super) backend: Arc<dyn Backend>,
     request: ChatRequest,
     pub(super) stack: CallStack,
     space: Space,
-    /// The space as it is, once a step has begun in it: shared by all steps until it is changed.
+    /// A snapshot of the current space, taken when a step begins and shared by all steps until the space changes.
     snapshot: OnceLock<RawJson>,
     messages: Vec<BufferedMessage>,
     message_indexes: HashMap<String, usize>,
-    /// The ids that the caller gave, which the chat may have already.
+    /// The ids chosen by the caller, which the chat may have already.
     given_ids: Vec<String>,
     pub(super) steps: Vec<BufferedStep>,
-    /// Whether what is kept of the request itself isn't what was written of it.
+    /// Whether the request's own record has changed since it was written.
     is_request_changed: bool,
 }
 
@@ -79,13 +79,13 @@ impl RequestDraft {
         &self.request.request_id
     }
 
-    /// What is kept of the request itself; its status is `running` until it ends.
+    /// The request's own record; its status is `running` until it ends.
     pub fn request(&self) -> &ChatRequest {
         &self.request
     }
 
-    /// Says more of the request: the run that does its work, what it took in tokens and cost, or anything else. It is
-    /// written at the exit, however that is; what is said twice counts as it was said last.
+    /// Adds details to the request: the run that does its work, its token usage and cost, or any metadata. They are
+    /// written at the exit, whatever the outcome. A detail that is set twice keeps the last value.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the usage isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge)
@@ -96,28 +96,28 @@ impl RequestDraft {
         Ok(())
     }
 
-    /// The node of the call stack that is at work.
+    /// The current node of the call stack.
     pub fn stack_id(&self) -> &str {
         &self.stack.top().stack_id
     }
 
-    /// The assistant that is at work.
+    /// The current assistant.
     pub fn assistant_id(&self) -> &str {
         &self.stack.top().assistant_id
     }
 
-    /// What the assistants of the request share.
+    /// The values that the assistants of the request share.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// What the assistants of the request share, to be changed.
+    /// The values that the assistants of the request share, for changes.
     pub fn space_mut(&mut self) -> &mut Space {
         self.snapshot.take();
         &mut self.space
     }
 
-    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    /// Adds a message, and returns its id. Chat, request and assistant are filled in if they are left out.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) for an id that the request has already,
@@ -186,7 +186,7 @@ impl RequestDraft {
         self.replace_as(message_id, message_type, props)
     }
 
-    /// [`replace`](Self::replace) by a message of another type: what was loading becomes the text that came.
+    /// [`replace`](Self::replace) by a message of another type: for example, a `loading` message by the text.
     ///
     /// # Errors
     /// As [`replace`](Self::replace).
@@ -211,7 +211,7 @@ impl RequestDraft {
         Ok(())
     }
 
-    /// Begins a step of the assistant at work, with a snapshot of the space, and says the step's id.
+    /// Begins a step of the current assistant, with a snapshot of the space, and returns the step's id.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the input isn't an object, [`TooLarge`](ErrorKind::TooLarge) when
@@ -252,7 +252,7 @@ impl RequestDraft {
         Ok(id)
     }
 
-    /// Completes a step, with what came of it.
+    /// Completes a step, with its output.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when this request has no such step,
@@ -262,7 +262,7 @@ impl RequestDraft {
         self.end_step(step_id, StepStatus::Completed, output, None)
     }
 
-    /// Ends a step as failed, and says why.
+    /// Ends a step as failed, with an error message.
     ///
     /// # Errors
     /// As [`complete_step`](Self::complete_step).
@@ -302,29 +302,29 @@ impl RequestDraft {
         Ok(())
     }
 
-    /// Whether any message that isn't written yet has an id or a sequence that the caller gave: where it comes, and whether it may,
-    /// is known only with the chat.
+    /// Whether any unwritten message has an id or a sequence chosen by the caller: then the chat must be looked at to
+    /// check it and to find its place.
     pub(super) fn is_placed(&self) -> bool {
         let unwritten = |it: &&BufferedMessage| it.unwritten_bytes() > 0;
         let mut messages = self.messages.iter().filter(unwritten);
         !self.given_ids.is_empty() || messages.any(|it| it.message.sequence != 0)
     }
 
-    /// The ids that the caller gave to messages.
+    /// The message ids chosen by the caller.
     pub(super) fn given_ids(&self) -> &[String] {
         &self.given_ids
     }
 
-    /// What is to be written when the request ends so.
+    /// The events to write when the request ends this way.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();
-        let untold = self.untold(end);
+        let error_step = self.error_step(end);
         let steps: Vec<&Step> = self.steps.iter().map(|buffered| &buffered.step).collect();
         let steps = settled(&steps, end, now)
             .into_iter()
             .zip(&self.steps)
             .filter_map(|(settled, buffered)| buffered.event_as(settled))
-            .chain(untold.map(|step| ChatEvent::StepSaved(Box::new(step))));
+            .chain(error_step.map(|step| ChatEvent::StepSaved(Box::new(step))));
         let messages = self.messages.iter().filter_map(BufferedMessage::event);
         messages
             .chain(steps)
@@ -332,7 +332,7 @@ impl RequestDraft {
             .collect()
     }
 
-    /// Whether what isn't written yet is more than one batch takes.
+    /// Whether the unwritten messages and steps exceed the limits of one batch.
     pub(super) fn exceeds_part(&self) -> bool {
         let (mut bytes, mut count) = (0, 0);
         let mut sizes = self.unwritten_sizes();
@@ -348,8 +348,8 @@ impl RequestDraft {
         messages.chain(steps).filter(|size| *size > 0)
     }
 
-    /// As much of what isn't written yet as one batch takes, as it is now, with the ids of messages in it that the caller gave.
-    /// It counts as written from here on.
+    /// The next batch of unwritten messages and steps, in their current version, with the message ids in it that were
+    /// chosen by the caller. They are marked as written.
     pub(super) fn take_part(&mut self) -> Part {
         let (mut bytes, mut count, mut is_whole) = (0, 0, true);
         let mut fits = |size: usize| {
@@ -358,7 +358,7 @@ impl RequestDraft {
             is_whole
         };
         let mut events = Vec::new();
-        // Steps first: a crash between two parts leaves the step under way, by which the request is resumed.
+        // Steps first: after a crash between two parts, the running step is stored, and the request can be resumed from it.
         for buffered in &mut self.steps {
             let size = buffered.unwritten_bytes();
             if size > 0 && fits(size) {
@@ -389,8 +389,8 @@ impl RequestDraft {
         }
     }
 
-    /// A step that keeps the error of a request that failed while no step was under way: nothing else would store it.
-    fn untold(&self, end: &RequestEnd) -> Option<Step> {
+    /// A step for the error of a request that failed while no step was running: nothing else would store the error.
+    fn error_step(&self, end: &RequestEnd) -> Option<Step> {
         let RequestEnd::Failed(error) = end else {
             return None;
         };
@@ -447,7 +447,7 @@ impl RequestDraft {
     }
 }
 
-/// Refuses a message or step that couldn't be written, as long as something can be done about it.
+/// Refuses a message or step that is too large to be written, early enough for the caller to react.
 fn check_size(bytes: usize) -> Result<()> {
     if bytes > CONTENT_BYTES_MAX {
         return Err(sizes::too_large(bytes));

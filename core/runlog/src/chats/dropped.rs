@@ -1,4 +1,4 @@
-//! What becomes of a request whose buffer is dropped before it has ended.
+//! Writing a request whose buffer is dropped before it has ended.
 
 use std::{
     pin::pin,
@@ -30,7 +30,7 @@ impl Drop for RequestBuffer {
         if self.check_live().is_err() {
             return;
         }
-        // Nobody is left to be told of an error.
+        // A drop can't report errors.
         let backend = self.store.backend();
         let blocking = backend.waiting(Wait::Block);
         let backend = Arc::clone(blocking.as_ref().unwrap_or(backend));
@@ -64,7 +64,7 @@ impl Drop for RequestBuffer {
             write(&prepared, Expected::Last(last))
         });
         if !matches!(written, Some(Ok(()))) {
-            // An id may be taken: then the message gets another, which only a fold tells.
+            // If an id is taken, the message gets another one, which only folding the chat can determine.
             let prepared = self.prepare(events, None);
             let _ = prepared
                 .and_then(Prepared::reordered)
@@ -73,7 +73,7 @@ impl Drop for RequestBuffer {
     }
 }
 
-/// Commits from a thread that can't give way. A backend in this process is ready at the first poll.
+/// Commits synchronously, without yielding. A backend in this process is ready at the first poll.
 fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
     let mut commit = pin!(backend.commit(batch));
     if let Poll::Ready(done) = commit

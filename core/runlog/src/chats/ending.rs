@@ -1,4 +1,4 @@
-//! [`RequestEnd`]: how a request ends, and what becomes of its steps then.
+//! [`RequestEnd`]: how a request ends, and the resulting statuses of its steps.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl RequestEnd {
     }
 }
 
-/// What is kept of a request that ended.
+/// The event with the record of an ended request.
 pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> ChatEvent {
     let (status, error) = match end {
         RequestEnd::Completed => (RequestStatus::Completed, None),
@@ -53,11 +53,11 @@ pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> 
     }))
 }
 
-/// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it
-/// is completed when that one is resumed and returns.
+/// The steps with their final statuses. A delegate step that waits for a running step stays `running`, so that it is
+/// completed when that one is resumed and returns.
 pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
     let running = |step: &&&Step| step.status == StepStatus::Running;
-    // A node says which step waits for it; one that doesn't is waited for by all that its caller delegates.
+    // A node names the step that waits for it. If it doesn't, all delegate steps of its caller wait for it.
     let (mut waiting_steps, mut waiting_stacks) = (HashSet::new(), HashSet::new());
     for step in steps.iter().filter(running) {
         match (&step.delegate_step_id, &step.stack_parent_id) {
@@ -66,7 +66,7 @@ pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<
             (None, None) => {}
         }
     }
-    // All of them are told the error, and together they must fit the batch.
+    // The error is stored in all of them, and together they must fit in the batch.
     let running_count = steps.iter().filter(running).count().max(1);
     let chars_max = sizes::error_chars_max(running_count);
     let settle = |step: &&Step| {

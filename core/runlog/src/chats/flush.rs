@@ -1,4 +1,4 @@
-//! Writing what a request has gathered so far, while it goes on.
+//! Writing the buffered part of a request while the request continues.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{draft, pages::is_in_order, store::already_exists, write::Prepared};
 use crate::{Result, Store, kernel::records::chat_stream};
 
-/// A part of a request that is being written. It is written once, however often that is tried.
+/// A part of a request that is being written. Writing it is idempotent.
 #[derive(Clone)]
 pub struct RequestFlush(pub(super) Arc<Part>);
 
 pub(super) struct Part {
     pub(super) store: Store,
     pub(super) session: SessionId,
-    /// What is written wherever that comes in the chat.
+    /// Events that are written without looking at the chat, at its end.
     pub(super) prepared: Prepared,
-    /// What is written in a place that is known.
+    /// Events whose place in the chat has to be looked up.
     pub(super) placed: Option<draft::Part>,
     pub(super) key: [u8; 16],
 }
@@ -60,8 +60,8 @@ impl RequestFlush {
     }
 }
 
-/// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence that a message has
-/// there, where some of them are given sequences.
+/// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence of
+/// a message there, if some messages have given sequences.
 pub(super) async fn place_of(
     store: &Store,
     session: SessionId,

@@ -38,7 +38,7 @@ pub struct ImportReport {
 /// How to import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ImportOptions {
-    /// Take nothing of the first line that is left out, nor of those after it.
+    /// Import neither the first line with an issue, nor any line after it.
     pub stop_at_issue: bool,
 }
 
@@ -56,7 +56,7 @@ impl Chats {
     /// Imports a table.
     ///
     /// # Errors
-    /// Those of the storage; what was imported so far stays.
+    /// Those of the storage; rows that were imported before stay.
     pub async fn import_table(
         &self,
         table: Table,
@@ -103,7 +103,7 @@ impl Chats {
         }
         for sessions in sessions.chunks(BATCH_RECORDS) {
             let imported = self.store.shared.catalog.change(|catalog| {
-                // A chat that was deleted since an earlier import stays so.
+                // A chat that was deleted since an earlier import stays deleted.
                 let deleted = catalog.deleted_names();
                 let is_new = |session: &&Session| {
                     check_free(catalog, session).is_ok()

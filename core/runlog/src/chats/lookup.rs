@@ -1,4 +1,4 @@
-//! What an id alone names: the chat that has it, and the records that tell of it, found by the labels of the records.
+//! Lookups by id only: the chat that has the id, and the records about it, found by the records' labels.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ impl Store {
         }
     }
 
-    /// Refuses an id that another chat has.
+    /// An error if another chat has this id.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat has it.
@@ -56,7 +56,7 @@ impl Store {
         }
     }
 
-    /// Reserves ids of messages for a chat that is about to save them, until what is given is dropped.
+    /// Reserves the ids of messages that a chat is about to save, until the guard is dropped.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat is saving a message of one of them.
@@ -88,11 +88,12 @@ impl Store {
         chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
     }
 
-    /// The chats that have an id and aren't deleted: those whose records say so, and copies, in which what was copied has
-    /// ids that no record has.
+    /// The chats that have an id and aren't deleted: chats with records of it, and copies, because copied records have
+    /// other ids in a copy than in the log.
     async fn live_chats_with(&self, of: ChatIdOf, id: &str) -> Result<Vec<SessionId>> {
         let mut candidates = self.chats_labelled(of, id).await?;
-        // Of two messages that were saved under one id at the same moment, the other is known by where it was saved, too.
+        // If two messages were saved with one id at the same moment, the second got the suffix `~` and its place: look
+        // up the part before that too.
         if let Some((before, _)) = id.rsplit_once('~') {
             candidates.extend(self.chats_labelled(of, before).await?);
         }
@@ -117,7 +118,7 @@ impl Store {
             if found.contains(&session) {
                 continue;
             }
-            // Of what a copy shares with others the records have the ids that it has there.
+            // The records that a copy shares have the ids of the original chat.
             if !is_copy || has(&self.chat_fold(session).await?.read(), of, id) {
                 found.push(session);
             }
@@ -125,12 +126,12 @@ impl Store {
         Ok(found)
     }
 
-    /// The sessions with a record that tells of an id.
+    /// The sessions with a record about an id.
     async fn chats_labelled(&self, of: ChatIdOf, id: &str) -> Result<Vec<SessionId>> {
         let mut found = Vec::new();
         self.each_labelled(of.label(id), FindOptions::default(), |record| {
             let session = SessionId(record.stream.0);
-            if !found.contains(&session) && tells_of(record, of, id) {
+            if !found.contains(&session) && is_about(record, of, id) {
                 found.push(session);
             }
             Ok(true)
@@ -139,7 +140,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Passes each record that has a label to `take`, until that wants no more.
+    /// Passes each record that has a label to `take`, until that returns `false`.
     pub(super) async fn each_labelled(
         &self,
         label: Label,
@@ -149,7 +150,7 @@ impl Store {
         let (mut options, forward) = (options.clone(), options.direction == Direction::Forward);
         loop {
             let page = match self.backend().find(label, options.clone()).await {
-                // A chat gets its stream with its first event.
+                // A chat has no stream before its first event.
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 page => page?,
             };
@@ -181,8 +182,8 @@ impl Store {
         Ok(records)
     }
 
-    /// A fold that has the steps of a request or of a node of the call stack, and what is kept of the request: the chat's
-    /// where it is in memory anyway, else of no more than their records.
+    /// A fold with the steps of a request or of a node of the call stack, and the request's own record: the chat's fold
+    /// if it is cached, otherwise one of only their records.
     pub(super) async fn steps_fold(
         &self,
         session: SessionId,
@@ -216,7 +217,7 @@ impl Store {
                         let label = ChatIdOf::Step.label(&step.step_id);
                         records.extend(self.labelled_in(session, label).await?);
                     }
-                    // One that came from another request has its sequence from there.
+                    // A step that was moved from another request has its sequence from there.
                     ChatEvent::StepUpdated { .. } => return self.chat_fold(session).await,
                     _ => {}
                 }
@@ -228,7 +229,7 @@ impl Store {
         Ok(SharedFold::of(fold))
     }
 
-    /// A fold that has a step, and the others of its request.
+    /// A fold with a step and the other steps of its request.
     pub(super) async fn step_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
         let records = self.labelled_in(session, ChatIdOf::Step.label(id)).await?;
         for record in &records {
@@ -245,7 +246,8 @@ impl Store {
 }
 
 impl Store {
-    /// The requests whose steps tell of a request or a node of the stack; `None` where one of them was another's first.
+    /// The requests of the steps that belong to a request or a node of the stack; `None` if one of the steps was moved
+    /// from another.
     async fn requests_of(
         &self,
         session: SessionId,
@@ -266,7 +268,7 @@ impl Store {
     }
 }
 
-/// A fold that goes on with records of one chat, in their order, each once.
+/// Applies records of one chat to a fold, in their order, each once.
 pub(super) fn folded(mut fold: ChatFold, mut records: Vec<Record>) -> Result<ChatFold> {
     runlog_log::order::sort_by_key(&mut records, |record| record.position);
     records.dedup_by_key(|record| record.position);
@@ -276,7 +278,7 @@ pub(super) fn folded(mut fold: ChatFold, mut records: Vec<Record>) -> Result<Cha
     Ok(fold)
 }
 
-/// To look in a chat, from its beginning.
+/// Options that search one chat, from its beginning.
 pub(super) fn in_order_of(session: SessionId) -> FindOptions {
     FindOptions {
         stream: Some(chat_stream(session)),
@@ -285,13 +287,13 @@ pub(super) fn in_order_of(session: SessionId) -> FindOptions {
     }
 }
 
-/// The event that a record of a chat is.
+/// Decodes the event of a chat's record.
 pub(super) fn event_of(record: &Record) -> Result<ChatEvent> {
     ChatEvent::decode(record.kind.0, &record.meta, &record.payload)
 }
 
-/// Whether a record tells of what an id names: labels of two ids may be alike.
-pub(super) fn tells_of(record: &Record, of: ChatIdOf, id: &str) -> bool {
+/// Whether a record is really about an id: two ids may have the same label.
+pub(super) fn is_about(record: &Record, of: ChatIdOf, id: &str) -> bool {
     ChatEvent::KINDS.contains(&record.kind.0)
         && event_of(record).is_ok_and(|event| event.is_of(of, id))
 }

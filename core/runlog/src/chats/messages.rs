@@ -100,11 +100,11 @@ impl ListMessages {
 }
 
 impl Chats {
-    /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
-    /// Durable when it returns.
+    /// Saves messages: all of them or none. The store fills in empty fields (id, chat, sequence, times). Durable when
+    /// it returns.
     ///
-    /// A sequence that is given is at most [`CHAT_SEQUENCE_GIVEN_MAX`](runlog_model::limits::CHAT_SEQUENCE_GIVEN_MAX). Several
-    /// messages may be given the same one: they are in the order in which they were saved.
+    /// A given sequence may be at most [`CHAT_SEQUENCE_GIVEN_MAX`](runlog_model::limits::CHAT_SEQUENCE_GIVEN_MAX).
+    /// Several messages may have the same one: they are ordered by when they were saved.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -119,7 +119,8 @@ impl Chats {
         self.save_messages_of(session, messages, None, false).await
     }
 
-    /// Saves messages, and what is kept of the request that they begin, which the chat may know already where its id was given.
+    /// Saves messages, and the record of the request that they begin. The chat may have that request already if its id
+    /// was given.
     pub(super) async fn save_messages_of(
         &self,
         session: SessionId,
@@ -170,7 +171,7 @@ impl Chats {
         }
     }
 
-    /// Saves messages in a chat of another order, or at sequences that they were given: the fold knows where they come.
+    /// Saves messages in a reordered chat, or with given sequences: their places are determined by the fold.
     async fn save_among(
         &self,
         session: SessionId,
@@ -225,7 +226,7 @@ impl Chats {
         Ok(message)
     }
 
-    /// The messages of a chat that a filter admits, in the chat's order.
+    /// The messages of a chat that match a filter, in the chat's order.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
@@ -256,7 +257,7 @@ impl Chats {
         Ok(fold.messages(filter).into_iter().cloned().collect())
     }
 
-    /// The fold that answers what a filter asks for, where that is in memory, or is that of a request alone.
+    /// The fold for a filter: the cached one if there is one, or else one of a single request if the filter names that.
     async fn fold_for(
         &self,
         session: SessionId,
@@ -275,10 +276,10 @@ impl Chats {
         Ok(fold.map(SharedFold::of))
     }
 
-    /// One page of a chat's messages, the oldest or the newest first. It costs the page, however long the chat is, by several
-    /// filters what the narrowest of them admits. A chat that isn't in memory yet is folded first, once, where the page would pass
-    /// over more than a thousand messages, by [`start_after`](ListMessages::start_after), where the order isn't that in which the
-    /// messages were saved, and where more than 256 of them were changed.
+    /// One page of a chat's messages, the oldest or the newest first. The cost is that of the page, however long the
+    /// chat is; with several filters, that of the matches of the narrowest one. A chat that isn't cached is folded
+    /// first, once, if the page would skip more than a thousand messages, if [`start_after`](ListMessages::start_after)
+    /// is set, if the messages aren't in the order in which they were saved, or if more than 256 of them were changed.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no message
@@ -352,7 +353,7 @@ impl Chats {
         })
     }
 
-    /// How many messages of a chat a filter admits, whatever its limit and offset.
+    /// How many messages of a chat match a filter, regardless of its limit and offset.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
@@ -425,7 +426,7 @@ impl Chats {
     }
 }
 
-/// A page of messages that were read from where they are.
+/// A page of messages that were read directly from the log.
 fn page_of(found: Found, bound: &impl Serialize) -> Page<ChatMessage> {
     let last = found.messages.last().filter(|_| found.is_more);
     let next = last.map(|(at, message)| {

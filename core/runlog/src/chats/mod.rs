@@ -1,8 +1,8 @@
 //! Chats over a backend: sessions as their users see them, the messages and steps in them, the buffer of a
 //! request, and resuming one that was interrupted.
 //!
-//! A chat's messages and steps are events of its session's stream, folded in memory and kept there while there
-//! is room. A save is one batch; it tells the catalog when the chat's last message was.
+//! A chat's messages and steps are events of its session's stream. Their fold is cached in memory, in bounded space. A
+//! save is one batch; it also records the time of the chat's last message in the catalog.
 
 mod buffered;
 mod cache;

@@ -1,9 +1,8 @@
-//! Pages of a chat's messages that are read from where they are in the log, so that a chat that isn't in memory needn't be folded
-//! for them.
+//! Pages of a chat's messages that are read directly from the log, so that a chat that isn't cached needs no folding.
 //!
-//! That is possible as long as the order of the messages is that in which they were saved. A page is then a stretch of the
-//! stream, with what changed or deleted messages since; what a message's sequence is follows from the nearest one before it that
-//! was saved with its sequence.
+//! This works as long as the messages are in the order in which they were saved. A page is then a range of the stream,
+//! with the later events that changed or deleted messages. A message that was saved without a sequence is counted from
+//! the nearest one before it that was saved with one.
 
 use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence};
 use runlog_model::{
@@ -18,12 +17,12 @@ use super::{
 };
 use crate::{Result, Store, kernel::records::chat_stream};
 
-/// The most events that changed or deleted messages which a page takes into account; where there are more, the chat is folded.
+/// The most events that changed or deleted messages; if there are more, the chat is folded.
 const CHANGES_MAX: usize = 256;
-/// How many records more than a page has are read at once, for those that are deleted.
+/// How many additional records are read at once for a page, because some may be deleted.
 const SPARE: usize = 4;
-/// The most records that saved messages which a page passes over for what it is limited to; where there are more, the chat is
-/// folded, once for all pages that follow.
+/// The most records of saved messages that a page skips because of its filter; if there are more, the chat is folded,
+/// once for all later pages.
 const PASSED_MAX: usize = 1_024;
 /// The most records of a request, or of a few messages, that are read without folding the chat.
 const RECORDS_MAX: usize = 4_096;
@@ -31,7 +30,7 @@ const RECORDS_MAX: usize = 4_096;
 /// Which messages to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch<'a> {
-    /// Only those that it admits; its limit and offset don't count.
+    /// Only messages that match it; its limit and offset are ignored.
     pub(super) filter: &'a MessageFilter,
     /// From the end of the chat to its beginning.
     pub(super) newest_first: bool,
@@ -57,8 +56,8 @@ pub(super) struct Found {
 }
 
 impl Store {
-    /// Reads messages of a chat that isn't in memory; `None` where its order isn't that of the stream, much was changed, or much
-    /// would be passed over.
+    /// Reads messages of a chat that isn't cached; `None` if its order isn't that of the stream, too many messages were
+    /// changed, or too many would be skipped.
     pub(super) async fn messages_at(
         &self,
         session: SessionId,
@@ -90,7 +89,7 @@ impl Store {
         }
         let wanted = stretch.limit.saturating_add(1);
         let mut reader = SavedReader::new(self, session, stretch);
-        // Nothing is deleted where nothing was changed.
+        // If nothing was changed, nothing was deleted.
         let spare = if changes.is_empty() { 0 } else { SPARE };
         let mut count = wanted.saturating_add(spare);
         loop {
@@ -114,15 +113,15 @@ impl Store {
         }
     }
 
-    /// A fold that has the messages of a request, or, `None` for the request, those of some ids, of a chat that isn't in memory;
-    /// `None` where its order isn't that of the stream, or they are many.
+    /// A fold with the messages of a request, or with `None` as the request, those of some ids, of a chat that isn't
+    /// cached. `None` if its order isn't that of the stream, or there are too many.
     pub(super) async fn messages_fold(
         &self,
         session: SessionId,
         request: Option<&str>,
         ids: &[&str],
     ) -> Result<Option<ChatFold>> {
-        // An id that the store made of another is known to the fold alone.
+        // An id that the store derived from a taken one is in no record; only the fold has it.
         if ids.len() > CHANGES_MAX || ids.iter().any(|id| id.contains('~')) {
             return Ok(None);
         }
@@ -145,7 +144,7 @@ impl Store {
         }
         let is_change = |record: &Record| record.kind.0 != kinds::MESSAGE_SAVED;
         if request.is_some() {
-            // One that came from another request was saved as that one's.
+            // A message that was moved from another request was saved with that one's label.
             if records.iter().any(is_change) {
                 return Ok(None);
             }
@@ -166,7 +165,7 @@ impl Store {
         for record in &records {
             let is_saved = !is_change(record);
             let follows = before == Some(Sequence(record.sequence.0 - 1));
-            if is_saved && !follows && sequence_told(record) == 0 {
+            if is_saved && !follows && explicit_sequence(record) == 0 {
                 let number = self.last_message_sequence(session, record.sequence).await?;
                 fold.pass_messages_to(number.saturating_sub(1));
             }
@@ -179,7 +178,7 @@ impl Store {
         Ok(Some(fold))
     }
 
-    /// The largest sequence that a message has up to a sequence of the chat's stream, of a chat whose order is that of the stream.
+    /// The largest sequence of a message up to a sequence of the chat's stream, for a chat whose order is that of the stream.
     pub(super) async fn last_message_sequence(
         &self,
         session: SessionId,
@@ -199,22 +198,22 @@ impl Store {
         let mut more = 1;
         loop {
             reader.read(more).await?;
-            let told = |record: &Record| sequence_told(record) != 0;
-            let anchor = reader.records.iter().position(told);
+            let is_explicit = |record: &Record| explicit_sequence(record) != 0;
+            let anchor = reader.records.iter().position(is_explicit);
             if anchor.is_none() && !reader.is_over {
                 more = reader.records.len() + SPARE;
                 continue;
             }
-            let (told, behind) = match anchor {
-                Some(at) => (sequence_told(&reader.records[at]), at),
+            let (sequence, behind) = match anchor {
+                Some(at) => (explicit_sequence(&reader.records[at]), at),
                 None => (0, reader.records.len()),
             };
-            return Ok(told.saturating_add(behind as u64));
+            return Ok(sequence.saturating_add(behind as u64));
         }
     }
 }
 
-/// Whether the order of a chat's messages is that in which they were saved.
+/// Whether a chat's messages are in the order in which they were saved.
 pub(super) fn is_in_order(catalog: &Catalog, session: SessionId) -> bool {
     catalog.session(session).is_some_and(|session| {
         session.copied_from.is_none() && !session.chat.as_ref().is_some_and(|chat| chat.reordered)
@@ -239,12 +238,12 @@ fn found_in(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
     }
 }
 
-/// Reads the records that saved messages, from one end of a stretch on.
+/// Reads the records of saved messages, from one end of a range.
 struct SavedReader<'a> {
     store: &'a Store,
     session: SessionId,
     newest_first: bool,
-    /// Where to go on; nothing is read from 0 on.
+    /// Where the next read begins; `None` at the end.
     next: Option<Sequence>,
     records: Vec<Record>,
     is_over: bool,
@@ -268,7 +267,7 @@ impl<'a> SavedReader<'a> {
         }
     }
 
-    /// Reads so many more.
+    /// Reads `count` more.
     async fn read(&mut self, count: usize) -> Result<()> {
         let wanted = self.records.len().saturating_add(count);
         while let Some(next) = self.next.filter(|_| self.records.len() < wanted) {
@@ -296,26 +295,27 @@ impl<'a> SavedReader<'a> {
         Ok(())
     }
 
-    /// Those of which the sequences are known: backwards, up to the last one that was saved with its sequence, or the first of all.
+    /// The records whose message sequences are known. Backwards these end at the last one that was saved with a
+    /// sequence, or at the chat's first message.
     fn numbered(&self) -> &[Record] {
         if !self.newest_first || self.is_over {
             return &self.records;
         }
-        let told = |record: &Record| sequence_told(record) != 0;
-        let anchor = self.records.iter().rposition(told);
+        let is_explicit = |record: &Record| explicit_sequence(record) != 0;
+        let anchor = self.records.iter().rposition(is_explicit);
         &self.records[..anchor.map_or(0, |at| at + 1)]
     }
 }
 
 /// The sequence that a message was saved with; 0 for the next one.
-fn sequence_told(record: &Record) -> u64 {
+fn explicit_sequence(record: &Record) -> u64 {
     #[derive(Deserialize)]
-    struct Told {
+    struct Saved {
         #[serde(default)]
         sequence: u64,
     }
     if record.redacted {
         return 0;
     }
-    serde_json::from_slice(&record.payload).map_or(0, |Told { sequence }| sequence)
+    serde_json::from_slice(&record.payload).map_or(0, |Saved { sequence }| sequence)
 }

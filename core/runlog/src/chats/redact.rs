@@ -11,22 +11,22 @@ use crate::Result;
 /// A message in one of the chats that share it.
 struct Shared {
     chat: SessionId,
-    /// Its id there, as far as it can be told; a deleted one has none.
+    /// Its id there, if it is known; a deleted message has none.
     id: Option<String>,
     /// The position of the event that saved it, which is the same in all chats that share that event.
     saved_at: u64,
 }
 
 impl Chats {
-    /// Takes the content of a message out of every read, with all that it was changed to. The message is gone then, and no
-    /// import brings it back; its sequence stays its own, and its bytes stay on the disk. Durable when it returns; the
-    /// reason is kept.
+    /// Removes the content of a message, in all its versions, from every read. The message is then deleted, and no
+    /// import restores it; its sequence isn't reused, and its bytes stay on disk. Durable when it returns; the reason
+    /// is stored.
     ///
-    /// **A message and its copies are one message here.** A copy of a chat shares the records of what it copied, so that
-    /// redacting the message in any of these chats redacts it in all of them: in the one where it was saved, in the copies
-    /// of that, and in copies of copies, each with what the message was changed to there, also where it was deleted. Else its
-    /// text could still be read in the others. A message that was saved in a copy after it was made is shared with that
-    /// copy's own copies alone. To take a message out of one chat and leave it in the others, use
+    /// **A message and its copies are one message here.** A copy of a chat shares the records of what it copied, so
+    /// that redacting the message in any of these chats redacts it in all of them: in the one where it was saved, in
+    /// its copies, and in their copies, each with the versions of the message there, even where it was deleted.
+    /// Otherwise its text could still be read in the other chats. A message that was saved in a copy after the copying
+    /// is shared only with the copies of that copy. To remove a message from one chat and leave it in the others, use
     /// [`delete_messages`](Self::delete_messages).
     ///
     /// ```
@@ -69,7 +69,7 @@ impl Chats {
         };
         for (chat, message) in self.sharing(named).await? {
             positions.extend(message.positions);
-            // Its id is known no more once it is redacted: that it was there is told apart.
+            // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
             let deleted = message.id.map(|id| ChatEvent::MessagesDeleted {
                 message_ids: vec![id],
                 at,
@@ -91,7 +91,7 @@ impl Chats {
         self.store.backend().commit(Batch::new(ops)).await.map(drop)
     }
 
-    /// The chats that have a message in common, and where each keeps it.
+    /// The chats that share a message, each with the message's records there.
     async fn sharing(&self, named: Shared) -> Result<Vec<(SessionId, KeptMessage)>> {
         let mut found = Vec::new();
         let mut next = vec![self.first_saved(named).await?];
@@ -135,7 +135,7 @@ impl Chats {
         Ok(found)
     }
 
-    /// The message in the chat that it was copied from first, as far as the store has that.
+    /// The message in the chat where it was first saved, or in the oldest copy that the store has.
     async fn first_saved(&self, mut message: Shared) -> Result<Shared> {
         let mut seen = HashSet::from([message.chat]);
         loop {
@@ -151,7 +151,7 @@ impl Chats {
             };
             let shared = self.store.chat_fold(source).await?;
             let fold = shared.read();
-            // An imported copy may have records of its own, which are told by the id alone.
+            // An imported copy may have records of its own, which can be found only by id.
             let by_id =
                 || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);
             let Some(kept) = fold.kept_message(None, message.saved_at).or_else(by_id) else {

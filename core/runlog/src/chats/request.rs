@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
     flush::{Part, RequestFlush, place_of},
-    resume::{check_resumable, delegate_of, ended_with_request, goes_on_elsewhere},
+    resume::{check_resumable, delegate_of, ended_with_request, has_other_open_steps},
     stack::{CallStack, StackNode},
     store::already_exists,
     write::Prepared,
@@ -50,16 +50,15 @@ impl NewRequest {
     }
 }
 
-/// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
-/// exit. In between all is in memory, and lost if the process crashes, but for what was [flushed](Self::flush).
+/// An active request: the user's message is written at its entry, everything else as one atomic batch at its exit. In
+/// between, everything is in memory, and lost if the process crashes, except for what was [flushed](Self::flush).
 ///
-/// The exit is [`finish`](Self::finish), or the drop of the buffer: then the step under way is `failed` when the
-/// thread panics, else `interrupted`.
+/// The exit is [`finish`](Self::finish), or the drop of the buffer: then the running step becomes `failed` if the
+/// thread panics, otherwise `interrupted`.
 ///
-/// **A drop writes in the thread that drops**, which is blocked for as long as one flush takes: what was gathered is
-/// durable before anybody goes on, also while an executor is shut down, when nothing that was spawned would run any
-/// more. It can't tell of an error. A task that doesn't want its executor's thread blocked, or wants to know, awaits
-/// `finish`.
+/// **A drop writes in the thread that drops**, which blocks for as long as one flush takes. So the buffered content is
+/// durable before the program continues, even while an executor shuts down and a spawned task would not run any more. A
+/// drop can't report errors. A task that must not block its executor's thread, or needs the error, awaits `finish`.
 ///
 /// ```
 /// use runlog::{
@@ -84,28 +83,28 @@ pub struct RequestBuffer {
     pub(super) store: Store,
     pub(super) session: SessionId,
     pub(super) draft: RequestDraft,
-    /// Names the exit's batch, so that it is written once, however often it is tried.
+    /// The idempotency key of the exit's batch: retries write it only once.
     pub(super) key: [u8; 16],
     pub(super) written: bool,
-    /// A part that was begun to be written, and isn't known to be.
+    /// A part whose write was started and isn't confirmed.
     pub(super) flushing: Option<RequestFlush>,
-    /// The step that was cut off, where this goes on with a request.
+    /// The interrupted step, if this resumes a request.
     resumed: Option<Step>,
-    /// Keeps others from beginning it, or going on with it, too.
+    /// Prevents that the request is begun or resumed twice at a time.
     claim: Option<Claim>,
 }
 
 impl Chats {
     /// Begins a request: the user's message is durable when it returns. The message may have any type.
     ///
-    /// An id names one request of a chat, so that it is begun once: what was interrupted is [resumed](Self::resume), and
-    /// whoever asks again asks under another id.
+    /// An id names one request of a chat, and can be begun once: an interrupted request is [resumed](Self::resume);
+    /// asking again needs another id.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) while somebody in this process is at work on a request of this id in the chat:
-    /// one that was begun or gone on with, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the
-    /// chat has messages or steps of such a request; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't
-    /// the user's; else as [`save_messages`](Self::save_messages).
+    /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat is active in this process: it
+    /// was begun or resumed, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the chat has
+    /// messages or steps of a request with this id; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message
+    /// isn't the user's; otherwise as [`save_messages`](Self::save_messages).
     pub async fn begin_request(
         &self,
         chat_id: &str,
@@ -126,7 +125,7 @@ impl Chats {
         check_names(&request_id, &node)?;
         message.request_id = Some(request_id.clone());
         let session = self.session_id(chat_id).await?;
-        // Taken before the chat is looked at, so that of two who begin at once one finds what the other has written.
+        // Taken before the chat is read: of two concurrent calls, the second then sees what the first has written.
         let claim = self.store.claims().take(session, &request_id)?;
         let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
         self.save_messages_of(session, vec![message], Some(&request), is_given)
@@ -141,7 +140,7 @@ impl Chats {
         ))
     }
 
-    /// What is kept of a request that begins now.
+    /// The record of a request that begins now.
     fn new_request(
         &self,
         session: SessionId,
@@ -163,14 +162,14 @@ impl Chats {
         }
     }
 
-    /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
-    /// node of the interrupted step. Nothing is written at its entry. Nobody else goes on with the request until the
-    /// buffer has ended.
+    /// The buffer of a resumed request: its space is restored, its stack rebuilt from the root to the node of the
+    /// interrupted step. Nothing is written at its entry. The request can't be resumed again until the buffer has ended.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else is at work on the request, or has gone on with it since it was
-    /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile; [`ReadOnly`](crate::ErrorKind::ReadOnly)
-    /// in a store that is open for reading: one process has the store to write to, all of whose handles know who is at work.
+    /// [`Conflict`](crate::ErrorKind::Conflict) when the request is active, or was resumed by another caller since
+    /// [`resume`](Self::resume) returned; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile;
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly) in a store that is open for reading: only the process that writes the
+    /// store knows which requests are active.
     pub async fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer> {
         if self.store.backend().is_read_only() {
             return Err(Error::new(
@@ -204,7 +203,7 @@ impl Chats {
                 status: RequestStatus::Running,
                 ..request.clone()
             },
-            // Its steps were saved by hand.
+            // Its steps were saved without a request.
             None => {
                 let root = resumption.stack.first().map(|level| &level.assistant_id);
                 let root = root.unwrap_or(&step.assistant_id).clone();
@@ -241,7 +240,7 @@ impl Chats {
 }
 
 impl RequestBuffer {
-    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    /// Adds a message, and returns its id. Chat, request and assistant are filled in if they are left out.
     ///
     /// # Errors
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for an id that the chat or the request has already,
@@ -250,7 +249,7 @@ impl RequestBuffer {
     pub fn send(&mut self, message: ChatMessage) -> Result<String> {
         let id = &message.message_id;
         if !id.is_empty() {
-            // A backend elsewhere isn't waited for: `finish` tells.
+            // A remote backend isn't waited for; `finish` then reports the error.
             let has = self.store.has_message(self.session, id).now_or_never();
             if matches!(has, Some(Ok(true))) {
                 return Err(already_exists("message", id, "update_message changes it"));
@@ -259,10 +258,10 @@ impl RequestBuffer {
         self.draft.send(message)
     }
 
-    /// Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
-    /// than what comes after. The exit writes the rest. What is flushed takes no room in memory any more; more than 64 MiB or
-    /// 50,000 messages and steps is written as several batches. Durable when it returns; with nothing new it does nothing. After
-    /// an error it can be called again; what is gathered is written once.
+    /// Writes everything buffered so far as one atomic batch, with unfinished steps as `running`: a crash then loses
+    /// only what comes later. The exit writes the rest. Flushed content is dropped from memory. More than 64 MiB, or
+    /// 50,000 messages and steps, are written as several batches. Durable when it returns; does nothing if nothing is
+    /// new. After an error it can be called again; everything is written once.
     ///
     /// ```
     /// use runlog::{
@@ -299,8 +298,8 @@ impl RequestBuffer {
         Ok(())
     }
 
-    /// The part of the request that a flush writes next, for whoever goes on with the request while that is written: whatever
-    /// comes in the meantime is of the next part. `None` when there is nothing to write.
+    /// Takes the part of the request that a flush writes next, for callers that continue the request while it is
+    /// written: later messages and steps belong to the next part. `None` when there is nothing to write.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -328,22 +327,22 @@ impl RequestBuffer {
         Ok(self.flushing.clone())
     }
 
-    /// Takes note that a part is written.
+    /// Marks a part as written.
     pub fn flushed(&mut self, flush: &RequestFlush) {
         self.flushing
             .take_if(|flushing| Arc::ptr_eq(&flushing.0, &flush.0));
     }
 
-    /// Writes all messages and steps as one atomic batch (of more than 64 MiB the last part of them, behind
-    /// [flushes](Self::flush) of the others), with the final status of the steps under way: as the request ended, except that a
-    /// delegate step that waits for one under way stays `running`. Of a request that was gone on with, the step that had been cut off is completed with it, and its earlier tries; its output is that of
-    /// [`complete_resumed`](Chats::complete_resumed), before or after. Durable when it
-    /// returns. After an error it can be called again; whatever happens, it is written once.
+    /// Writes all messages and steps as one atomic batch (if there are more than 64 MiB, [flushes](Self::flush) write
+    /// all but the last part first). Running steps get the final status of the request, except that a delegate step
+    /// that waits for a running step stays `running`. If the request was resumed, the interrupted step and its earlier
+    /// attempts are completed too; its output is set by [`complete_resumed`](Chats::complete_resumed), before or after.
+    /// Durable when it returns. After an error it can be called again; everything is written once.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now:
-    /// nothing is written then, and a drop writes it under another id,
+    /// nothing is written then, and a drop writes the message with another id,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it was written already; else those of the storage.
     pub async fn finish(&mut self, end: RequestEnd) -> Result<()> {
         if self.written {
@@ -363,8 +362,8 @@ impl RequestBuffer {
         Ok(())
     }
 
-    /// Writes what the request has gathered. With ids or sequences that the caller gave, or the step that it goes on with, as the chat
-    /// is when it is written; else wherever that comes.
+    /// Writes the buffered content. If it has ids or sequences chosen by the caller, or resumes a step, it is written
+    /// on condition that the chat is unchanged since it was checked; otherwise it is appended unconditionally.
     async fn commit(&self, end: &RequestEnd) -> Result<Prepared> {
         let backend = &**self.store.backend();
         self.check_live()?;
@@ -390,7 +389,7 @@ impl RequestBuffer {
                 let now = Timestamp(backend.now_ms());
                 let fold = shared.read();
                 events.extend(ended_with_request(&fold, resumed, now)?);
-                if goes_on_elsewhere(&fold, resumed, &events)? {
+                if has_other_open_steps(&fold, resumed, &events)? {
                     still_interrupted(&mut events);
                 }
             }
@@ -439,7 +438,7 @@ impl fmt::Debug for RequestBuffer {
     }
 }
 
-/// Has a request that was completed in one of its branches stay interrupted for the others.
+/// Keeps the status `interrupted` for a request that was completed in one of its branches, while others are interrupted.
 fn still_interrupted(events: &mut [ChatEvent]) {
     for event in events {
         if let ChatEvent::RequestSaved(request) = event {

@@ -1,4 +1,4 @@
-//! The requests of chats: what became of one, and which aren't over, anywhere in the store.
+//! The requests of chats: the record of one, and the unfinished ones of the whole store.
 
 use runlog_model::{ChatIdOf, ChatRequest, OpenRequest, Page, RequestStatus, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -84,11 +84,11 @@ pub struct UnfinishedRequest {
 }
 
 impl Chats {
-    /// One page of the requests that aren't over, anywhere in the store, the newest first: those that run, those that a
-    /// process left without an answer when it died, those that were interrupted or failed. It costs the page, and those
-    /// that aren't over but don't fit the filters. Each chat has at most its newest
-    /// [`OPEN_REQUESTS_MAX`](runlog_model::limits::OPEN_REQUESTS_MAX) among them. Not among them is what was never begun
-    /// here: steps that were saved by hand, or imported, and the requests of a copied chat.
+    /// One page of the unfinished requests of the store, the newest first: active ones, ones whose process died before
+    /// it answered, and interrupted or failed ones. The cost is that of the page, and of the unfinished requests that
+    /// don't match the filters. Only the newest [`OPEN_REQUESTS_MAX`](runlog_model::limits::OPEN_REQUESTS_MAX) of each
+    /// chat are listed. Requests that weren't begun in this store aren't listed: those of steps that were saved
+    /// directly or imported, and those of a copied chat.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
@@ -150,7 +150,7 @@ impl Chats {
             .await
     }
 
-    /// What became of a request, wherever it is; `None` for one that was never begun here, whose steps were saved by hand.
+    /// The record of a request, in any chat; `None` if it wasn't begun in this store, and only its steps were saved.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](crate::ErrorKind::Ambiguous) when

@@ -9,11 +9,11 @@ use super::{Chats, store::not_found, write::Of};
 use crate::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-/// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
-/// node of the call stack.
+/// An interrupted request, and how to resume it: which assistant, with which input, in which space, at which node of
+/// the call stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resumption {
-    /// The step that was cut off: its assistant goes on, with its input.
+    /// The interrupted step: its assistant is to be resumed, with its input.
     pub step: Step,
     /// The space as it was when the step began.
     pub space: Space,
@@ -51,12 +51,12 @@ pub enum ResumeAction {
 }
 
 impl Resumption {
-    /// The assistant that goes on.
+    /// The assistant to resume.
     pub fn assistant_id(&self) -> &str {
         &self.step.assistant_id
     }
 
-    /// What it is given: the input of the step that was cut off.
+    /// Its input: that of the interrupted step.
     pub fn input(&self) -> Option<&RawJson> {
         self.step.input.as_ref()
     }
@@ -79,16 +79,16 @@ impl Resumption {
             .collect()
     }
 
-    /// Whether an assistant called the one that goes on.
+    /// Whether the assistant to resume was called by another one.
     pub fn is_nested(&self) -> bool {
         self.step.stack_depth > 0
     }
 }
 
 impl Chats {
-    /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't completed, and
-    /// that wasn't tried again with success, in a request that wasn't completed either. `None` when there is nothing to resume. Nothing is written: who resumes a
-    /// request with [`go_on`](Self::go_on) has it to himself.
+    /// How to resume the chat's last interrupted request: from its last step that isn't completed and wasn't retried
+    /// successfully, in a request that isn't completed either. `None` when there is nothing to resume. Nothing is
+    /// written, and the request isn't claimed; [`go_on`](Self::go_on) claims it.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -102,9 +102,8 @@ impl Chats {
             .transpose()
     }
 
-    /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
-    /// completed, or was dismissed, or when none of its steps was cut off: it is then asked again, and
-    /// [dismissed](Self::dismiss).
+    /// As [`resume`](Self::resume), for a particular request, for example an older one. `None` when it is completed or
+    /// was dismissed, or when none of its steps was interrupted: ask again then, and [dismiss](Self::dismiss) it.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
@@ -119,9 +118,9 @@ impl Chats {
             .transpose()
     }
 
-    /// Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep their
-    /// status, and say when it was dismissed. Gives those that could have been resumed, none for a request that was
-    /// completed. Durable when it returns.
+    /// Marks an interrupted request as not to be resumed any more, for example because the user asked again. Its steps
+    /// keep their status, and get the time of the dismissal. Returns the steps that could have been resumed; none for a
+    /// completed request. Durable when it returns.
     ///
     /// ```
     /// use runlog::{
@@ -145,8 +144,8 @@ impl Chats {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
-    /// have, [`Conflict`](ErrorKind::Conflict) while somebody is at work on it, [`InvalidInput`](ErrorKind::InvalidInput) for
-    /// an empty id.
+    /// have, [`Conflict`](ErrorKind::Conflict) while it is active, [`InvalidInput`](ErrorKind::InvalidInput) for an
+    /// empty id.
     pub async fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
         check_given(request_id)?;
         let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
@@ -170,10 +169,10 @@ impl Chats {
         self.write_steps(session, plan).await
     }
 
-    /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
-    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none. Earlier
-    /// tries of the same step (same type and input, at the same node of the stack) are completed with it. Says what
-    /// they became, the caller's last. Durable when it returns.
+    /// Records that the resumed assistant has returned with an output: the interrupted step is completed, and the
+    /// caller's delegate step that waits for it is completed with `{"response": output}`; both or none. Earlier
+    /// attempts of the same step (same type and input, at the same node of the stack) are completed too. Returns the
+    /// changed steps, the caller's last. Durable when it returns.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) when the step was completed meanwhile, [`NotFound`](ErrorKind::NotFound)
@@ -208,9 +207,8 @@ impl Chats {
         self.write_steps(session, plan).await
     }
 
-    /// Tells that the assistant of a node has returned with an output: the delegate step that waits for it is
-    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it
-    /// returns.
+    /// Records that the assistant of a node has returned with an output: the delegate step that waits for it is
+    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or no step waits for the node.
@@ -262,7 +260,7 @@ impl Chats {
     }
 }
 
-/// What is kept of a request once it is over; nothing where it is already, or where its steps were saved by hand.
+/// The event that completes a request; `None` if it is completed already, or if only its steps were saved.
 fn over(
     fold: &ChatFold,
     request_id: &str,
@@ -284,7 +282,7 @@ fn over(
 fn leaves_none_open(fold: &ChatFold, request_id: &str, events: &[ChatEvent]) -> bool {
     let steps = fold.steps_of_request(request_id).into_iter();
     let mut open = steps.filter(|step| step.can_resume());
-    open.all(|step| is_told(events, &step.step_id))
+    open.all(|step| is_updated(events, &step.step_id))
 }
 
 fn check_given(request_id: &str) -> Result<()> {
@@ -296,7 +294,7 @@ fn check_given(request_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// How to go on from a step.
+/// How to resume from a step.
 fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
     let mut space = Space::new();
     if let Some(snapshot) = &step.space_snapshot {
@@ -339,7 +337,7 @@ fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
     })
 }
 
-/// Refuses to go on from a step that isn't where its request is to be resumed any more.
+/// An error if a step is no longer the one from which its request is to be resumed.
 pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
     if fold
         .last_resumable_step_of(&step.request_id)
@@ -357,7 +355,7 @@ pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
     ))
 }
 
-/// The delegate step that the steps of a node say waits for it.
+/// The delegate step that waits for a node, as named by the node's steps.
 pub(super) fn delegate_of(steps: &[Step]) -> Option<String> {
     steps.iter().find_map(|step| step.delegate_step_id.clone())
 }
@@ -370,8 +368,8 @@ fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a Step> {
     }
 }
 
-/// Whether something of a request can be resumed that isn't on the path to a step of it, once some events are written.
-pub(super) fn goes_on_elsewhere(
+/// Whether a request has resumable steps that aren't on the path to `resumed`, after some events.
+pub(super) fn has_other_open_steps(
     fold: &ChatFold,
     resumed: &Step,
     events: &[ChatEvent],
@@ -379,10 +377,10 @@ pub(super) fn goes_on_elsewhere(
     let path = fold.stack_path(&resumed.stack_id)?.unwrap_or_default();
     let steps = fold.steps_of_request(&resumed.request_id).into_iter();
     let mut open = steps.filter(|step| step.can_resume() && !path.contains(&step.stack_id));
-    Ok(open.any(|step| !is_told(events, &step.step_id)))
+    Ok(open.any(|step| !is_updated(events, &step.step_id)))
 }
 
-fn is_told(events: &[ChatEvent], id: &str) -> bool {
+fn is_updated(events: &[ChatEvent], id: &str) -> bool {
     events
         .iter()
         .any(|event| matches!(event, ChatEvent::StepUpdated { step_id, .. } if step_id == id))
@@ -396,8 +394,8 @@ fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
         .find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
 }
 
-/// What ends a resumption without an output: the steps of the resumed one's request and node of the stack that could
-/// be resumed are completed, earlier tries among them.
+/// The events that end a resumption without an output: the resumable steps of the same request and node of the stack
+/// are completed, earlier attempts included.
 pub(super) fn ended_with_request(
     fold: &ChatFold,
     resumed: &Step,
@@ -421,7 +419,7 @@ pub(super) fn ended_with_request(
 }
 
 fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
-    // One that the end of its request completed has no output yet.
+    // A step that was completed by the end of its request has no output yet.
     let lacks_output = step.status == StepStatus::Completed && step.output.is_none();
     if !step.status.can_resume() && !lacks_output {
         return Err(Error::new(

@@ -1,7 +1,7 @@
 //! Saving messages at the end of a chat, without folding it.
 //!
-//! All that a save has to know of the chat is where its messages end, and that the ids are free, which the labels of its
-//! records tell. The end is kept with what is staged, so that many saves at once are in one flush.
+//! A save needs only the chat's tail, and that the ids are free, which is looked up by label. The cached tail includes
+//! messages that are staged, so that many concurrent saves share one flush.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,7 +15,7 @@ use runlog_model::{
 };
 
 use super::{
-    lookup::{event_of, tells_of},
+    lookup::{event_of, is_about},
     pages::is_in_order,
     store::{Chats, already_exists},
     write::Prepared,
@@ -25,26 +25,26 @@ use crate::{
     kernel::{chats::Tail, lookup::live_session, records::chat_stream},
 };
 
-/// Messages to save, whose sequences come after all others.
+/// Messages to save at the end of a chat.
 pub(super) struct NextMessages<'a> {
     pub(super) messages: Vec<ChatMessage>,
-    /// The ids among them that the caller gave.
+    /// The ids among them that were chosen by the caller.
     pub(super) given_ids: &'a [String],
-    /// What is kept of the request that they begin.
+    /// The record of the request that they begin.
     pub(super) request: Option<&'a ChatRequest>,
-    /// Whether the chat may know the request already.
+    /// Whether the chat may have the request already.
     pub(super) is_request_given: bool,
 }
 
-/// What became of an attempt to save.
+/// The outcome of an attempt to save.
 enum Saved {
     Done(Vec<ChatMessage>),
-    /// Somebody else has written to the chat.
+    /// Another writer has written to the chat.
     Lost(Error),
 }
 
 impl Chats {
-    /// Saves messages at the end of a chat; `None` where its order isn't that in which messages were saved.
+    /// Saves messages at the end of a chat; `None` if its messages aren't in the order in which they were saved.
     pub(super) async fn save_next(
         &self,
         session: SessionId,
@@ -110,7 +110,7 @@ impl Chats {
             let count = events.len() as u64;
             prepared = Prepared::new(session, events, Some(tail.last_message), backend.now_ms())?;
             commit = backend.commit(Batch::new(prepared.ops(Expected::Last(tail.last))));
-            // Taken in by the backend at the first poll: who comes next is put behind it, in the same flush.
+            // The first poll stages the batch in the backend. The next save is staged behind it, for the same flush.
             let first = commit.as_mut().poll(&mut Context::from_waker(&waker));
             if !matches!(first, Poll::Ready(Err(_))) {
                 tail.last = Sequence(tail.last.0 + count);
@@ -138,7 +138,7 @@ impl Chats {
 }
 
 impl Store {
-    /// Where a chat's messages end.
+    /// The chat's tail, from the cache or the log.
     async fn chat_tail(&self, session: SessionId) -> Result<Arc<Mutex<Tail>>> {
         if let Some(tail) = self.chat_cache().tail(session) {
             return Ok(tail);
@@ -154,7 +154,8 @@ impl Store {
             .keep_tail(session, Tail::new(last, last_message)))
     }
 
-    /// Whether a chat has a message of this id. Of a copy, or an id that the store made of another, its fold knows.
+    /// Whether a chat has a message with this id. For a copy, and for an id that the store derived from a taken one,
+    /// the fold is needed.
     pub(super) async fn has_message(&self, session: SessionId, id: &str) -> Result<bool> {
         let in_order = self
             .shared
@@ -172,7 +173,7 @@ impl Store {
         };
         let (mut has, mut failed) = (false, None);
         self.each_labelled(ChatIdOf::Message.label(id), options, |record| {
-            if !tells_of(record, ChatIdOf::Message, id) {
+            if !is_about(record, ChatIdOf::Message, id) {
                 return Ok(true);
             }
             match event_of(record) {
@@ -185,7 +186,7 @@ impl Store {
         failed.map_or(Ok(has), Err)
     }
 
-    /// Refuses a request that the chat has messages or steps of.
+    /// An error if the chat has messages or steps of this request.
     pub(super) async fn check_new_request(&self, session: SessionId, id: &str) -> Result<()> {
         let labels = [ChatIdOf::Request.label(id), request_messages_label(id)];
         for label in labels {
@@ -216,7 +217,7 @@ pub(super) fn request_exists(id: &str) -> Error {
     )
 }
 
-/// Messages with the sequences that come after another one; at the largest there is they share it.
+/// Numbers messages from `last + 1`; at the largest sequence there is, they share it.
 fn numbered_after(last: u64, messages: &[ChatMessage]) -> Vec<ChatMessage> {
     let numbers = (1..).map(|more| last.saturating_add(more).min(CHAT_SEQUENCE_MAX));
     let numbered = messages.iter().zip(numbers);
@@ -228,7 +229,7 @@ fn numbered_after(last: u64, messages: &[ChatMessage]) -> Vec<ChatMessage> {
         .collect()
 }
 
-/// Messages with the store's numbers of them: the positions at which they are.
+/// Sets the messages' numeric ids: their positions in the log.
 fn with_numbers(mut messages: Vec<ChatMessage>, appended: &Appended) -> Vec<ChatMessage> {
     let first = appended.ops.first().map(|op| op.position.0);
     for (message, more) in messages.iter_mut().zip(0..) {

@@ -1,32 +1,32 @@
-//! How much a message or step takes, and how much of a request is written in one batch.
+//! The sizes of messages and steps, and the limits of one batch of a request.
 
 use runlog_model::{ChatMessage, RawJson, Step};
 
 use crate::{Error, ErrorKind};
 
-/// The most content of a request that is written in one batch, beside what its end adds: 64 MiB.
+/// The most content of a request in one batch, in addition to what its end adds: 64 MiB.
 pub(super) const PART_BYTES_MAX: usize = 64 << 20;
 /// The most messages and steps in one batch: 50,000.
 pub(super) const PART_RECORDS_MAX: usize = 50_000;
-/// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
+/// The most content of one message or step: 15 MiB, the limit of an event minus its envelope.
 pub(super) const CONTENT_BYTES_MAX: usize = 15 << 20;
 
-/// The most that is kept of the error a request ends with.
+/// The most characters stored of the error a request ends with.
 pub(super) const ERROR_CHARS_MAX: usize = 16 << 10;
-/// What the errors of all steps take together, at most: 12 MiB.
+/// The most bytes of the errors of all steps together: 12 MiB.
 const ERRORS_BYTES_MAX: usize = 12 << 20;
-/// What a character takes in JSON, at most.
+/// The most bytes of a character in JSON.
 const CHAR_BYTES_MAX: usize = 6;
-/// What a message or step takes beside its texts and its JSON, at most.
+/// The most bytes of a message or step without its texts and its JSON.
 const ROW_BYTES: usize = 512;
 
-/// How many characters are kept of the error that a request ends with, when so many steps are told it: all of them
-/// together must fit the batch.
+/// How many characters are stored of the error that a request ends with, if it is stored in `step_count` steps:
+/// together they must fit in the batch.
 pub(super) fn error_chars_max(step_count: usize) -> usize {
     ERROR_CHARS_MAX.min(ERRORS_BYTES_MAX / CHAR_BYTES_MAX / step_count)
 }
 
-/// What a message takes as JSON, at most.
+/// An upper bound of a message's size as JSON.
 pub(super) fn message_bytes(message: &ChatMessage) -> usize {
     let ids = [
         &message.request_id,
@@ -41,7 +41,7 @@ pub(super) fn message_bytes(message: &ChatMessage) -> usize {
     ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
 }
 
-/// What a step takes as JSON, at most.
+/// An upper bound of a step's size as JSON.
 pub(super) fn step_bytes(step: &Step) -> usize {
     let texts = [
         &step.step_id,
@@ -67,7 +67,7 @@ pub(super) fn step_bytes(step: &Step) -> usize {
     ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
 }
 
-/// What a text takes in a JSON string, at most.
+/// An upper bound of a text's size in a JSON string.
 pub(super) fn text_bytes(text: &str) -> usize {
     let bytes = |byte| match byte {
         b'"' | b'\\' => 2,
@@ -89,7 +89,7 @@ fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
     }
 }
 
-/// A message or step that is too large.
+/// The error of a message or step that is too large.
 pub(super) fn too_large(bytes: usize) -> Error {
     Error::new(
         ErrorKind::TooLarge,

@@ -1,4 +1,4 @@
-//! [`CallStack`]: the nodes of a request's call stack, which is a tree where assistants are called at once.
+//! [`CallStack`]: the nodes of a request's call stack, which is a tree if assistants are called concurrently.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl StackNode {
         }
     }
 
-    /// The node that a step was done in.
+    /// The node of a step.
     fn of(step: &Step) -> Self {
         Self {
             stack_id: step.stack_id.clone(),
@@ -42,14 +42,14 @@ impl StackNode {
     }
 }
 
-/// The nodes of a request, and the one that is at work. Its invariant: the parent of each node is a node, but for the root.
+/// The nodes of a request, and the current one. Invariant: the parent of each node except the root is a node.
 pub(super) struct CallStack {
     nodes: HashMap<String, StackNode>,
     current: String,
 }
 
 impl CallStack {
-    /// Of a request that begins.
+    /// The stack of a new request.
     pub(super) fn new(root: StackNode) -> Self {
         Self {
             current: root.stack_id.clone(),
@@ -57,11 +57,11 @@ impl CallStack {
         }
     }
 
-    /// Of a request that is gone on with: the path to the node at work, and the other nodes that its steps tell of.
+    /// The stack of a resumed request: the path to the current node, and the other nodes of its steps.
     pub(super) fn resumed(path: Vec<StackNode>, steps: &[&Step]) -> Self {
         let current = path.last().map(|node| node.stack_id.clone());
-        let told = steps.iter().map(|step| StackNode::of(step));
-        let mut nodes: HashMap<_, _> = told.map(|node| (node.stack_id.clone(), node)).collect();
+        let of_steps = steps.iter().map(|step| StackNode::of(step));
+        let mut nodes: HashMap<_, _> = of_steps.map(|node| (node.stack_id.clone(), node)).collect();
         nodes.extend(path.into_iter().map(|node| (node.stack_id.clone(), node)));
         let is_whole = |node: &StackNode, nodes: &HashMap<String, StackNode>| {
             let parent = node.parent_id.as_ref();
@@ -77,7 +77,7 @@ impl CallStack {
         }
     }
 
-    /// The node at work.
+    /// The current node.
     pub(super) fn top(&self) -> &StackNode {
         self.nodes
             .get(&self.current)
@@ -90,13 +90,13 @@ impl CallStack {
             .ok_or_else(|| not_found("node of the request's call stack", stack_id))
     }
 
-    /// Whether a delegate step waits for a node already.
+    /// Whether this delegate step waits for a node already.
     pub(super) fn has_delegate(&self, step_id: &str) -> bool {
         let mut nodes = self.nodes.values();
         nodes.any(|node| node.delegate_step_id.as_deref() == Some(step_id))
     }
 
-    /// Adds a node below another. One that was called from there before is called again.
+    /// Adds a node below another. Calling a node again from the same caller replaces it.
     pub(super) fn call(
         &mut self,
         from: &str,
@@ -137,13 +137,13 @@ impl CallStack {
         Ok(())
     }
 
-    /// Has a node be at work.
+    /// Makes a node the current one.
     pub(super) fn go_to(&mut self, stack_id: &str) -> Result<()> {
         self.current = self.node(stack_id)?.stack_id.clone();
         Ok(())
     }
 
-    /// Returns to the caller of the node at work.
+    /// Makes the caller of the current node the current one.
     pub(super) fn leave(&mut self) -> Result<()> {
         let Some(caller) = self.top().parent_id.clone() else {
             return Err(Error::invalid(

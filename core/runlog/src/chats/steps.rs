@@ -19,12 +19,12 @@ use crate::{
 };
 
 impl Chats {
-    /// One page of the steps of a chat, in the order in which they were saved, or of all chats, in the order in which each came
-    /// to be what is asked for: saved so, or changed to it.
+    /// One page of the steps of a chat, in the order in which they were saved, or of all chats, in the order in which
+    /// each first matched the filters: when it was saved, or changed.
     ///
-    /// Of all chats it costs the page, and what the narrowest filter admits and another one doesn't: a request, a node of the
-    /// stack, a status other than `completed`, an assistant, a type. Not among them is what a copied chat has from the one it was
-    /// made of, unless it was changed there.
+    /// For all chats the cost is that of the page, and of the steps that match the narrowest filter but not the others.
+    /// From narrow to wide: a request, a node of the stack, a status other than `completed`, an assistant, a type.
+    /// Steps that a copied chat has from its original aren't listed, unless they were changed in the copy.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -84,8 +84,8 @@ impl Chats {
         Ok(Page { items, next })
     }
 
-    /// Saves steps of one chat: all of them or none. Each says which chat it is in. What is left empty (id,
-    /// sequence, times) is given by the store. Durable when it returns.
+    /// Saves steps of one chat: all of them or none. Each names its chat. The store fills in empty fields (id,
+    /// sequence, times). Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -142,7 +142,7 @@ impl Chats {
         Ok(step)
     }
 
-    /// Changes fields of a step, its status among them. Durable when it returns.
+    /// Changes fields of a step, for example its status. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the step, [`Ambiguous`](crate::ErrorKind::Ambiguous)
@@ -214,7 +214,7 @@ impl Chats {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the node,
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when its steps' parents go round in a circle.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the parents of its steps form a cycle.
     pub async fn get_stack_path(&self, stack_id: &str) -> Result<Vec<String>> {
         let session = self.store.chat_with(ChatIdOf::Stack, stack_id).await?;
         let fold = self.store.chat_fold(session).await?;

@@ -1,4 +1,4 @@
-//! Steps of all chats: found by the labels of their records, without looking at a chat as a whole.
+//! Steps of all chats, found by the labels of their records, without folding whole chats.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -95,7 +95,7 @@ impl ListSteps {
             && self.status.is_none_or(|status| step.status == status)
     }
 
-    /// The labels that the steps it asks for have, one of which is enough: those of the narrowest filter.
+    /// The labels to search for: those of the narrowest filter. A matching step has at least one of them.
     fn labels(&self) -> Vec<Label> {
         let all_types = || StepType::ALL.into_iter().map(type_steps_label).collect();
         let request = self.request_id.as_deref();
@@ -113,15 +113,15 @@ impl ListSteps {
     }
 }
 
-/// A step, and where it is in the list.
+/// A step, with its place in the list.
 pub(super) struct Listed {
     pub(super) position: u64,
     pub(super) step: Step,
 }
 
 impl Store {
-    /// Steps of chats that aren't deleted, from behind a position: each where it first was what is asked for. One more than the
-    /// limit where there are more.
+    /// Steps of chats that aren't deleted, after a position: each at the position where it first matched. One more than
+    /// the limit if there are more.
     pub(super) async fn steps_found(&self, options: &ListSteps, after: u64) -> Result<Vec<Listed>> {
         let labels = options.labels();
         let mut reader = LabelledReader::new(&labels, Position(after.saturating_add(1)));
@@ -160,7 +160,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The step and its request, if a record is the first one by which the step has one of some labels.
+    /// The step and its request, if a record is the first one that gives the step one of some labels.
     async fn listed_at(
         &self,
         record: &Record,
@@ -200,7 +200,7 @@ impl Store {
             }
         }
         if request_id.is_none() {
-            // One that a copy has from the chat it was made of.
+            // A step that a copy has from its original.
             let fold = self.chat_fold(session).await?;
             request_id = fold.read().step(step_id).map(|it| it.request_id.clone());
         }

@@ -1,4 +1,4 @@
-//! [`Chats`]: making, changing, deleting and listing chats.
+//! [`Chats`]: creating, changing, deleting and listing chats.
 
 use runlog_model::{
     CatalogEvent, Chat, ChatFilter, ChatList, ChatPlace, Session, SessionId, Timestamp, Updates,
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The chats of a store. [`blocking::Chats`](crate::blocking::Chats) is the same for callers that wait.
+/// The chats of a store. [`blocking::Chats`](crate::blocking::Chats) is its blocking counterpart.
 ///
 /// ```
 /// use runlog::{
@@ -45,10 +45,10 @@ impl Store {
 }
 
 impl Chats {
-    /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
+    /// Creates a chat. The store fills in empty fields (id, times). Durable when it returns.
     ///
-    /// A chat id that is a UUID as they are mostly written (lower case, with hyphens) becomes the session's id, which
-    /// stays taken when the chat is deleted; another one becomes its name, which is free then.
+    /// A chat id that is a UUID in its usual form (lower case, with hyphens) becomes the session's id, which stays
+    /// taken when the chat is deleted; any other becomes its name, which is free again then.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken, [`InvalidInput`](ErrorKind::InvalidInput) or
@@ -100,7 +100,7 @@ impl Chats {
     /// The chat with this id; `None` when there is none, or it was deleted.
     ///
     /// # Errors
-    /// What reading the store fails with.
+    /// Those of reading the store.
     pub async fn get_chat(&self, chat_id: &str) -> Result<Option<Chat>> {
         let found = self.store.shared.catalog.read(|catalog| {
             let session = catalog.chat_session(chat_id)?;
@@ -109,7 +109,7 @@ impl Chats {
         found.await
     }
 
-    /// The chat with this id, which something was just done to.
+    /// The chat with this id, which was just changed.
     async fn chat_that_is_there(&self, chat_id: &str) -> Result<Chat> {
         self.get_chat(chat_id)
             .await?
@@ -132,7 +132,7 @@ impl Chats {
                     .ok_or_else(|| chat_not_found(chat_id))?;
                 let mut changed = session.clone();
                 let chat = Chat::of(session, 0).updated(updates, Timestamp(at_ms))?;
-                // A session that is used as a chat has no assistant until it is given one.
+                // A session that is used as a chat has no assistant until one is set.
                 if updates.get("assistant_id").is_some() {
                     chat.check_new()?;
                 }
@@ -149,7 +149,7 @@ impl Chats {
         self.chat_that_is_there(chat_id).await
     }
 
-    /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
+    /// Soft-deletes a chat: it is no longer found or listed, and can't be written to; its events stay in the log.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted already.
@@ -158,8 +158,7 @@ impl Chats {
         self.store.delete_session(id).await
     }
 
-    /// Makes a chat that was deleted be there again, as it was. Of several that had the id, the one deleted last.
-    /// Durable when it returns.
+    /// Restores a deleted chat, as it was. If several had the id, the one deleted last. Durable when it returns.
     ///
     /// ```
     /// use runlog::{blocking::Store, chats::{Chat, ChatFilter}};
@@ -175,7 +174,7 @@ impl Chats {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat of this id was deleted,
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another has its id now.
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat has its id now.
     pub async fn restore_chat(&self, chat_id: &str) -> Result<Chat> {
         let at_ms = self.store.backend().now_ms();
         self.store
@@ -198,14 +197,14 @@ impl Chats {
         self.chat_that_is_there(chat_id).await
     }
 
-    /// One page of chats, the one with the latest message first unless asked otherwise. Goes by page and page size, or
-    /// by cursor; pages of a cursor stay right while chats are made.
+    /// One page of chats, by default the one with the latest message first. Paged by number and size, or by cursor;
+    /// with a cursor, chats created meanwhile don't shift the pages.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or teams of
     /// nobody.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        // Where the list is, and how long its pages are, isn't part of what is asked for.
+        // The place in the list and the page size aren't part of the filter.
         let bound = ChatFilter {
             page: 0,
             pagesize: 0,
@@ -272,7 +271,7 @@ pub(super) fn already_exists(what: &str, id: &str, instead: &str) -> Error {
     )
 }
 
-/// Checks that what is saved doesn't say it is in another chat.
+/// Checks that the chat id of a message or step, if it has one, is that of this chat.
 pub(super) fn check_chat(what: &str, found: &str, chat: &str) -> Result<()> {
     if found.is_empty() || found == chat {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Writing to a chat: one batch of its events, and of what the catalog learns of them.
+//! Writing to a chat: one batch of its events, and of the catalog events about them.
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What a decision to write needs to know of a chat.
+/// The part of a chat that a decision to write depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
     /// Everything.
@@ -29,7 +29,7 @@ pub(super) enum Of<'a> {
 }
 
 impl Chats {
-    /// A fold that has a part of a chat, caught up: the chat's, where that is in memory or no less will do.
+    /// A fold with this part of a chat, caught up: the whole chat's fold if it is cached or needed.
     pub(super) async fn fold_of(&self, session: SessionId, part: Of<'_>) -> Result<SharedFold> {
         let store = &self.store;
         if let Some(fold) = store.kept_chat_fold(session).await? {
@@ -45,8 +45,8 @@ impl Chats {
         }
     }
 
-    /// Decides by the chat's fold, or a part of it, what to write, and writes it if nobody changed the chat in between; else
-    /// decides anew.
+    /// Decides what to write by the fold of the chat, or of a part of it, and writes it unless the chat was changed in
+    /// between; then it decides again.
     pub(super) async fn write(
         &self,
         session: SessionId,
@@ -91,17 +91,17 @@ impl Chats {
     }
 }
 
-/// Events of a chat, encoded, with what the catalog learns of them.
+/// Encoded events of a chat, with the catalog events about them.
 #[derive(Clone)]
 pub(super) struct Prepared {
     session: SessionId,
     events: Vec<EncodedEvent>,
-    told: Vec<EncodedEvent>,
+    catalog_events: Vec<EncodedEvent>,
 }
 
 impl Prepared {
-    /// Events to write after the message that has the largest sequence of the chat, which isn't known where they are written
-    /// wherever they come.
+    /// Events to write after the message with the largest sequence of the chat, `after`; `None` if they are appended
+    /// without knowing that.
     pub(super) fn new(
         session: SessionId,
         events: Vec<ChatEvent>,
@@ -126,7 +126,7 @@ impl Prepared {
         });
         let reordered =
             reorders(&events, after).then(|| CatalogEvent::ChatReordered { id: session }.encode());
-        let told = touched
+        let catalog_events = touched
             .into_iter()
             .chain(reordered)
             .chain(requests.map(|event| event.encode()))
@@ -139,20 +139,20 @@ impl Prepared {
         Ok(Self {
             session,
             events,
-            told,
+            catalog_events,
         })
     }
 
-    /// The same, where messages may be in another order after it.
+    /// The same, marking the chat as possibly reordered by it.
     pub(super) fn reordered(mut self) -> Result<Self> {
         let event = CatalogEvent::ChatReordered { id: self.session };
-        self.told.push(event.encode()?);
+        self.catalog_events.push(event.encode()?);
         Ok(self)
     }
 
-    /// Has the catalog take in what it was told.
+    /// Applies the catalog events to the catalog.
     pub(super) async fn notify_catalog(&self, store: &Store) {
-        if !self.told.is_empty() {
+        if !self.catalog_events.is_empty() {
             store.shared.catalog.after_commit().await;
         }
     }
@@ -164,16 +164,17 @@ impl Prepared {
             expected,
             records: records.collect(),
         }];
-        if !self.told.is_empty() {
-            let records = self.told.iter().map(EncodedEvent::record);
+        if !self.catalog_events.is_empty() {
+            let records = self.catalog_events.iter().map(EncodedEvent::record);
             ops.push(append(CATALOG_STREAM, records.collect()));
         }
         ops
     }
 }
 
-/// Tells the sequence of each message that comes behind one with a sequence of its own. What isn't told is counted from the
-/// message before, and of one that is redacted its sequence isn't known any more. Where `after` isn't known, nothing is told.
+/// Stores an explicit sequence in each message that follows one whose sequence isn't the next number. A message without
+/// an explicit sequence is counted from the one before it, and the sequence of a redacted message can't be read any
+/// more. Without `after`, the events are unchanged.
 fn numbered_behind_jumps(mut events: Vec<ChatEvent>, after: Option<u64>) -> Vec<ChatEvent> {
     let Some(mut last) = after else {
         return events;
@@ -196,7 +197,7 @@ fn numbered_behind_jumps(mut events: Vec<ChatEvent>, after: Option<u64>) -> Vec<
     events
 }
 
-/// Whether messages are in another order after some events than that in which they were saved.
+/// Whether some events put messages in another order than that in which they were saved.
 fn reorders(events: &[ChatEvent], after: Option<u64>) -> bool {
     let mut last = after;
     events.iter().any(|event| match event {

@@ -94,7 +94,7 @@ impl Contexts {
         match self.event(instance, appended.first_sequence).await {
             // Not a later event that reuses the sequence after a truncation.
             Ok(Some(event)) if event.position == appended.position => Ok(event),
-            // It was written, but is truncated since or can't be read: give it as it was appended.
+            // It was written, but is truncated since or can't be read: return it as it was appended.
             _ => {
                 let meta = event.encode_meta()?;
                 let record = Record {

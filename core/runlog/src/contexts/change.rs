@@ -1,4 +1,4 @@
-//! Changing a context as a whole: forgetting its end, and copying it to another one.
+//! Changing a context as a whole: truncating it, and copying it to another one.
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{ContextEvent, InstanceId};
@@ -10,8 +10,8 @@ use super::{
 use crate::{Error, ErrorKind, Result, kernel::records::context_stream};
 
 impl Contexts {
-    /// Deletes the events after a sequence, and says how many they were. Later ones continue at
-    /// `sequence + 1`. Forks keep what they share. Durable when it returns.
+    /// Deletes the events after a sequence, and returns how many. Later ones continue at `sequence + 1`. Forks keep
+    /// what they share. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
@@ -21,8 +21,8 @@ impl Contexts {
             .await
     }
 
-    /// [`delete_events_after`](Self::delete_events_after), and one more op of the same batch, which is decided anew
-    /// each time that another writer came in between.
+    /// [`delete_events_after`](Self::delete_events_after), with further operations in the same batch, which are decided
+    /// again each time another writer has written in between.
     pub(crate) async fn delete_events_with<Along>(
         &self,
         instance: InstanceId,
@@ -65,15 +65,15 @@ impl Contexts {
         }
     }
 
-    /// Copies the events of one context, up to a sequence, into another one that is empty, and says how many
-    /// they were. The copy's events keep sequence, content and time. Durable when it returns.
+    /// Copies the events of one context, up to a sequence, into another one that is empty, and returns how many. The
+    /// copy's events keep sequence, content and time. Durable when it returns.
     ///
     /// Into an instance that never had an event this is a fork: no bytes are copied, however many events.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when either instance isn't there, [`AlreadyExists`](ErrorKind::AlreadyExists)
-    /// when the target has events, [`InvalidInput`](ErrorKind::InvalidInput) when the source ends before
-    /// `up_to_sequence`. Nothing is copied then.
+    /// [`NotFound`](ErrorKind::NotFound) when either instance doesn't exist,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the target has events,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the source ends before `up_to_sequence`. Nothing is copied then.
     pub async fn copy_events(
         &self,
         source: InstanceId,
@@ -121,7 +121,7 @@ impl Contexts {
         Ok(at.0)
     }
 
-    /// Writes the events out once more, as one batch: the target's stream exists, so that it can't be a fork.
+    /// Writes copies of the events, as one batch: the target's stream exists already, so it can't be a fork.
     async fn copy_records(
         &self,
         source: InstanceId,

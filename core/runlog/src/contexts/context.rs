@@ -10,8 +10,7 @@ use crate::{
     contexts::{AppendOptions, AppendResult, Contexts},
 };
 
-/// The context of one agent instance. [`blocking::Context`](crate::blocking::Context) is the same for callers
-/// that wait.
+/// The context of one agent instance. [`blocking::Context`](crate::blocking::Context) is its blocking counterpart.
 ///
 /// ```
 /// use runlog::{NewSession, RawJson, Store};
@@ -35,7 +34,7 @@ pub struct Context {
 /// A message in the provider's own JSON, and the metadata of its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawMessage {
-    /// The message, kept byte for byte.
+    /// The message, stored byte for byte.
     pub json: RawJson,
     /// The metadata of its events.
     pub event: EventOptions,
@@ -75,13 +74,12 @@ impl Context {
         self.instance
     }
 
-    /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all
-    /// or none of them. Durable when it returns.
+    /// Appends a message built from its parts: one event for the message and one for each tool call it requests, all or
+    /// none of them. Durable when it returns.
     ///
     /// It isn't checked that providers accept the context with it: a result may answer no call, and a message may come
-    /// between a call and its result. Appends may run concurrently, so that the place of a message isn't known
-    /// when it is made. A run's recorder does check; [`dangling_tool_calls`](Self::dangling_tool_calls) tells what is
-    /// open.
+    /// between a call and its result. Appends may run concurrently, so the place of a message isn't known in advance. A
+    /// run's recorder does check; [`dangling_tool_calls`](Self::dangling_tool_calls) returns the open calls.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role,
@@ -105,8 +103,8 @@ impl Context {
             .await
     }
 
-    /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are
-    /// read out of it, in OpenAI's form or Anthropic's. Durable when it returns.
+    /// Appends a message in the provider's own JSON, stored byte for byte. Role, tool calls and tool results are read
+    /// out of it, in OpenAI's form or Anthropic's. Durable when it returns.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't an object with a known role, or a tool call
@@ -130,8 +128,8 @@ impl Context {
         self.contexts.append(self.instance, &events, options).await
     }
 
-    /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own
-    /// event options count, those of `options` don't.
+    /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own event
+    /// options apply; those of `options` are ignored.
     ///
     /// # Errors
     /// As [`append_raw_message_with`](Self::append_raw_message_with), for any of them.
@@ -186,8 +184,7 @@ impl Context {
         self.contexts.last_sequence(self.instance).await
     }
 
-    /// Copies the context, up to a sequence, to another instance whose context is empty; says how many events
-    /// that were.
+    /// Copies the context, up to a sequence, to another instance whose context is empty; returns how many events.
     ///
     /// # Errors
     /// As [`Contexts::copy_events`].
@@ -201,7 +198,7 @@ impl Context {
             .await
     }
 
-    /// Deletes the events after a sequence, and says how many they were.
+    /// Deletes the events after a sequence, and returns how many.
     ///
     /// # Errors
     /// As [`Contexts::delete_events_after`].
@@ -211,7 +208,7 @@ impl Context {
             .await
     }
 
-    /// The tool calls without a result, in the order they were made: the process died between the two.
+    /// The tool calls without a result, in the order in which they were made: for example, because the process died in between.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -230,8 +227,8 @@ impl Context {
         Ok((fold.finish(), last))
     }
 
-    /// Appends an error result for every tool call without one, so that no provider refuses the context; says
-    /// which calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
+    /// Appends an error result for every tool call without one, so that no provider refuses the context; returns these
+    /// calls. Nothing is appended when there are none, or when the context changed meanwhile.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and

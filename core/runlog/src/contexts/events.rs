@@ -11,8 +11,7 @@ use crate::{
     kernel::{lookup::live_session, records::context_stream},
 };
 
-/// The contexts of a store. [`blocking::Contexts`](crate::blocking::Contexts) is the same for callers
-/// that wait.
+/// The contexts of a store. [`blocking::Contexts`](crate::blocking::Contexts) is its blocking counterpart.
 ///
 /// ```
 /// use runlog::{NewSession, RawJson, Store, contexts::ContextEventKind};
@@ -32,14 +31,14 @@ pub struct Contexts {
     pub(super) store: Store,
 }
 
-/// What a follower of a context still has of it.
+/// The state of a follower of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Followed {
-    /// The last sequence that it has been given and that is still there.
+    /// The last sequence that it has received and that still exists.
     pub kept: u64,
-    /// The position of the event at that sequence; 0 where nothing is left of what it was given.
+    /// The position of the event at that sequence; 0 if none of its events still exist.
     pub position: u64,
-    /// Whether the session was deleted: nothing comes any more.
+    /// Whether the session was deleted: no more events follow.
     pub is_deleted: bool,
 }
 
@@ -60,7 +59,7 @@ impl Contexts {
         &self.store
     }
 
-    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    /// Creates an agent instance in a session, with an empty context. Durable when it returns.
     ///
     /// # Errors
     /// As [`Store::create_instance`].
@@ -117,7 +116,7 @@ impl Contexts {
         })
     }
 
-    /// What `look` finds first in the events of some kinds, from a sequence back.
+    /// The first result of `look` over the events of some kinds, backwards from a sequence.
     pub(crate) async fn find_back<T>(
         &self,
         instance: InstanceId,
@@ -126,7 +125,7 @@ impl Contexts {
         mut look: impl FnMut(&ContextEvent) -> Option<T>,
     ) -> Result<Option<T>> {
         let kinds: Vec<Kind> = kinds.iter().map(|kind| Kind(kind.byte())).collect();
-        // Mostly it is near the end; what is further away is read in larger pages.
+        // It is usually near the end; further back, the pages grow.
         let (mut next, mut limit) = (Some(from), 4_u64);
         while let Some(last) = next {
             let direction = Direction::Backward;
@@ -148,8 +147,8 @@ impl Contexts {
         Ok(None)
     }
 
-    /// The state of a follower that was given a context's events up to a sequence, the last of which has this
-    /// position: events after [`kept`](Followed::kept) were truncated since, and their sequences are reused.
+    /// The state of a follower that has received a context's events up to a sequence, the last at this position: events
+    /// after [`kept`](Followed::kept) were truncated since, and their sequences are reused.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
@@ -160,7 +159,7 @@ impl Contexts {
         position: u64,
     ) -> Result<Followed> {
         let session = self.store.known_instance(instance).await?.session_id;
-        // After catching up: a read-only store learns of the deletion from the catalog alone.
+        // After catching up: a read-only store sees the deletion only in the catalog.
         let is_deleted = self
             .store
             .shared
@@ -179,7 +178,7 @@ impl Contexts {
                 is_deleted,
             });
         }
-        // Positions only grow, so every event up to this position was already given.
+        // Positions only grow, so every event up to this position was received.
         let stream = context_stream(instance);
         let last = self.stream_last(instance).await?.unwrap_or_default();
         let before = self
@@ -247,7 +246,7 @@ impl Contexts {
             .read(context_stream(instance), options)
             .await
         {
-            // An instance gets its stream with its first event.
+            // An instance has no stream before its first event.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Page {
                 records: Vec::new(),
                 next: None,
@@ -275,7 +274,7 @@ pub struct EventPages {
 }
 
 impl EventPages {
-    /// Begins with a page of so many events, for who may need no more.
+    /// Begins with a page of `limit` events, for callers that may need no more.
     #[must_use]
     pub fn beginning_with(self, limit: u64) -> Self {
         Self { limit, ..self }
@@ -309,7 +308,7 @@ impl EventPages {
             .map(Some)
     }
 
-    /// Gives no more pages.
+    /// Ends the pages.
     pub(crate) fn end(&mut self) {
         self.next = None;
     }
@@ -320,7 +319,7 @@ impl EventPages {
     }
 }
 
-/// An error of the storage, which knows of streams only, with the instance it is about.
+/// Adds the instance to an error of the storage, which only knows streams.
 pub(super) fn name_instance(error: Error, instance: InstanceId) -> Error {
     let message = format!("context of instance {instance}: {error}");
     Error::with_source(error.kind(), message, error)

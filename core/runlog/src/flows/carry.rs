@@ -1,4 +1,5 @@
-//! What becomes of the flow of a run: whether it goes on, and its way to the run that goes on from a paused one.
+//! The flow of a run when the run pauses or ends: whether it can still be written to, and carrying it over to the run
+//! that resumes a paused one.
 
 use runlog_log::Sequence;
 use runlog_model::{FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
@@ -10,8 +11,8 @@ use super::{
 use crate::{Error, ErrorKind, Result, Store};
 
 impl Store {
-    /// The flow of a paused run, if it has one, for the run that goes on from it: its state, with the commands that
-    /// wait. Those for the paused run are the new one's.
+    /// The flow of a paused run, if it has one, for the run that resumes it: its state, with the waiting commands.
+    /// Commands for the paused run become commands for the new one.
     pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<SavedFlow>> {
         let Some((covered, mut state)) = load_snapshot(self, old.id, Sequence::MAX).await? else {
             return Ok(None);
@@ -42,7 +43,7 @@ impl Store {
     /// run's [gate](crate::kernel::gates::Gate) passed.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus), as a recorder of the run would say.
+    /// [`WrongStatus`](ErrorKind::WrongStatus), as a recorder of the run returns.
     pub(crate) async fn check_open_flow(&self, run: RunId) -> Result<()> {
         match self.runs().status(run).await? {
             None | Some(RunStatus::Running) => Ok(()),

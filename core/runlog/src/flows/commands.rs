@@ -1,4 +1,4 @@
-//! The commands of a flow: receiving them, and handing them to the runs that they are for.
+//! The commands of a flow: receiving them, and delivering them to the runs that they are for.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ impl FlowRun {
     /// when it returns.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
-    /// [run](crate::runs::Runs) under way that isn't this flow's: it is recorded all the same, with its payload as it is
-    /// and the error, and doesn't wait anywhere.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`,
+    /// or for an active [run](crate::runs::Runs) that isn't this flow's: it is recorded nevertheless, with its payload
+    /// unchanged and the error, and is added to no inbox.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
@@ -45,7 +45,7 @@ impl FlowRun {
         }
     }
 
-    /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.
+    /// A run of the store that isn't this flow's has its own inbox; it would never see a command in the flow's inbox.
     async fn check_addressee(&self, command: &RuntimeCommand) -> Result<()> {
         let named = command
             .run_id
@@ -64,7 +64,7 @@ impl FlowRun {
         Ok(())
     }
 
-    /// The inbox of the flow's own run, where an orchestrator of this process works on that: it is the one inbox of both.
+    /// The inbox of the flow's own run, if an orchestrator of this process executes that: both share it.
     pub(super) fn own_inbox(&self) -> Option<Arc<Inbox>> {
         self.store.shared.flows.shared().inboxes().of(self.run)
     }
@@ -75,14 +75,14 @@ impl FlowRun {
         named == Some(Ok(self.run))
     }
 
-    /// Has the state show what waits for the flow's own run, where an orchestrator works on that.
+    /// Copies the commands that wait for the flow's own run into the state, if an orchestrator executes the run.
     pub(super) fn show_own_inbox(&mut self) {
         if let Some(inbox) = self.own_inbox() {
             self.show(&inbox);
         }
     }
 
-    /// The same of the inbox of its own run; says how many were taken out of it that the stream doesn't tell of yet.
+    /// The same, from the inbox of its own run; returns how many commands were taken without a record of that.
     pub(super) fn show(&mut self, inbox: &Inbox) -> u32 {
         let run = self.run.to_string();
         let (waiting, taken) = inbox.saved();
@@ -92,7 +92,7 @@ impl FlowRun {
         taken
     }
 
-    /// Puts in a command that was just recorded.
+    /// Adds a command that was just recorded.
     pub(super) fn keep(&mut self, command: RuntimeCommand) {
         match self.own_inbox().filter(|_| self.is_own(&command)) {
             Some(inbox) => {
@@ -103,12 +103,12 @@ impl FlowRun {
         }
     }
 
-    /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
-    /// brings them back: they are delivered at least once.
+    /// Takes the commands that wait for a run, in the order of their arrival. After a crash before the next snapshot
+    /// they wait again: delivery is at least once.
     ///
-    /// Where an [orchestrator](crate::agents::Orchestrator) of this process works on the flow's own run, both have one
-    /// inbox: a command for the run is given to the agent or taken here, whichever asks first, and it comes back after a crash
-    /// only if the run has recorded nothing since.
+    /// If an [orchestrator](crate::agents::Orchestrator) of this process executes the flow's own run, both share one
+    /// inbox: a command for the run is taken by the agent or here, whichever comes first, and it waits again after a
+    /// crash only if the run has recorded nothing since.
     pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
         if run_id.parse() == Ok(self.run)
             && let Some(inbox) = self.own_inbox()
@@ -125,7 +125,7 @@ impl FlowRun {
         taken
     }
 
-    /// Takes the commands that wait for no run in particular, such as `resume`.
+    /// Takes the commands that aren't for a particular run, such as `resume`.
     pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
         let inbox = std::mem::take(&mut self.state.inbox);
         let (taken, left) = inbox

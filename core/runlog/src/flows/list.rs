@@ -1,4 +1,4 @@
-//! [`Flows`]: which flows there are.
+//! [`Flows`]: listing the flows of a store.
 
 use std::fmt;
 
@@ -12,13 +12,12 @@ use crate::{
     },
 };
 
-/// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is the same for callers that wait.
+/// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is its blocking counterpart.
 ///
-/// A flow is either that of a [run](crate::runs::Runs), made with the run's id, or has an id of its own. The flow of a run
-/// lives and ends with it: it is recorded while the run is `running`, is resumed by
-/// [resuming the run](crate::runs::Runs::resume), which carries its state over to the run that goes on, and takes
-/// nothing any more once the run is over. A flow with an id of its own is resumed by
-/// [`FlowRun::resume`](crate::flows::FlowRun::resume).
+/// A flow either belongs to a [run](crate::runs::Runs) and is created with the run's id, or has an id of its own. The
+/// flow of a run lives and ends with it: it is recorded while the run is `running`, is resumed by [resuming the
+/// run](crate::runs::Runs::resume), which carries its state over to the new run, and can't be written to once the run
+/// has ended. A flow with an id of its own is resumed by [`FlowRun::resume`](crate::flows::FlowRun::resume).
 ///
 /// ```
 /// use runlog::{
@@ -50,13 +49,13 @@ impl Store {
 }
 
 impl Flows {
-    /// One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however many
-    /// flows there are.
+    /// One page of flows, newest first: those of runs, and those with ids of their own. The cost is that of the page,
+    /// however many flows there are.
     ///
-    /// After a kill, the next opening for writing has paused the runs that were left running, and with
-    /// [`resumable`](ListFlows::resumable) this lists what is to be resumed. In a store that is open for reading only,
-    /// flows are among them that the process which writes the store may be at work on: their
-    /// [`is_live`](FlowSummary::is_live) is `None`.
+    /// After a kill, the next opening for writing pauses the runs that were left running; with
+    /// [`resumable`](ListFlows::resumable) this then lists what is to be resumed. In a store that is open for reading
+    /// only, the list includes flows that the writing process may be running: their [`is_live`](FlowSummary::is_live)
+    /// is `None`.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
@@ -88,7 +87,7 @@ impl Flows {
         })
     }
 
-    /// The flow of a run, or with this id of its own; `None` where there is none.
+    /// The flow of the run with this id, or the flow with this id of its own; `None` if there is none.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -105,7 +104,7 @@ impl Flows {
         self.store.shared.flows.projection.with_state(look)
     }
 
-    /// A flow with what its run says of it, and with who is at work on it.
+    /// A flow's summary, with the status of its run and whether this process is running it.
     fn told(&self, runs: &RunCatalog, flow: FlowSummary) -> FlowSummary {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);

@@ -1,4 +1,4 @@
-//! Flows over a backend: what a run tells while it works, the snapshots it is resumed from, and playing it back.
+//! Flows over a backend: the events of a run while it works, the snapshots it is resumed from, and playing it back.
 //!
 //! A flow is recorded in its run's own stream: events as records, run snapshots as snapshots of the stream.
 

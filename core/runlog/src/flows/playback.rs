@@ -1,4 +1,4 @@
-//! [`Playback`]: what a flow told, told again. Nothing is run.
+//! [`Playback`]: replays the recorded events of a flow. Nothing is executed.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -61,7 +61,7 @@ pub enum Speed {
     /// As it was recorded.
     #[default]
     Recorded,
-    /// So many times as fast; more than 0.
+    /// This many times as fast; more than 0.
     Multiple(f64),
     /// Without delays.
     AtOnce,
@@ -80,10 +80,10 @@ pub struct RecordedEvent {
     pub event: RuntimeEvent,
 }
 
-/// A flow played back: events in order, each with the time to let pass before it. There is
-/// no clock here: whoever plays waits, and pauses by not asking for the next one.
+/// A flow played back: events in order, each with the delay before it. This has no clock: the caller waits, and pauses
+/// by not asking for the next event.
 ///
-/// It [turns round](Self::turn) and [jumps](Self::seek) at any time.
+/// It can [change direction](Self::turn) and [jump](Self::seek) at any time.
 #[derive(Clone, Debug)]
 pub struct Playback {
     store: Store,
@@ -92,9 +92,9 @@ pub struct Playback {
     snapshot: Option<RunSnapshot>,
     next: Option<Sequence>,
     ready: VecDeque<RecordedEvent>,
-    /// When the event before happened.
+    /// The time of the previous event.
     before_ms: Option<u64>,
-    /// The sequence of the event that was given last.
+    /// The sequence of the event that was returned last.
     at: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ impl Default for PlaybackOptions {
 }
 
 impl Playback {
-    /// Plays a run's flow back. What is recorded meanwhile is played too.
+    /// Plays a run's flow back. Events that are recorded meanwhile are played too.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](crate::ErrorKind::InvalidInput) for a
@@ -145,8 +145,8 @@ impl Playback {
         })
     }
 
-    /// Goes on with the event at a sequence, or where there is none that is played, with the nearest behind it in the direction
-    /// of play. The time before it isn't waited for.
+    /// Continues with the event at a sequence, or, if that isn't among the played ones, with the next one in the
+    /// direction of play. That event has no delay.
     ///
     /// ```
     /// use runlog::{
@@ -178,8 +178,8 @@ impl Playback {
         self.at = None;
     }
 
-    /// Plays on in a direction, from the event that was given last on: the next one is its neighbour there. Where none was
-    /// given yet, it begins at the end that this direction begins at.
+    /// Sets the direction: the next event is the neighbour, in that direction, of the event that was returned last. If
+    /// none was returned yet, it begins at the start of that direction.
     pub fn turn(&mut self, backward: bool) {
         if self.options.backward == backward {
             return;
@@ -204,13 +204,13 @@ impl Playback {
         (self.next, self.before_ms) = (next, None);
     }
 
-    /// The latest state of the flow, up to the last sequence asked for: its latest snapshot, with the commands received
-    /// since in its inbox. For looking at, not for running.
+    /// The latest state of the flow, up to the last sequence of the options: its latest snapshot, with the commands
+    /// received since in its inbox. For inspection, not for running.
     pub fn snapshot(&self) -> Option<&RunSnapshot> {
         self.snapshot.as_ref()
     }
 
-    /// The next event, and how long to wait before it; `None` at the end.
+    /// The next event, with the delay before it; `None` at the end.
     ///
     /// # Errors
     /// Those of reading the store; [`Damaged`](crate::ErrorKind::Damaged) for a record that is no event.
@@ -275,7 +275,7 @@ impl Playback {
 
     fn delay_of(&mut self, event: &RecordedEvent) -> Duration {
         let at = event.event.timestamp.unwrap_or(event.recorded_at_ms);
-        // Nodes tell their own time, and may be apart: never wait because a clock went back.
+        // Event times come from the nodes' own clocks, which may differ: never wait because a clock went back.
         let (passed, before) = match (self.before_ms, self.options.backward) {
             (None, _) => (0, at),
             (Some(before), false) => (at.saturating_sub(before), before.max(at)),

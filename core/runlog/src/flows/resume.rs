@@ -1,4 +1,4 @@
-//! Resuming a flow: what it goes on with.
+//! Resuming a flow: its state, and the prompts of its running nodes.
 
 use runlog_log::Sequence;
 use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, Store};
 
-/// What a node that was running is resumed with where nothing else is said.
+/// The default prompt of a node that was running.
 const CONTINUE: &str = "continue";
 
 fn taken(run: RunId) -> Error {
@@ -46,26 +46,27 @@ pub struct RunningNode {
 }
 
 impl FlowRun {
-    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which
-    /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
-    /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
+    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; returns the nodes
+    /// that were running, each with its prompt: the message, or `continue`. A message is recorded as a
+    /// `command:received`, and delivered as those nodes' prompt; if no node was running, it waits in the inbox.
     ///
     /// The flow of a run that was paused is resumed by [resuming the run](crate::runs::Runs::resume), which carries the
-    /// state over to the run that goes on; this then resumes the flow of that one.
+    /// state over to the new run; this then resumes the flow of that run.
     ///
-    /// Who resumed a flow has it until the handle is dropped: nobody else resumes it meanwhile, so that no node's agent is
+    /// The handle claims the flow until it is dropped: it can't be resumed again meanwhile, so that no node's agent is
     /// called twice.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody resumed it already and has it still, in which case nothing is
-    /// recorded; [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
-    /// read, [`WrongStatus`](crate::ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
+    /// [`Conflict`](crate::ErrorKind::Conflict) when another handle has resumed it and still exists; nothing is
+    /// recorded then. [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot,
+    /// [`Damaged`](crate::ErrorKind::Damaged) when it can't be read, [`WrongStatus`](crate::ErrorKind::WrongStatus)
+    /// when the flow is that of a run that isn't running.
     pub async fn resume(
         store: &Store,
         run: RunId,
         message: Option<&str>,
     ) -> Result<(Self, Resumed)> {
-        // Before anything is read, so that of several at once only one goes on.
+        // Before anything is read, so that of several concurrent calls only one succeeds.
         let claim = store.shared.flows.shared().resumed().enter_alone(run);
         let claim = claim.ok_or_else(|| taken(run))?;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
@@ -98,8 +99,8 @@ impl FlowRun {
         Ok((flow, Resumed { running, sequence }))
     }
 
-    /// The nodes that were running, with the message that is given, or that waits: it is taken out of the inbox. Where no node
-    /// was running, the one that is given waits.
+    /// The nodes that were running, with the given message, or else the one that waits, which is taken out of the
+    /// inbox. If no node was running, the given message is added to the inbox.
     fn running_nodes(&mut self, given: Option<RuntimeCommand>) -> Vec<RunningNode> {
         let nodes: Vec<String> = self.state.running().map(str::to_owned).collect();
         if nodes.is_empty() {
@@ -127,7 +128,7 @@ impl FlowRun {
             .collect()
     }
 
-    /// Takes the latest `resume` with a message that waits.
+    /// Takes the latest waiting `resume` with a message.
     fn take_resume(&mut self) -> Option<RuntimeCommand> {
         let is_resume = |command: &RuntimeCommand| {
             command.command_type == "resume" && command.message().is_some()

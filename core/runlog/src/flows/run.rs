@@ -1,4 +1,4 @@
-//! [`FlowRun`]: recording a flow, and saving what it is resumed from.
+//! [`FlowRun`]: recording a flow, and saving the state it is resumed from.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,12 +12,12 @@ use crate::{
     kernel::{gates::Gate, live::LiveGuard, lookup::check_id, records::run_stream},
 };
 
-/// A flow under way. [`blocking::FlowRun`](crate::blocking::FlowRun) is the same for callers that wait.
+/// An active flow. [`blocking::FlowRun`](crate::blocking::FlowRun) is its blocking counterpart.
 ///
-/// Its [state](Self::state) is in memory; [`save_snapshot`](Self::save_snapshot) makes it durable. One handle at a
-/// time should drive a run. Others, of other tasks, may record events and receive commands, as a
-/// [recorder](crate::runs::RunRecorder) of the same run may go on: their commands are taken in with the next event that
-/// this one records, or by [`refresh`](Self::refresh).
+/// Its [state](Self::state) is in memory; [`save_snapshot`](Self::save_snapshot) makes it durable. One handle at a time
+/// should drive a run. Handles of other tasks may record events and receive commands, and a
+/// [recorder](crate::runs::RunRecorder) of the same run may continue: their commands are added to this handle's state
+/// with the next event that it records, or by [`refresh`](Self::refresh).
 ///
 /// ```
 /// use runlog::{
@@ -42,16 +42,16 @@ pub struct FlowRun {
     pub(super) state: RunSnapshot,
     last_sequence: u64,
     gate: Gate,
-    /// Has the flow count as one that somebody is at work on.
+    /// Marks the flow as being worked on.
     _live: LiveGuard,
-    /// Keeps others from resuming it, where this handle did.
+    /// Prevents that it is resumed again, if this handle resumed it.
     pub(super) claim: Option<LiveGuard>,
 }
 
 impl FlowRun {
-    /// Begins a flow, with an empty state of status `running`: that of a run, where `run` is the id of one, in the run's
-    /// own stream; else a flow by itself, with this id or a fresh one. What the two have to do with each other, and how
-    /// each is resumed, is told by [`Flows`](crate::flows::Flows), which lists both. Durable when it returns.
+    /// Begins a flow, with an empty state of status `running`. If `run` is the id of a run, it is that run's flow, in
+    /// the run's own stream; otherwise it is a separate flow, with this id or a fresh one.
+    /// [`Flows`](crate::flows::Flows) lists both, and explains how they relate and how each is resumed. Durable when it returns.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
@@ -64,7 +64,7 @@ impl FlowRun {
             Some(inbox) => Some(inbox.writing().await),
             None => None,
         };
-        // What waits for the run already waits in its flow.
+        // Commands that wait for the run are in the flow's first snapshot.
         let (waiting, taken) = inbox
             .as_ref()
             .map(|inbox| inbox.saved())
@@ -96,7 +96,7 @@ impl FlowRun {
             };
             store.check_open_flow(run).await?;
             let saved = store.saved_flow(run, &state).await?;
-            // Sees to it that nobody begins the same flow.
+            // Ensures that the flow isn't begun twice.
             let mut ops = vec![Op::Append {
                 stream,
                 expected,
@@ -106,12 +106,12 @@ impl FlowRun {
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
                     if let Some(inbox) = &inbox {
-                        inbox.told(taken);
+                        inbox.mark_recorded(taken);
                     }
                     saved.after_commit(store).await;
                     return Ok(Self::of(store, run, state, last.0));
                 }
-                // The run's recorder went on.
+                // The run's recorder has written in between.
                 Err(error) => retries.again(error)?,
             }
         }
@@ -131,8 +131,8 @@ impl FlowRun {
         }
     }
 
-    /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. For
-    /// looking at: nothing is written.
+    /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. Read-only:
+    /// nothing is written.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
@@ -152,13 +152,13 @@ impl FlowRun {
         &self.state
     }
 
-    /// The state that is saved next, to be changed. The inbox is the commands that wait: it is changed by
+    /// The state that is saved next, for changes. Its inbox holds the waiting commands; change it with
     /// [`command`](Self::command) and [`take_inbox`](Self::take_inbox).
     pub fn state_mut(&mut self) -> &mut RunSnapshot {
         &mut self.state
     }
 
-    /// Records an event, and says its sequence. Durable when it returns.
+    /// Records an event, and returns its sequence. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running; else those of the storage.
@@ -166,8 +166,7 @@ impl FlowRun {
         self.record_all(std::slice::from_ref(event), None).await
     }
 
-    /// Records events, all of them or none, and says the sequence of the last. As durable as asked; `None` is the
-    /// store's own setting.
+    /// Records events, all of them or none, and returns the sequence of the last. `None` is the store's own durability setting.
     ///
     /// # Errors
     /// Those of the storage.
@@ -180,8 +179,8 @@ impl FlowRun {
         Ok(recorded.last().copied().unwrap_or(self.last_sequence))
     }
 
-    /// Records groups of events as [`record_all`](Self::record_all) does, in one batch and one flush, all of them or none:
-    /// for one that gathers what comes while it writes. Says the sequence of the last event of each group.
+    /// Records groups of events as [`record_all`](Self::record_all) does, in one batch and one flush, all of them or
+    /// none: for a writer that gathers events while it writes. Returns the sequence of the last event of each group.
     ///
     /// # Errors
     /// Those of the storage.
@@ -210,8 +209,8 @@ impl FlowRun {
             .ops
             .first()
             .map_or(self.last_sequence, |result| result.last_sequence.0);
-        // What others wrote in between: their commands come before what was recorded now. It is recorded; where that
-        // can't be read, the next call tries again.
+        // Apply what others wrote in between: their commands come before the events recorded now. The events are
+        // committed in any case; if this read fails, the next call tries again.
         let before = last.saturating_sub(count);
         if receive(
             &self.store,
@@ -233,21 +232,21 @@ impl FlowRun {
         Ok(groups.iter().scan(before, sequence_of).collect())
     }
 
-    /// Takes in the commands that other handles of the run received.
+    /// Adds the commands that other handles of the run received.
     ///
     /// # Errors
     /// Those of reading the store.
     pub async fn refresh(&mut self) -> Result<()> {
         let inbox = self.own_inbox();
-        // A command that is recorded just now is in the inbox, too, once it is asked.
+        // With this lock, a command that is just being recorded is also in the inbox when that is read.
         let _writing = match &inbox {
             Some(inbox) => Some(inbox.writing().await),
             None => None,
         };
-        self.take_in().await
+        self.catch_up().await
     }
 
-    async fn take_in(&mut self) -> Result<()> {
+    async fn catch_up(&mut self) -> Result<()> {
         self.last_sequence =
             receive_since(&self.store, self.run, self.last_sequence, &mut self.state).await?;
         self.show_own_inbox();
@@ -267,22 +266,22 @@ impl FlowRun {
         };
         let mut taken = 0;
         if let Some(inbox) = &inbox {
-            // The snapshot says of all that came what waits.
-            self.take_in().await?;
+            // The snapshot must list the waiting ones of all commands received so far.
+            self.catch_up().await?;
             taken = self.show(inbox);
         }
         let saved = self.store.saved_flow(self.run, &self.state).await?;
         self.commit(saved.batch(Sequence(self.last_sequence)))
             .await?;
         if let Some(inbox) = &inbox {
-            inbox.told(taken);
+            inbox.mark_recorded(taken);
         }
         saved.after_commit(&self.store).await;
         Ok(())
     }
 
-    /// Notes an agent's own session and that its node is running, and saves the snapshot. To be awaited before the
-    /// agent is called: from then on a crash can be resumed from.
+    /// Sets an agent's own session and its node's status to running, and saves the snapshot. Await it before the agent
+    /// is called: the call can be resumed after a crash from then on.
     ///
     /// # Errors
     /// As [`save_snapshot`](Self::save_snapshot). The state is as before then.
@@ -301,8 +300,7 @@ impl FlowRun {
         saved
     }
 
-    /// Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more
-    /// turns.
+    /// Sets a node's output and its status to finished, and saves the snapshot. The agent's session is kept, for more turns.
     ///
     /// # Errors
     /// As [`start_agent`](Self::start_agent).
@@ -319,7 +317,7 @@ impl FlowRun {
         saved
     }
 
-    /// Writes something of the flow, as long as its run, if it is that of one, is running.
+    /// Writes a batch of the flow. If it belongs to a run, that must be running.
     async fn commit(&self, batch: Batch<'_>) -> Result<Appended> {
         let _pass = self.gate.pass().await;
         self.store.check_open_flow(self.run).await?;

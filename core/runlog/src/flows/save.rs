@@ -1,4 +1,4 @@
-//! [`SavedFlow`]: a flow's state as it is written, with what the catalog of flows learns of it.
+//! [`SavedFlow`]: a flow's encoded state, with the event for the catalog of flows.
 
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, FlowCatalogEvent, RawJson, RunId, RunSnapshot};
@@ -16,7 +16,7 @@ pub(crate) struct SavedFlow {
     run: RunId,
     meta: Vec<u8>,
     payload: RawJson,
-    /// What the catalog of flows is told; `None` where it says so already.
+    /// The event for the catalog of flows; `None` if the catalog is up to date.
     listed: Option<EncodedEvent>,
 }
 
@@ -35,7 +35,7 @@ impl SavedFlow {
         })
     }
 
-    /// What is written: the run's snapshot at a sequence of its stream, and the catalog's event.
+    /// The operations: the run's snapshot at a sequence of its stream, and the catalog's event.
     pub(crate) fn ops(&self, sequence: Sequence) -> Vec<Op<'_>> {
         let mut ops = vec![Op::Snapshot {
             stream: run_stream(self.run),
@@ -52,12 +52,12 @@ impl SavedFlow {
         ops
     }
 
-    /// The ops as a batch. What a flow is resumed from is on the device, whatever the store's setting.
+    /// The operations as a batch. It is always flushed, whatever the store's setting, because a flow is resumed from it.
     pub(crate) fn batch(&self, sequence: Sequence) -> Batch<'_> {
         Batch::new(self.ops(sequence)).with_durability(Durability::Sync)
     }
 
-    /// Has the catalog of flows take in what it was told.
+    /// Applies the event to the catalog of flows.
     pub(crate) async fn after_commit(&self, store: &Store) {
         if self.listed.is_some() {
             store.shared.flows.after_commit().await;
@@ -66,12 +66,12 @@ impl SavedFlow {
 }
 
 impl Store {
-    /// A state of a run's flow, to be written.
+    /// A state of a run's flow, encoded.
     pub(crate) async fn saved_flow(&self, run: RunId, state: &RunSnapshot) -> Result<SavedFlow> {
         SavedFlow::new(run, state, self.listed_flow(run, &state.status).await?)
     }
 
-    /// What the catalog of flows is told when a snapshot of this status is saved; `None` where it says so already.
+    /// The event for the catalog of flows when a snapshot of this status is saved; `None` if the catalog is up to date.
     async fn listed_flow(&self, run: RunId, status: &str) -> Result<Option<EncodedEvent>> {
         let listed = self
             .shared
@@ -92,7 +92,7 @@ impl Store {
             status: status.to_owned(),
             is_of_run: known.is_some(),
             parent_run_id: known.as_ref().and_then(|run| run.parent_run_id),
-            // A flow that was listed already keeps what it was begun with.
+            // A flow that is listed already keeps the value of its first event.
             resumed_from: None,
             at_ms: self.backend().now_ms(),
         };

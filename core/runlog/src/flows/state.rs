@@ -1,4 +1,4 @@
-//! The state of a flow, as its run's stream has it: the latest snapshot, and the commands received since.
+//! The state of a flow, from its run's stream: the latest snapshot, and the commands received since.
 
 use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{
@@ -22,7 +22,7 @@ struct CommandReceived {
     error: Option<String>,
 }
 
-/// The event that tells of a command.
+/// The event of a received command.
 pub(crate) fn command_received(
     command: &RawJson,
     run_id: Option<String>,
@@ -40,8 +40,7 @@ pub(crate) fn command_received(
     RuntimeEvent::of_json(RawJson::from_value(&event)?)
 }
 
-/// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
-/// the same stream are passed over.
+/// The newest run snapshot at or before a sequence, with the sequence it covers. Other snapshots in the same stream are skipped.
 pub(crate) async fn load_snapshot(
     store: &Store,
     run: RunId,
@@ -66,7 +65,7 @@ pub(crate) async fn load_snapshot(
     }
 }
 
-/// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
+/// Adds the commands that were received after a sequence to the inbox, and returns the stream's last sequence.
 pub(crate) async fn receive_since(
     store: &Store,
     run: RunId,
@@ -100,7 +99,7 @@ pub(super) async fn state_at(
     Ok(Some(state))
 }
 
-/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox, without those that
+/// Adds the commands of a range of the run's stream, after `covered` and up to `last`, to the inbox, without those that
 /// the run took.
 pub(super) async fn receive(
     store: &Store,
@@ -128,12 +127,12 @@ pub(super) async fn receive(
             return Ok(());
         }
         let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
-        // An event that the caller recorded by hand may have another shape; it is for those who look on.
+        // An event that the caller recorded itself may have another shape; it is for observers only.
         let Ok(received) = event.json.to_value::<CommandReceived>() else {
             return Ok(());
         };
         let command = received.command.to_value::<RuntimeCommand>().ok();
-        // One that was sent to a run needn't have named it itself.
+        // A command that was sent to a run need not name it itself.
         let command = command.map(|command| RuntimeCommand {
             run_id: command.run_id.or(received.run_id),
             ..command
@@ -146,7 +145,7 @@ pub(super) async fn receive(
     .await
 }
 
-/// Takes the oldest commands for the run itself out of the inbox: so many were taken.
+/// Removes the `count` oldest commands for the run itself from the inbox: they were taken.
 fn forget_taken(run: RunId, count: u32, state: &mut RunSnapshot) {
     let (own, mut left) = (run.to_string(), count);
     state.inbox.retain(|command| {

@@ -1,4 +1,4 @@
-//! The commands that wait for a flow, and leaving one, without resuming it.
+//! Reading the commands that wait for a flow, and sending it one, without resuming it.
 
 use runlog_log::Sequence;
 use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
@@ -10,8 +10,9 @@ use super::{
 use crate::{Error, Result, Store};
 
 impl FlowRun {
-    /// Another handle of a flow, for a task or a program that doesn't drive it but has something to tell: nothing is
-    /// recorded, and no node is resumed. What it receives by [`command`](Self::command) waits for who drives the flow.
+    /// Another handle of a flow, for a task or a program that doesn't drive it but sends commands or events: this
+    /// records nothing, and resumes no node. A command that is passed to [`command`](Self::command) waits for the
+    /// handle that drives the flow.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
@@ -27,7 +28,7 @@ impl FlowRun {
     }
 
     /// The commands that a resume would find in the inbox of a run: those of its latest snapshot, and those that were
-    /// received since. Nothing is written, so it may be asked of a store that is open for reading.
+    /// received since. Nothing is written, so it also works in a store that is open for reading.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the snapshot can't be read; else those of the storage.

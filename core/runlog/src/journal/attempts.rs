@@ -1,9 +1,9 @@
 //! Optimistic writes: decide from what was read, write it if nothing changed since, and decide again after a conflict.
 //!
-//! A decision is written with the last sequence that it was made on. Of several writers of a stream one wins, and each of the
-//! others reads again and tries again. Left to chance, they would all try each time, and one that reads more slowly than the
-//! others could lose for ever. So whoever has lost once takes its turn at the stream, and who comes later waits for that. As long
-//! as nobody has lost there are no turns, and nobody waits.
+//! A decision is written with the last sequence that it was made on. Of several writers of a stream one wins, and each
+//! of the others reads again and tries again. Without further order, all of them would retry at once, and one that
+//! reads more slowly than the others could lose for ever. So a writer that has lost once takes a turn at the stream,
+//! and later writers wait for that. As long as no writer has lost there are no turns, and no writer waits.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use std::{
 
 use runlog_log::{Backend, Error, ErrorKind, Position, Result, StreamId};
 
-/// How often a decision is made before its conflict is given to the caller. Whoever loses does so to one who won, and at no cost of
-/// a flush, so this bounds the writers of other handles and processes at one time.
+/// How often a decision is made before its conflict is returned to the caller. Each loss means that another writer has
+/// won, and costs no flush; so this bounds only the number of concurrent writers.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// This many of the latest waiters watch whether the log grows: if all did, each write would wake them all twice.
@@ -27,11 +27,12 @@ pub(crate) struct Queues {
     streams: Mutex<HashMap<StreamId, Weak<Queue>>>,
 }
 
-/// Whose turn it is at a stream.
+/// The turns at a stream.
 ///
-/// A turn ends with its holder's write, and for the others also once the log has grown since it began: a future that is kept and
-/// not polled any more never ends, and must not stop those that are. A turn that was taken over costs at most a conflict. For the
-/// same reason a turn is given to nobody who waits: all are woken, and the first that is polled takes it.
+/// A turn ends with its holder's write. Waiting writers may also take it over once the log has grown since it began:
+/// the holder may be a future that is no longer polled, which must not block the others. Taking over a turn costs at
+/// most a conflict. For the same reason a turn is never handed to a particular waiter: all are woken, and the first
+/// that is polled takes it.
 #[derive(Default)]
 struct Queue {
     turn: Mutex<Turn>,
@@ -49,7 +50,7 @@ struct Turn {
 #[derive(Clone, Copy)]
 struct Holder {
     id: u64,
-    /// Where the log ended when the turn began.
+    /// The end of the log when the turn began.
     since: Position,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Counts an attempt that failed; the decision may be made anew.
+    /// Counts a failed attempt; on `Ok` the caller decides again.
     ///
     /// # Errors
     /// The error of the attempt, when it isn't a conflict or there were too many.
@@ -78,12 +79,12 @@ pub(crate) struct Attempts<'a> {
     backend: &'a dyn Backend,
     queue: Arc<Queue>,
     retries: Retries,
-    /// Its turn, from the first conflict on, until the decision is written or given up.
+    /// Its turn, from the first conflict until the decision is written or given up.
     turn: Option<u64>,
 }
 
 impl Queues {
-    /// The first attempt may be made when this is ready: at once, unless others have lost.
+    /// Ready when the first attempt may be made: at once, unless other writers have lost.
     pub(crate) async fn attempts<'a>(
         &self,
         backend: &'a dyn Backend,
@@ -108,7 +109,7 @@ impl Queues {
         if let Some(queue) = streams.get(&stream).and_then(Weak::upgrade) {
             return queue;
         }
-        // Queues that nobody uses are removed before the map would grow.
+        // Unused queues are removed before the map would grow.
         if streams.len() == streams.capacity() {
             streams.retain(|_, queue| queue.strong_count() > 0);
         }
@@ -138,7 +139,7 @@ impl Queue {
 }
 
 impl Attempts<'_> {
-    /// Ready when the decision may be made anew, after an attempt failed.
+    /// Ready when the caller may decide again, after a failed attempt.
     ///
     /// # Errors
     /// The error of the attempt, when it isn't a conflict or there were too many.
@@ -156,7 +157,7 @@ impl Attempts<'_> {
         Ok(())
     }
 
-    /// Lets those who wait go on: what was decided holds whatever they write.
+    /// Ends the turn early: the decision is valid whatever other writers write.
     pub(crate) fn release(&mut self) {
         if let Some(id) = self.turn.take() {
             self.queue.end(id);
@@ -193,7 +194,7 @@ impl Attempts<'_> {
         self.turn = Some(id);
     }
 
-    /// The last position that is durable; 0 where nothing is.
+    /// The last durable position; 0 if there is none.
     fn end_of_log(&self) -> Position {
         match self
             .backend
@@ -292,7 +293,7 @@ mod tests {
             .filter_map(|one| one.as_mut().poll(context).is_ready().then_some(()))
             .count();
         assert_eq!(ready, 1, "one has its turn, and two wait");
-        // The one with the turn has written, and isn't polled any more.
+        // The writer that has the turn has written, and isn't polled any more.
         append(&backend);
         drop(block_on(queues.attempts(&backend, STREAM)));
         drop(block_on(queues.attempts(&backend, STREAM)));

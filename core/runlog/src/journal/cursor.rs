@@ -1,7 +1,7 @@
-//! [`Cursor`]: where a list goes on, as a string that fits only the list it came from.
+//! [`Cursor`]: where the next page of a list begins, as a string that is valid only for that list.
 //!
-//! Hexadecimal digits of: version (1 byte), the kind of list (1), a hash of its filter (8), and where it goes on: two numbers
-//! of the list's own (8 each), big-endian, of chats and their messages a third one; of a list in the order of names, the last name.
+//! Hexadecimal digits of: version (1 byte), the kind of list (1), a hash of its filter (8), and the position: two
+//! numbers (8 each, big-endian), for chats and their messages a third one; for a list ordered by name, the last name.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::{Error, Result};
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 10;
-/// Names that lists are in the order of have no more.
+/// The longest name in a list ordered by name.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// What is listed.
+/// The kind of list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Runs,
@@ -48,12 +48,12 @@ impl Kind {
     }
 }
 
-/// The numbers that say where a list goes on.
+/// The numbers of a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cursor {
     pub(crate) first: u64,
     pub(crate) second: u64,
-    /// Of chats and of their messages.
+    /// Used for chats and their messages.
     pub(crate) third: u64,
 }
 
@@ -69,7 +69,7 @@ impl Cursor {
         hexadecimal(&bytes)
     }
 
-    /// Reads a cursor of this list and filter, where there is one.
+    /// Reads a cursor of this list and filter, if there is one.
     pub(crate) fn read(
         text: Option<&str>,
         kind: Kind,
@@ -100,14 +100,14 @@ impl Cursor {
     }
 }
 
-/// The cursor of a list in the order of names, whose page ended with this one.
+/// The cursor of a list ordered by name, after a page that ended with this name.
 pub(crate) fn encode_name(name: &str, kind: Kind, filter: &impl Serialize) -> String {
     let mut bytes = head(kind, filter);
     bytes.extend(name.as_bytes());
     hexadecimal(&bytes)
 }
 
-/// The name behind which this list goes on, where there is a cursor.
+/// The name after which the page begins, if there is a cursor.
 pub(crate) fn read_name(
     text: Option<&str>,
     kind: Kind,
@@ -168,7 +168,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 impl Kind {
-    /// How many numbers a cursor of such a list has.
+    /// How many numbers a cursor of this kind of list has.
     fn numbers(self) -> usize {
         if matches!(self, Self::Chats | Self::ChatMessages) {
             3

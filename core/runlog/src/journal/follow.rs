@@ -1,4 +1,4 @@
-//! [`read_each`]: reading a stream page by page, for those who take it in record by record.
+//! [`read_each`]: reads a stream page by page and passes on each record.
 
 use runlog_log::{ReadOptions, Record, Result, StreamId};
 
@@ -7,7 +7,7 @@ use crate::backend::Backend;
 /// Passes each record that `options` select to `take`; none when their range is empty.
 ///
 /// # Errors
-/// Those of reading, and those of `take`, which is not called again then.
+/// Those of reading, and those of `take`, which end the reading.
 pub(crate) async fn read_each(
     backend: &dyn Backend,
     stream: StreamId,

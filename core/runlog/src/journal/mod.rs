@@ -1,4 +1,4 @@
-//! What works on every stream, whatever its events mean: optimistic writes, projections (folds) and paging.
+//! Tools for any stream, whatever its events mean: optimistic writes, projections (folds) and paging.
 
 pub(crate) mod attempts;
 pub(crate) mod cursor;

@@ -1,4 +1,4 @@
-//! The one rule for how many items a page may have.
+//! The check of a page's limit.
 
 use crate::{Error, Result};
 

@@ -1,7 +1,7 @@
-//! [`Projection`]: a fold of one stream, caught up whenever it is asked, written down now and then.
+//! [`Projection`]: a fold of one stream, caught up before reads, with periodic checkpoints.
 //!
-//! What is written down is derived and never trusted over the events: a checkpoint that can't be used is passed over,
-//! and one that later events don't follow from is forgotten, and the fold made from its first event.
+//! Checkpoints are derived data, and never trusted over the events: an unusable checkpoint is skipped. If later events
+//! contradict a checkpoint, it is discarded, and the fold is rebuilt from the first event.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,23 +14,23 @@ use runlog_model::{Checkpoint, Checkpointed};
 use super::follow::read_each;
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
-/// A checkpoint is written after this many events, so that opening has to fold no more, unless writing failed.
+/// A checkpoint is written after this many events, so that opening a store folds no more than these, unless writing failed.
 const CHECKPOINT_EVENTS: u64 = 8_192;
-/// When the store is closed, one is written after this many, so that whoever opens it next folds next to nothing.
+/// When the store is closed, a checkpoint is written after this many, so that the next opening folds almost nothing.
 const CLOSING_EVENTS: u64 = 512;
-/// How much one batch of parts holds, unless one part alone is larger: 16 MiB.
+/// The most bytes of one batch of parts, unless a single part is larger: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
 
 const UNBROKEN: &str = "a fold was left broken by a panic";
 
-/// Where a fold is kept.
+/// The streams of a fold and its checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams {
-    /// What it is folded from; its snapshots say which parts count.
+    /// The events; the stream's snapshots list the valid parts.
     pub(crate) events: StreamId,
-    /// The parts that are written down.
+    /// The parts of the checkpoints.
     pub(crate) parts: StreamId,
-    /// What to call an event in messages.
+    /// The name of an event in error messages.
     pub(crate) event: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Projection<Fold> {
     folded: Arc<Folded<Fold>>,
 }
 
-/// A fold as far as it got: what all handles of a store have together, those that wait and those that await.
+/// The current state of a fold, shared by all handles of a store, blocking and async ones.
 #[derive(Default)]
 pub(crate) struct Folded<Fold> {
     state: RwLock<State<Fold>>,
@@ -50,17 +50,17 @@ pub(crate) struct Folded<Fold> {
 #[derive(Default)]
 struct State<Fold> {
     fold: Fold,
-    /// Whether it began with a checkpoint.
+    /// Whether it was restored from a checkpoint.
     is_restored: bool,
-    /// Whether there was a checkpoint that events didn't follow from.
+    /// Whether events contradicted a checkpoint.
     is_distrusted: bool,
-    /// Whether somebody is writing it down.
+    /// Whether a checkpoint is being written.
     is_written: bool,
-    /// Where the fold was when it was last tried to write it down.
+    /// The fold's last sequence at the last attempt to write a checkpoint.
     tried_at: u64,
 }
 
-/// Marks a fold as being written down, until it is dropped.
+/// Marks that a checkpoint is being written, until it is dropped.
 struct Writing<'a, Fold>(&'a Folded<Fold>);
 
 impl<Fold> Drop for Writing<'_, Fold> {
@@ -70,7 +70,8 @@ impl<Fold> Drop for Writing<'_, Fold> {
 }
 
 impl<Fold> Folded<Fold> {
-    /// The lock is never held across a wait. Lists are made under it, by any number of readers at a time.
+    /// The lock is never held across a wait. Any number of readers can hold it at a time, for as long as it takes to
+    /// build a list.
     fn state(&self) -> RwLockReadGuard<'_, State<Fold>> {
         self.state.read().expect(UNBROKEN)
     }
@@ -85,7 +86,8 @@ impl<Fold: Checkpointed> Folded<Fold> {
         Sequence(self.state().fold.last_sequence())
     }
 
-    /// Forgets what came from a checkpoint; says whether anything did, also when another thread was faster.
+    /// Discards state that was restored from a checkpoint. `true` if there was any, even if another thread has
+    /// discarded it.
     fn discard_checkpoint(&self) -> bool {
         let mut state = self.change();
         if state.is_distrusted {
@@ -102,8 +104,8 @@ impl<Fold: Checkpointed> Folded<Fold> {
         true
     }
 
-    /// Whether it is time to write the fold down after so many events, and nobody does. After a failure it is time once as much
-    /// more came.
+    /// `Some` if a checkpoint is due after this many events, and none is being written. After a failed attempt, the
+    /// next one is due after as many events again.
     fn is_time_to_write(&self, after: u64) -> Option<Writing<'_, Fold>> {
         let mut state = self.change();
         let last = state.fold.last_sequence();
@@ -130,7 +132,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         }
     }
 
-    /// Looks something up in what is folded already.
+    /// Looks something up in the fold, without catching up.
     pub(crate) fn with_state<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
         look(&self.folded.state().fold)
     }
@@ -141,8 +143,8 @@ impl<Fold: Checkpointed> Projection<Fold> {
         Ok(self.with_state(look))
     }
 
-    /// Takes in what was just written, and writes the fold down when it is time. What was written is there,
-    /// whatever becomes of this; a failure to read is told by the next read.
+    /// Applies the events just written, and writes a checkpoint when one is due. The events are committed even if this
+    /// fails; the next read reports an error of reading.
     pub(crate) async fn after_commit(&self) {
         if self.catch_up().await.is_ok()
             && let Some(_writing) = self.folded.is_time_to_write(CHECKPOINT_EVENTS)
@@ -151,7 +153,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         }
     }
 
-    /// Writes down what is folded already, for whoever opens the store next; without it that one folds more.
+    /// Writes a checkpoint, so that the next opening has fewer events to fold.
     pub(crate) async fn before_close(&self) {
         if let Some(_writing) = self.folded.is_time_to_write(CLOSING_EVENTS) {
             let _ = self.checkpoint().await;
@@ -196,7 +198,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
             let mut state = self.folded.change();
             for record in &page.records {
                 let last = state.fold.last_sequence();
-                // Another thread may have got further meanwhile; what it applied is skipped.
+                // Another thread may have caught up further meanwhile; skip what it has applied.
                 if record.sequence.0 <= last {
                     continue;
                 }
@@ -219,7 +221,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         Ok(())
     }
 
-    /// Begins with the newest checkpoint. One that can't be used is passed over: every event is still there.
+    /// Restores the newest checkpoint. One that can't be used is skipped: all events are still in the log.
     async fn restore(&self) -> Result<()> {
         if self.folded.state().is_distrusted {
             return Ok(());
@@ -288,7 +290,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         Ok(parts)
     }
 
-    /// Writes down what changed since the last time. Nothing waits for the device: it is derived.
+    /// Writes the changes since the last checkpoint. It isn't flushed: checkpoints are derived data.
     async fn checkpoint(&self) -> Result<()> {
         let stream = self.streams.parts;
         let mut last = self
@@ -304,7 +306,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
         let mut parts = &parts[..];
         while !parts.is_empty() {
             let (batch, rest) = parts.split_at(parts_of_batch(parts));
-            // The expectation keeps a second writer of checkpoints from mixing its parts in.
+            // The expected sequence prevents that a second writer of checkpoints mixes in its parts.
             let record = |part| NewRecord {
                 labels: &[],
                 kind: Kind(Fold::PART),

@@ -1,4 +1,4 @@
-//! [`AgentsFold`]: the definitions of agents, as far as they are folded.
+//! [`AgentsFold`]: the folded definitions of agents.
 
 use std::sync::{Mutex, MutexGuard};
 

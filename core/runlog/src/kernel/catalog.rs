@@ -14,31 +14,31 @@ use crate::{
     },
 };
 
-/// The stream of every store that says which sessions and instances there are.
+/// The stream of every store that lists its sessions and instances.
 pub const CATALOG_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
-/// The parts of the catalog's checkpoints; a snapshot of [`CATALOG_STREAM`] says which of them count.
+/// The parts of the catalog's checkpoints; a snapshot of [`CATALOG_STREAM`] lists the valid ones.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catpart:1");
 
-/// Which sessions and instances there are.
+/// The sessions and instances of a store.
 pub(crate) struct CatalogReader {
     backend: Arc<dyn Backend>,
     projection: Projection<Catalog>,
     queues: Arc<Queues>,
 }
 
-/// What [`CatalogReader::change`] is to write.
+/// What [`CatalogReader::change`] writes.
 #[derive(Default)]
 pub(crate) struct Change<'a> {
-    /// What the catalog learns.
+    /// The events to append to the catalog.
     pub(crate) events: Vec<CatalogEvent>,
-    /// What happens with it, in the same batch.
+    /// Other operations of the same batch.
     pub(crate) ops: Vec<Op<'a>>,
     /// Whether the decision still holds if the catalog changed meanwhile.
     pub(crate) guard: Guard,
 }
 
 impl Change<'_> {
-    /// Events alone, of which a name or an id must be free.
+    /// Only events; their names and ids must be free.
     pub(crate) fn of(events: Vec<CatalogEvent>) -> Self {
         Self {
             events,
@@ -47,13 +47,13 @@ impl Change<'_> {
     }
 }
 
-/// What a change needs of the catalog.
+/// The precondition of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Guard {
-    /// That nobody else has changed it: a name or an id must be free.
+    /// The catalog must be unchanged: a name or an id must be free.
     #[default]
     Unchanged,
-    /// Nothing: ids are fresh, so that any number of writers can go on at once.
+    /// None: the ids are fresh, so any number of writers can write concurrently.
     Any,
 }
 
@@ -75,7 +75,7 @@ impl CatalogReader {
         }
     }
 
-    /// Looks something up in what is folded already.
+    /// Looks something up in the fold, without catching up.
     pub(crate) fn with_state<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
         self.projection.with_state(look)
     }
@@ -85,7 +85,7 @@ impl CatalogReader {
         self.projection.read(look).await
     }
 
-    /// Writes events, where a check of the catalog as it is then says that they may be.
+    /// Writes events, if `check` accepts the catalog as it is then.
     pub(crate) async fn add(
         &self,
         events: &[CatalogEvent],
@@ -104,18 +104,18 @@ impl CatalogReader {
         .await
     }
 
-    /// Takes in what was just written to the catalog, and writes it down when it is time.
+    /// Applies the events just written, and writes a checkpoint when one is due.
     pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;
     }
 
-    /// Writes down what is known, for whoever opens the store next.
+    /// Writes a checkpoint, so that the next opening is fast.
     pub(crate) async fn before_close(&self) {
         self.projection.before_close().await;
     }
 
-    /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
-    /// decides anew. `decide` gives the change and what to return once it is durable.
+    /// Catches up, decides what to change, and writes it unless the catalog was changed in between; then it decides
+    /// again. `decide` returns the change, and the value to return once that is durable.
     pub(crate) async fn change<'a, T>(
         &self,
         decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>,

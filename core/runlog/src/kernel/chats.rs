@@ -1,4 +1,4 @@
-//! [`ChatCache`]: the folds of the chats in use, and where the messages of those that are written to end.
+//! [`ChatCache`]: the folds of the chats in use, and the tails of those that are written to.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,14 +8,14 @@ use std::{
 use runlog_log::Sequence;
 use runlog_model::{ChatFold, SessionId};
 
-/// The most chats whose folds are kept.
+/// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
-/// The most bytes of payload that the kept folds were made from, where there is more than one.
+/// The most bytes of payload that the cached folds were made from, if there is more than one.
 const FOLDS_BYTES_MAX: usize = 64 << 20;
-/// The most chats of which it is kept where their messages end.
+/// The most chats whose tails are cached.
 const TAILS_MAX: usize = 4096;
 
-/// Owns the folds of chats, each of which is never ahead of what is durable.
+/// Owns the folds of chats. Invariant: no fold is ahead of what is durable.
 #[derive(Default)]
 pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
@@ -26,8 +26,8 @@ pub(crate) struct ChatCache {
 /// Ids of messages that are being saved: by which chat, and by how many of its saves.
 type ReservedIds = HashMap<String, (SessionId, usize)>;
 
-/// Keeps other chats from saving messages of these ids for as long as it is held. An id is looked up before it is written, and of
-/// two chats that look at the same moment each would find it free.
+/// Prevents other chats from saving messages with these ids while it is held. An id is looked up before it is written;
+/// without this, two chats that look it up at the same moment would both find it free.
 pub(crate) struct Reserved {
     all: Arc<Mutex<ReservedIds>>,
     ids: Vec<String>,
@@ -50,12 +50,12 @@ impl Drop for Reserved {
 
 #[derive(Default)]
 pub(crate) struct Folds {
-    /// The redaction count when the kept folds were begun: once it has grown, they are dropped.
+    /// The redaction count when the first of the cached folds was made: once it has grown, all are dropped.
     redactions: u64,
-    /// By chat, with when it was last used.
+    /// By chat, with the time of the last use.
     kept: HashMap<SessionId, Kept>,
     uses: u64,
-    /// Held by whoever catches up the fold of a chat.
+    /// Held by the task that catches up the fold of a chat.
     turns: HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>,
 }
 
@@ -65,19 +65,18 @@ struct Kept {
     fold: SharedFold,
 }
 
-/// A chat's fold, which all share and is never copied: whoever catches it up keeps the others from reading for as long as it
-/// takes one event in.
+/// A chat's fold, shared and never copied. The task that catches it up blocks the readers only while it applies one event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedFold(Arc<RwLock<ChatFold>>);
 
-/// Where a chat's messages end, with what is staged and not yet durable.
+/// Where a chat's messages end, messages that are staged and not yet durable included.
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// The last sequence of the chat's stream.
     pub(crate) last: Sequence,
-    /// The largest sequence that a message has.
+    /// The largest sequence of a message.
     pub(crate) last_message: u64,
-    /// The ids that were given by callers to the messages that came since this was begun.
+    /// The ids chosen by callers of the messages that were saved since this was created.
     pub(crate) given_ids: HashSet<String>,
 }
 
@@ -112,7 +111,7 @@ impl ChatCache {
             .expect("the folds of chats were left broken by a panic")
     }
 
-    /// Reserves ids for a chat that is about to save messages of them.
+    /// Reserves the ids of messages that a chat is about to save.
     ///
     /// # Errors
     /// The first one that another chat has reserved, with that chat.
@@ -136,12 +135,12 @@ impl ChatCache {
         })
     }
 
-    /// Where a chat's messages end, as far as that is kept.
+    /// The chat's tail, if it is cached.
     pub(crate) fn tail(&self, session: SessionId) -> Option<Arc<Mutex<Tail>>> {
         self.tails().get(&session).cloned()
     }
 
-    /// Keeps where a chat's messages end, unless somebody else has done it meanwhile, and gives what is kept.
+    /// Caches a chat's tail, unless another task has done so meanwhile, and returns the cached one.
     pub(crate) fn keep_tail(&self, session: SessionId, tail: Tail) -> Arc<Mutex<Tail>> {
         let mut tails = self.tails();
         if tails.len() >= TAILS_MAX {
@@ -151,7 +150,7 @@ impl ChatCache {
         Arc::clone(kept.or_insert_with(|| Arc::new(Mutex::new(tail))))
     }
 
-    /// Forgets where a chat's messages end, unless that was made anew meanwhile.
+    /// Removes a chat's tail from the cache, unless it was replaced meanwhile.
     pub(crate) fn forget_tail(&self, session: SessionId, tail: &Arc<Mutex<Tail>>) {
         let mut tails = self.tails();
         if tails
@@ -168,12 +167,12 @@ impl ChatCache {
             .expect("the ends of chats were left broken by a panic")
     }
 
-    /// A chat's fold as far as it is kept, which others may have written to since.
+    /// A chat's fold, if it is cached; others may have written to the chat since.
     pub(crate) fn known(&self, session: SessionId) -> Option<SharedFold> {
         self.folds().used(session)
     }
 
-    /// Forgets a chat that has nothing any more: what comes in its place isn't what followed.
+    /// Removes a deleted chat from the cache: events of a new chat with its id don't continue the cached fold.
     pub(crate) fn forget(&self, session: SessionId) {
         self.folds().take(session);
         self.tails().remove(&session);
@@ -181,7 +180,7 @@ impl ChatCache {
 }
 
 impl Folds {
-    /// Forgets all folds where something was redacted since.
+    /// Removes all folds if something was redacted since.
     pub(crate) fn forget_unless(&mut self, redactions: u64) {
         if self.redactions != redactions {
             self.redactions = redactions;
@@ -189,7 +188,7 @@ impl Folds {
         }
     }
 
-    /// The fold as far as it is kept.
+    /// The fold, if it is cached.
     pub(crate) fn used(&mut self, session: SessionId) -> Option<SharedFold> {
         self.uses += 1;
         let kept = self.kept.get_mut(&session)?;
@@ -213,7 +212,7 @@ impl Folds {
         self.kept.remove(&session).map(|kept| kept.fold)
     }
 
-    /// Keeps a fold that was made from so many bytes.
+    /// Caches a fold that was made from `bytes` bytes.
     pub(crate) fn keep(&mut self, session: SessionId, fold: SharedFold, bytes: usize) {
         self.uses += 1;
         let kept = Kept {
@@ -222,7 +221,7 @@ impl Folds {
             fold,
         };
         self.kept.insert(session, kept);
-        // The last one stays, however large: each call in its chat would make it again.
+        // The last one stays, however large: otherwise each call in its chat would make it again.
         while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1)
         {
             let oldest = self

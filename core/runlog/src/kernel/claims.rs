@@ -1,6 +1,6 @@
-//! [`Claims`]: which requests somebody is at work on.
+//! [`Claims`]: the requests that a task of this process is working on.
 //!
-//! Kept in memory, since only one process writes a store; when it dies, the next one can resume the request.
+//! In memory only, because only one process writes a store; if it dies, the next one can resume the request.
 
 use std::{
     collections::HashSet,
@@ -11,23 +11,23 @@ use runlog_model::SessionId;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The requests that are under way, by their chat and id.
+/// The active requests, by their chat and id.
 #[derive(Default)]
 pub(crate) struct Claims {
     taken: Mutex<HashSet<(SessionId, String)>>,
 }
 
-/// Marks a request as under way, until it is dropped.
+/// Marks a request as active, until it is dropped.
 pub(crate) struct Claim {
     claims: Arc<Claims>,
     request: (SessionId, String),
 }
 
 impl Claims {
-    /// Takes a request.
+    /// Claims a request.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) when somebody else has it.
+    /// [`Conflict`](ErrorKind::Conflict) when it is claimed already.
     pub(crate) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
         let request = (chat, request_id.to_owned());
         if !self.taken().insert(request.clone()) {
@@ -42,7 +42,7 @@ impl Claims {
         })
     }
 
-    /// Whether somebody has it.
+    /// Whether it is claimed.
     pub(crate) fn has(&self, chat: SessionId, request_id: &str) -> bool {
         self.taken().contains(&(chat, request_id.to_owned()))
     }

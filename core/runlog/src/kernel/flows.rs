@@ -11,18 +11,18 @@ use crate::{
     journal::projection::{Folded, Projection, Streams},
 };
 
-/// The stream of every store that says which flows there are, and their statuses.
+/// The stream of every store that lists its flows, with their statuses.
 pub const FLOWS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowlist1");
-/// The parts of the catalog's checkpoints; a snapshot of [`FLOWS_STREAM`] says which of them count.
+/// The parts of the catalog's checkpoints; a snapshot of [`FLOWS_STREAM`] lists the valid ones.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowpart1");
 
-/// Which flows there are.
+/// The flows of a store.
 pub(crate) struct FlowsReader {
     pub(crate) projection: Projection<FlowCatalog>,
     pub(crate) shared: Arc<FlowsShared>,
 }
 
-/// What all handles of a store have together, those that wait and those that await.
+/// The state that all handles of a store share, blocking and async ones.
 #[derive(Default)]
 pub(crate) struct FlowsShared {
     catalog: Arc<Folded<FlowCatalog>>,
@@ -32,17 +32,17 @@ pub(crate) struct FlowsShared {
 }
 
 impl FlowsShared {
-    /// The flows that somebody in this process has a handle of.
+    /// The flows that this process has a handle of.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
-    /// The flows that somebody in this process resumed, and goes on with.
+    /// The flows that this process has resumed and is running.
     pub(crate) fn resumed(&self) -> &Arc<Live> {
         &self.resumed
     }
 
-    /// The inboxes of the runs that an orchestrator of this process works on.
+    /// The inboxes of the runs that an orchestrator of this process executes.
     pub(crate) fn inboxes(&self) -> &Arc<Inboxes> {
         &self.inboxes
     }
@@ -65,7 +65,7 @@ impl FlowsReader {
         &self.shared
     }
 
-    /// Takes in what was just written, and writes the catalog down when it is time.
+    /// Applies the events just written, and writes a checkpoint when one is due.
     pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;
     }

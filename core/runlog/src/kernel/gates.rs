@@ -1,7 +1,8 @@
-//! [`Gate`]: keeps what a run's flow writes, and the run's changes of status, apart.
+//! [`Gate`]: prevents that a run's flow writes while the run's status changes.
 //!
-//! A recorder expects its run's stream to be as it knows it. A flow can't: it writes to a stream that the recorder writes
-//! all the time, so that one of the two would starve. Only one process writes a store, so a lock in memory is enough.
+//! A recorder writes on condition that its run's stream is as it knows it. A flow can't do so too: it writes to a
+//! stream that the recorder writes all the time, and one of the two would starve. Only one process writes a store, so a
+//! lock in memory suffices.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ pub(crate) struct Gates {
     of_runs: Mutex<HashMap<RunId, Weak<RwLock<()>>>>,
 }
 
-/// The way into a run's stream.
+/// The lock of a run's stream.
 pub(crate) struct Gate {
     gates: Arc<Gates>,
     id: RunId,
@@ -25,7 +26,7 @@ pub(crate) struct Gate {
 }
 
 impl Gates {
-    /// The gate of a run, the same for all who ask.
+    /// The gate of a run, the same one for all callers.
     pub(crate) fn gate(self: &Arc<Self>, id: RunId) -> Gate {
         let mut of_runs = self.of_runs();
         let lock = of_runs.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -50,7 +51,7 @@ impl Gates {
 }
 
 impl Gate {
-    /// Lets a flow write: until this is dropped, the run's status stays as it is.
+    /// Lets a flow write: until the guard is dropped, the run's status doesn't change.
     pub(crate) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
         self.lock.read().await
     }

@@ -1,6 +1,7 @@
-//! [`Inbox`]: the commands that wait for one run; [`Inboxes`]: those of the runs that an orchestrator of this process works on.
+//! [`Inbox`]: the commands that wait for one run; [`Inboxes`]: the inboxes of the runs that an orchestrator of this
+//! process executes.
 //!
-//! Such a run has one inbox, whoever sends: its orchestrator, a handle of its flow, or another process before this one, whose
+//! Such a run has one inbox for all senders: its orchestrator, a handle of its flow, or an earlier process, whose
 //! commands are in the run's stream. Each command is taken once, by the run's agent or by its flow.
 
 use std::{
@@ -13,45 +14,45 @@ use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Commands in the order they came, at most so many of them.
+/// Commands in the order of their arrival, at most `commands_max`.
 pub(crate) struct Inbox {
     of: RunId,
     waiting: Mutex<Waiting>,
     arrived: Notify,
     commands_max: usize,
-    /// Held while what is written of the inbox has to agree with it: a command that comes, a snapshot, a note of what was taken.
+    /// Held while a record that describes the inbox is written: a new command, a snapshot, or the number of commands taken.
     writing: tokio::sync::Mutex<()>,
-    /// Where it is found, until it is dropped.
+    /// The list that it is removed from when it is dropped.
     listed: Weak<Inboxes>,
 }
 
 #[derive(Default)]
 struct Waiting {
     commands: VecDeque<RuntimeCommand>,
-    /// How many were taken that the run's stream doesn't tell of yet.
-    untold: u32,
+    /// How many were taken without a record of that in the run's stream.
+    unrecorded: u32,
 }
 
 impl Inbox {
-    /// An inbox that nobody finds: of a run that somebody else works on, or nobody does.
+    /// An inbox that isn't listed: of a run that isn't executed by an orchestrator of this process.
     pub(crate) fn unlisted(of: RunId, commands_max: usize) -> Arc<Self> {
-        Arc::new(Self::made(of, Vec::new(), commands_max, Weak::new()))
+        Arc::new(Self::build(of, Vec::new(), commands_max, Weak::new()))
     }
 
-    fn made(
+    fn build(
         of: RunId,
         waiting: Vec<RuntimeCommand>,
         commands_max: usize,
         listed: Weak<Inboxes>,
     ) -> Self {
-        // Those that waited for a run that it goes on from are its own.
+        // Commands that waited for a run that it resumes are now its own.
         let own = |command| RuntimeCommand {
             run_id: Some(of.to_string()),
             ..command
         };
         let waiting = Waiting {
             commands: waiting.into_iter().map(own).collect(),
-            untold: 0,
+            unrecorded: 0,
         };
         Self {
             of,
@@ -63,7 +64,7 @@ impl Inbox {
         }
     }
 
-    /// Refuses what would be one too many.
+    /// An error if the inbox is full.
     pub(crate) fn check_room(&self) -> Result<()> {
         if self.locked().commands.len() < self.commands_max {
             return Ok(());
@@ -77,12 +78,12 @@ impl Inbox {
         ))
     }
 
-    /// Keeps others from writing of the inbox until it is dropped.
+    /// Prevents that other tasks write records about the inbox, until the guard is dropped.
     pub(crate) async fn writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.writing.lock().await
     }
 
-    /// Puts in a command that is in the run's stream.
+    /// Adds a command that is in the run's stream.
     pub(crate) fn push(&self, command: RuntimeCommand) {
         self.locked().commands.push_back(RuntimeCommand {
             run_id: Some(self.of.to_string()),
@@ -95,7 +96,7 @@ impl Inbox {
     pub(crate) fn take(&self) -> Option<RuntimeCommand> {
         let mut waiting = self.locked();
         let command = waiting.commands.pop_front()?;
-        waiting.untold += 1;
+        waiting.unrecorded += 1;
         Some(command)
     }
 
@@ -107,7 +108,7 @@ impl Inbox {
     /// Takes the first one, once there is one.
     pub(crate) async fn next(&self) -> RuntimeCommand {
         loop {
-            // Created before the look, so that no command is missed in between.
+            // Created before the check, so that no command is missed in between.
             let arrived = self.arrived.notified();
             if let Some(command) = self.take() {
                 if !self.locked().commands.is_empty() {
@@ -119,13 +120,16 @@ impl Inbox {
         }
     }
 
-    /// Those that wait, and how many were taken that the run's stream doesn't tell of yet: what a snapshot says of it.
+    /// The content for a snapshot: the commands that wait, and how many were taken without a record of that.
     pub(crate) fn saved(&self) -> (Vec<RuntimeCommand>, u32) {
         let waiting = self.locked();
-        (waiting.commands.iter().cloned().collect(), waiting.untold)
+        (
+            waiting.commands.iter().cloned().collect(),
+            waiting.unrecorded,
+        )
     }
 
-    /// Takes the last one that is as wanted.
+    /// Removes the last command that equals `wanted`.
     pub(crate) fn remove(&self, wanted: &RuntimeCommand) -> bool {
         let mut waiting = self.locked();
         let found = waiting
@@ -137,16 +141,16 @@ impl Inbox {
             .is_some()
     }
 
-    /// How many were taken that the run's stream doesn't tell of yet.
-    pub(crate) fn untold(&self) -> u32 {
-        self.locked().untold
+    /// How many were taken without a record of that in the run's stream.
+    pub(crate) fn unrecorded(&self) -> u32 {
+        self.locked().unrecorded
     }
 
-    /// The run's stream tells now of so many more that were taken. Call it with [`writing`](Self::writing) held since they were
-    /// counted.
-    pub(crate) fn told(&self, count: u32) {
+    /// To be called once the run's stream has a record that `count` commands were taken, with
+    /// [`writing`](Self::writing) held since they were counted.
+    pub(crate) fn mark_recorded(&self, count: u32) {
         let mut waiting = self.locked();
-        waiting.untold = waiting.untold.saturating_sub(count);
+        waiting.unrecorded = waiting.unrecorded.saturating_sub(count);
     }
 
     /// The lock is never held across a wait.
@@ -165,32 +169,32 @@ impl Drop for Inbox {
     }
 }
 
-/// The inboxes of the runs that are worked on here.
+/// The inboxes of the runs that are executed here.
 #[derive(Default)]
 pub(crate) struct Inboxes(Mutex<HashMap<RunId, Weak<Inbox>>>);
 
 impl Inboxes {
-    /// Opens the inbox of a run, with what waits for it already. It is found until it is dropped.
+    /// Opens the inbox of a run, with the commands that wait already. It is listed until it is dropped.
     pub(crate) fn open(
         self: &Arc<Self>,
         of: RunId,
         waiting: Vec<RuntimeCommand>,
         commands_max: usize,
     ) -> Arc<Inbox> {
-        let inbox = Inbox::made(of, waiting, commands_max, Arc::downgrade(self));
+        let inbox = Inbox::build(of, waiting, commands_max, Arc::downgrade(self));
         let inbox = Arc::new(inbox);
         self.locked().insert(of, Arc::downgrade(&inbox));
         inbox
     }
 
-    /// The inbox of a run, where somebody here works on it.
+    /// The inbox of a run, if it is executed here.
     pub(crate) fn of(&self, run: RunId) -> Option<Arc<Inbox>> {
         self.locked().get(&run)?.upgrade()
     }
 
     fn forget(&self, run: RunId) {
         let mut inboxes = self.locked();
-        // Another may have been opened since.
+        // A new inbox of the run may have been opened since.
         if inboxes
             .get(&run)
             .is_some_and(|inbox| inbox.strong_count() == 0)
@@ -228,9 +232,9 @@ mod tests {
         assert_eq!(pollster::block_on(inbox.next()).command_type, "first");
         assert_eq!(pollster::block_on(inbox.next()).command_type, "second");
         assert_eq!(inbox.take(), None);
-        assert_eq!(inbox.untold(), 2);
-        inbox.told(1);
-        assert_eq!(inbox.untold(), 1);
+        assert_eq!(inbox.unrecorded(), 2);
+        inbox.mark_recorded(1);
+        assert_eq!(inbox.unrecorded(), 1);
     }
 
     #[test]

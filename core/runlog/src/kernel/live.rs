@@ -1,4 +1,4 @@
-//! [`Live`]: the runs, or flows, that somebody in this process is at work on.
+//! [`Live`]: the runs or flows that this process is working on.
 
 use std::{
     collections::HashMap,
@@ -7,18 +7,18 @@ use std::{
 
 use runlog_model::RunId;
 
-/// Each that somebody is at work on, with how many handles it has.
+/// The number of handles of each.
 #[derive(Default)]
 pub(crate) struct Live(Mutex<HashMap<RunId, usize>>);
 
-/// That somebody in this process is at work on a run or a flow.
+/// Marks a run or a flow as being worked on, until it is dropped.
 pub(crate) struct LiveGuard {
     live: Arc<Live>,
     id: RunId,
 }
 
 impl Live {
-    /// Has it count as one that somebody is at work on, until what this gives is dropped.
+    /// Marks it as being worked on, until the guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.handles().entry(id).or_default() += 1;
         LiveGuard {
@@ -27,7 +27,7 @@ impl Live {
         }
     }
 
-    /// The same, unless somebody is at work on it already.
+    /// The same; `None` if it is being worked on already.
     pub(crate) fn enter_alone(self: &Arc<Self>, id: RunId) -> Option<LiveGuard> {
         let mut handles = self.handles();
         if handles.contains_key(&id) {

@@ -1,4 +1,4 @@
-//! Looking things up in the catalog, with errors that say what to do when they aren't there.
+//! Lookups in the catalog, with errors that say what to do if nothing is found.
 
 use runlog_log::StreamId;
 use runlog_model::{AgentInstance, Catalog, InstanceId, Session, SessionId};
@@ -13,7 +13,7 @@ const CANDIDATES_MAX: usize = 4;
 const RESERVED: &[u8] = b"runlog:";
 
 /// Checks that an id is that of no session and no instance, nor one that the store needs itself: an id names a stream,
-/// and what one stream holds, another kind of thing can't read.
+/// and a stream holds only one kind of thing.
 pub(crate) fn check_id(catalog: &Catalog, id: Uuid) -> Result<()> {
     check_reserved(id)?;
     let taken_by = match (
@@ -69,7 +69,7 @@ pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
     {
         Some(taken) => {
             let name = session.name.as_deref().unwrap_or_default();
-            // A chat's id is the name of its session, of which whoever keeps chats alone knows nothing.
+            // A chat's id is the name of its session; callers of the chat API don't know about sessions.
             let message = if session.chat.is_some() && taken.chat.is_some() {
                 format!(
                     "there is a chat {name:?} already; choose another id, or leave it out for a fresh one"

@@ -1,5 +1,6 @@
-//! What every part of a store stands on: the [`Store`](crate::Store) itself, with its sessions and instances, and what all
-//! of its handles share: the folded catalogs, the chats in use, and what this process is at work on.
+//! The basis of every part of a store: the [`Store`](crate::Store) itself, with its sessions and instances, and the
+//! state that all of its handles share: the folded catalogs, the chats in use, and the runs, flows and requests that
+//! this process is working on.
 
 pub(crate) mod agents;
 pub(crate) mod catalog;

@@ -1,4 +1,4 @@
-//! [`NewSession`] and [`NewInstance`]: what is asked for when a session or an agent instance is made.
+//! [`NewSession`] and [`NewInstance`]: the parameters of a new session and of a new agent instance.
 
 use runlog_model::{InstanceId, RawJson, SessionId};
 use serde::Deserialize;

@@ -1,19 +1,19 @@
-//! Where sessions, instances and runs are kept, and what is appended there.
+//! The streams of sessions, instances and runs, and the records for them.
 
 use runlog_log::{Expected, Kind, NewRecord, Op, StreamId};
 use runlog_model::{EncodedMeta, InstanceId, NewContextEvent, RunId, SessionId};
 
-/// The stream that an instance's context is kept in.
+/// The stream of an instance's context.
 pub(crate) fn context_stream(instance: InstanceId) -> StreamId {
     StreamId(instance.as_uuid())
 }
 
-/// The stream that tells of a run, and of its flow.
+/// The stream of a run and its flow.
 pub(crate) fn run_stream(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
 
-/// The stream that a chat's messages and steps are kept in: the session's own.
+/// The stream of a chat's messages and steps: the session's own.
 pub(crate) fn chat_stream(session: SessionId) -> StreamId {
     StreamId(session.as_uuid())
 }
@@ -32,7 +32,7 @@ pub(crate) fn context_records<'a>(
     events.iter().zip(metas).map(record).collect()
 }
 
-/// Appends records to a stream, however many it has.
+/// Appends records to a stream, without a condition on its length.
 pub(crate) fn append<'a>(stream: StreamId, records: Vec<NewRecord<'a>>) -> Op<'a> {
     Op::Append {
         stream,

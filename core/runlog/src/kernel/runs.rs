@@ -19,24 +19,24 @@ use crate::{
     journal::projection::{Folded, Projection, Streams},
 };
 
-/// The stream of every store that says which runs there are, and how they ended.
+/// The stream of every store that lists its runs, and how they ended.
 pub const RUNS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:runlist:1");
-/// The parts of the catalog's checkpoints; a snapshot of [`RUNS_STREAM`] says which of them count.
+/// The parts of the catalog's checkpoints; a snapshot of [`RUNS_STREAM`] lists the valid ones.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:runpart:1");
 
-/// Which runs there are.
+/// The runs of a store.
 pub(crate) struct RunsReader {
     projection: Projection<RunCatalog>,
     shared: Arc<RunsShared>,
 }
 
-/// What all handles of a store have together, those that wait and those that await.
+/// The state that all handles of a store share, blocking and async ones.
 #[derive(Default)]
 pub(crate) struct RunsShared {
     catalog: Arc<Folded<RunCatalog>>,
     live: Arc<Live>,
     gates: Arc<Gates>,
-    /// The contexts in which a run is just being started.
+    /// The contexts in which a run is being started.
     entered: Mutex<HashSet<InstanceId>>,
     /// The contexts that recorders of this process write to, and how many recorders each has.
     recorded: Mutex<HashMap<InstanceId, Recorded>>,
@@ -50,17 +50,17 @@ struct Recorded {
 }
 
 impl RunsShared {
-    /// The runs that somebody in this process records.
+    /// The runs that this process is recording.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
-    /// What keeps the writes of a run's flow, and the run's changes of status, apart.
+    /// The lock that prevents that a run's flow writes while the run's status changes.
     pub(crate) fn gate(&self, id: RunId) -> Gate {
         self.gates.gate(id)
     }
 
-    /// Has a context count as taken until what this gives is dropped; `None` where it is taken.
+    /// Marks a context as taken until the guard is dropped; `None` if it is taken already.
     pub(crate) fn enter(self: &Arc<Self>, instance: InstanceId) -> Option<Entering> {
         let entered = self.entered().insert(instance);
         entered.then(|| Entering {
@@ -94,7 +94,7 @@ impl RunsShared {
     }
 }
 
-/// The order in which recorders write to a context: one process writes a store, so that its own memory can keep it.
+/// The order in which recorders write to a context. Only one process writes a store, so this is in memory.
 pub(crate) struct ContextOrder {
     shared: Arc<RunsShared>,
     instance: InstanceId,
@@ -103,9 +103,9 @@ pub(crate) struct ContextOrder {
 
 /// A turn to write to a context. Waiting writers get theirs first come, first served.
 pub(crate) enum Turn<'a> {
-    /// Other results of tool calls are written at the same time.
+    /// Other results of tool calls may be written at the same time.
     Shared { _guard: RwLockReadGuard<'a, ()> },
-    /// Nothing else is.
+    /// Nothing else may be written at the same time.
     Alone { _guard: RwLockWriteGuard<'a, ()> },
 }
 
@@ -118,8 +118,8 @@ impl ContextOrder {
             .is_none_or(|context| context.recorders == 1)
     }
 
-    /// Results of tool calls may be written together, in any order. Whether any other message may stand where it
-    /// would, depends on all that is written before it.
+    /// Results of tool calls may be written concurrently, in any order. Whether any other message is valid depends on
+    /// everything that is written before it.
     pub(crate) async fn turn(&self, is_results: bool) -> Turn<'_> {
         if is_results {
             return Turn::Shared {
@@ -144,7 +144,7 @@ impl Drop for ContextOrder {
     }
 }
 
-/// That a run is just being started in a context.
+/// Marks a context in which a run is being started, until it is dropped.
 pub(crate) struct Entering {
     shared: Arc<RunsShared>,
     instance: InstanceId,
@@ -178,12 +178,12 @@ impl RunsReader {
         self.projection.read(look).await
     }
 
-    /// Writes down what is known, for whoever opens the store next.
+    /// Writes a checkpoint, so that the next opening is fast.
     pub(crate) async fn before_close(&self) {
         self.projection.before_close().await;
     }
 
-    /// Takes in what was just written, and writes the catalog down when it is time.
+    /// Applies the events just written, and writes a checkpoint when one is due.
     pub(crate) async fn after_commit(&self) {
         self.projection.after_commit().await;
     }

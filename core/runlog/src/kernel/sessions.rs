@@ -1,4 +1,4 @@
-//! Sessions and agent instances of a [`Store`]: made, found, listed and changed.
+//! Sessions and agent instances of a [`Store`]: creating, finding, listing and changing them.
 
 use runlog_model::{
     AgentInstance, CatalogEvent, Deleted, InstanceId, ListInstances, ListSessions, Page, Session,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Store {
-    /// Makes a session. Durable when it returns.
+    /// Creates a session. Durable when it returns.
     ///
     /// # Errors
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when its name or id is taken,
@@ -66,11 +66,11 @@ impl Store {
             .await
     }
 
-    /// The session with this id, this external name, or an id that begins so.
+    /// The session with this id, this external name, or an id with this prefix.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when none fits, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the beginning
-    /// of an id fits several.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when none matches, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the
+    /// prefix matches several ids.
     pub async fn find_session(&self, text: &str) -> Result<Session> {
         self.shared
             .catalog
@@ -78,7 +78,7 @@ impl Store {
             .await?
     }
 
-    /// One page of sessions, newest first. Pages stay right while sessions are made.
+    /// One page of sessions, newest first. Sessions created meanwhile don't shift later pages.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
@@ -134,7 +134,7 @@ impl Store {
             .with_state(|catalog| live_session(catalog, id).cloned())
     }
 
-    /// Puts a session away: it is listed as archived, and can still be read and written.
+    /// Archives a session: it is listed as archived, and can still be read and written.
     ///
     /// # Errors
     /// As [`update_session`](Self::update_session).
@@ -143,7 +143,7 @@ impl Store {
             .await
     }
 
-    /// Takes an archived session back into use.
+    /// Makes an archived session active again.
     ///
     /// # Errors
     /// As [`update_session`](Self::update_session).
@@ -151,8 +151,8 @@ impl Store {
         self.update_session(id, status(SessionStatus::Active)).await
     }
 
-    /// Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be
-    /// appended to its contexts; its events stay in the log, for the copies that share them too.
+    /// Soft-deletes a session: it is no longer found or listed, its name is free again, and nothing can be appended to
+    /// its contexts. Its events stay in the log, because copies may share them.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
@@ -176,7 +176,7 @@ impl Store {
             .await
     }
 
-    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    /// Creates an agent instance in a session, with an empty context. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session or parent,
@@ -194,7 +194,7 @@ impl Store {
         self.create_instance_with(new).await
     }
 
-    /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
+    /// [`create_instance`](Self::create_instance) with an id or a time chosen by the caller.
     ///
     /// # Errors
     /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the id is taken.
@@ -236,7 +236,7 @@ impl Store {
             .await
     }
 
-    /// The instances of a session, in the order they were made.
+    /// The instances of a session, in the order of their creation.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
@@ -250,7 +250,7 @@ impl Store {
             .await?
     }
 
-    /// The instances that an instance spawned, in the order they were made.
+    /// The instances that an instance spawned, in the order of their creation.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance, or its session was deleted.
@@ -269,7 +269,8 @@ impl Store {
             .await?
     }
 
-    /// One page of a session's instances, in the order they were made. Pages stay right while instances are made.
+    /// One page of a session's instances, in the order of their creation. Instances created meanwhile don't shift
+    /// earlier pages.
     ///
     /// # Errors
     /// As [`instances`](Self::instances), and [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of
@@ -303,7 +304,7 @@ impl Store {
         Ok(Page { items, next })
     }
 
-    /// The first instance of a session that nobody spawned: the one a session is resumed with.
+    /// The first instance of a session that wasn't spawned by another: the one a session is resumed with.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance yet.
@@ -323,7 +324,7 @@ impl Store {
         Ok(instance)
     }
 
-    /// Refuses an id that is no instance's, without giving the instance.
+    /// An error if no instance has this id.
     pub(crate) async fn check_known(&self, id: InstanceId) -> Result<()> {
         let catalog = &self.shared.catalog;
         if catalog.with_state(|catalog| catalog.instance(id).is_some()) {
@@ -332,7 +333,7 @@ impl Store {
         self.known_instance(id).await.map(drop)
     }
 
-    /// The instance: from memory if the catalog has it there, else after catching up.
+    /// The instance: from the fold if it has it, otherwise after catching up.
     pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         if let Some(instance) = self
             .shared

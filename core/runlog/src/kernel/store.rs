@@ -1,4 +1,4 @@
-//! [`Store`]: a backend, and what all handles of a store have in memory of it.
+//! [`Store`]: a backend, and the in-memory state that all handles of a store share.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use crate::{
     journal::{attempts::Queues, projection::Folded},
 };
 
-/// A store. [`blocking::Store`](crate::blocking::Store) is the same for callers that wait.
+/// A store. [`blocking::Store`](crate::blocking::Store) is its blocking counterpart.
 ///
 /// Cheap to clone; all clones are the same store.
 ///
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) folds: Folds,
 }
 
-/// What all handles of a store have together, those that wait and those that await.
+/// The state that all handles of a store share, blocking and async ones.
 #[derive(Clone, Default)]
 pub(crate) struct Folds {
     catalog: Arc<Folded<Catalog>>,
@@ -59,26 +59,26 @@ pub(crate) struct Folds {
     flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
     claims: Arc<Claims>,
-    /// Held during an import: what it has checked in the store must still hold when it writes.
+    /// Held during an import: its checks of the store must still be valid when it writes.
     pub(crate) importing: Arc<std::sync::Mutex<()>>,
     agents: Arc<AgentsFold>,
-    /// Held while runs that a crash cut off are gone on with: another orchestrator of the store would take those that this one
-    /// has resumed, but not ended, for over.
+    /// Held while runs that a crash interrupted are resumed: another orchestrator of the store would mistake runs that
+    /// this one has resumed for ended ones.
     pub(crate) reviving: Arc<tokio::sync::Mutex<()>>,
-    /// Where writers that lost to another wait.
+    /// The queues of writers that lost to another.
     pub(crate) queues: Arc<Queues>,
-    /// The runs that opening the store has paused.
+    /// The runs that were paused when the store was opened.
     pub(crate) recovered: Arc<OnceLock<Vec<RunId>>>,
 }
 
 impl Store {
-    /// A store in memory, gone with its last handle.
+    /// A store in memory; its content is dropped with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
         Self::in_memory_with(Arc::new(runlog_engine::SystemHost))
     }
 
-    /// A store in memory, on this clock and randomness.
+    /// A store in memory, with the clock and randomness of this host.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
         Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Await)))
     }
@@ -127,12 +127,12 @@ impl Store {
         }
     }
 
-    /// A handle for several reads that together answer one question, such as those of a request. Beside a writer in another
-    /// process it has looked, now, at what that has written: everything that was acknowledged before this call is seen. Its
-    /// reads don't look again, each of which would read a file; they may see what other handles have come to see since.
+    /// A handle for several reads that together answer one query. If another process is writing, this call picks up
+    /// what it has written: everything that was acknowledged before is visible. Reads of the handle don't refresh
+    /// again, because each refresh reads a file; they may see what other handles have picked up since.
     ///
     /// # Errors
-    /// Those of following the writer.
+    /// Those of reading what the writer has written.
     ///
     /// ```
     /// use runlog::{NewSession, Store};
@@ -155,11 +155,11 @@ impl Store {
         })
     }
 
-    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
-    /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
+    /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
+    /// the store too. Dropping the last handle does the same, but can't report errors.
     ///
     /// # Errors
-    /// Those of the file system; what was acknowledged is safe all the same.
+    /// Those of the file system; acknowledged writes are safe nevertheless.
     pub async fn close(&self) -> Result<()> {
         if !self.backend().is_read_only() {
             self.shared.catalog.before_close().await;
@@ -168,7 +168,7 @@ impl Store {
         self.backend().close().await
     }
 
-    /// Where the log is kept.
+    /// The log's storage.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.shared.backend
     }

@@ -1,4 +1,4 @@
-//! The rule for streaming deltas: dropped once their whole text stands.
+//! The rule for streaming deltas: they are dropped once their whole text is recorded.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,42 @@ use runlog_model::{AgentEvent, FlowEventKind, ListFlows, RuntimeEvent};
 use super::{RetainProgress, RetainStage, Retained, RetentionPolicy, plan::OnProgress};
 use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::run_stream};
 
-/// Why, for readers that find a delta empty.
+/// The redaction's reason, for readers that find a delta empty.
 const REASON: &str = "its whole text stands";
 /// How many flows are listed at a time.
 const PAGE: usize = 1_000;
-/// Of deltas that may go so many are gathered before they are redacted together.
+/// How many droppable deltas are gathered before they are redacted together.
 const BATCH: usize = 50_000;
-/// So much text of one stretch of deltas is compared with a whole one, in pieces and bytes. The beginning of a longer one stays.
+/// The most pieces and bytes of a sequence of deltas that are compared with a whole text. Of a longer sequence the
+/// beginning is kept.
 const PIECES_MAX: usize = 100_000;
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// What a text is of: a node, an execution of it, and whether it is thinking.
+/// The source of a text: a node, an execution of it, and whether it is thinking.
 type Of = (String, String, bool);
 
-/// A delta whose whole text hasn't come yet.
+/// A delta whose whole text hasn't been recorded yet.
 struct Piece {
     position: Position,
     time_ms: u64,
-    /// What is given back with it.
+    /// The bytes that dropping it frees.
     bytes: u64,
     text: String,
 }
 
-/// Deltas whose text stands as a whole. They go together: of a part no one could tell any more that it belongs to the rest.
+/// Deltas whose whole text is recorded. They are dropped together, because a remaining part couldn't be matched with
+/// the text any more.
 #[derive(Default)]
 struct Block {
     positions: Vec<Position>,
     bytes: u64,
 }
 
-/// The deltas of one flow, as far as it was read.
+/// The deltas of one flow read so far.
 #[derive(Default)]
 struct Pieces {
     waiting: HashMap<Of, Vec<Piece>>,
-    /// How many deltas were passed over because there were too many to compare.
+    /// How many deltas were skipped because there were too many to compare.
     passed_over: u64,
     /// How many bytes the waiting texts have.
     text_bytes: usize,
@@ -61,8 +63,8 @@ impl Pieces {
         }
     }
 
-    /// The deltas that end a text and are all of it, in order. Where what was streamed is another text, nothing: it has no
-    /// other place.
+    /// The last deltas that together are exactly this text, in order. `None` if the streamed text differs: then the
+    /// deltas are its only copy.
     fn take(&mut self, of: &Of, whole: &str) -> Option<Block> {
         let waiting = self.waiting.get_mut(of)?;
         let (mut rest, mut first) = (whole, waiting.len());
@@ -84,7 +86,7 @@ impl Pieces {
         Some(block)
     }
 
-    /// How many are left that are older than a time.
+    /// How many deltas older than a time are left.
     fn left(&self, before_ms: u64) -> u64 {
         let waiting = self.waiting.values().flatten();
         let old = waiting.filter(|piece| piece.time_ms < before_ms).count();
@@ -92,9 +94,9 @@ impl Pieces {
     }
 }
 
-/// Takes in an event of an agent: a delta, or a whole text, which may end a block.
-fn take_in(pieces: &mut Pieces, record: &Record) -> Option<Block> {
-    // What can't be read is no text that stands, and stays.
+/// Applies an event of an agent: a delta, or a whole text, which may complete a block.
+fn apply(pieces: &mut Pieces, record: &Record) -> Option<Block> {
+    // Unreadable events are kept.
     let event = RuntimeEvent::decode(&record.meta, &record.payload).ok()?;
     let (of, piece, whole) = match event.agent().ok()? {
         AgentEvent::ThinkingDelta {
@@ -143,7 +145,7 @@ fn take_in(pieces: &mut Pieces, record: &Record) -> Option<Block> {
 }
 
 impl Store {
-    /// Drops the deltas whose whole text has stood for so long, flow by flow, or says how many they are.
+    /// Drops the deltas whose whole text was recorded long enough ago, flow by flow; in a dry run, only counts them.
     pub(super) async fn drop_deltas(
         &self,
         policy: &RetentionPolicy,
@@ -162,12 +164,12 @@ impl Store {
             };
             let page = self.flows().list(&options).await?;
             for flow in page.items {
-                let told = RetainProgress {
+                let state = RetainProgress {
                     stage: RetainStage::DroppingDeltas,
                     done,
                     total: 0,
                 };
-                if progress(told).is_break() {
+                if progress(state).is_break() {
                     retained.is_cancelled = true;
                     break;
                 }
@@ -183,8 +185,8 @@ impl Store {
                     if record.redacted {
                         return Ok(());
                     }
-                    // The text may be too young for its deltas to go; they have it all the same.
-                    if let Some(block) = take_in(&mut pieces, record)
+                    // A text that is too recent still takes its deltas out of `pieces`.
+                    if let Some(block) = apply(&mut pieces, record)
                         && record.time_ms < stood_since_ms
                     {
                         gathered += block.positions.len();
@@ -193,7 +195,7 @@ impl Store {
                     Ok(())
                 });
                 match read.await {
-                    // What was listed may have been deleted since.
+                    // The listed flow may have been deleted since.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     read => read?,
                 }
@@ -214,7 +216,7 @@ impl Store {
         Ok(retained)
     }
 
-    /// Redacts blocks of deltas: all in one batch, or where one is gone meanwhile, each for itself.
+    /// Redacts blocks of deltas: all in one batch, or one by one if one was deleted meanwhile.
     async fn redact_blocks(
         &self,
         policy: &RetentionPolicy,
@@ -229,7 +231,7 @@ impl Store {
                     .redact_deltas(policy, std::slice::from_ref(block))
                     .await?
             {
-                // The flow was given up by another call, and a compaction has come past it.
+                // The flow was removed by another call, and its records by a compaction.
                 continue;
             }
             let deltas = block.positions.len() as u64;
@@ -240,12 +242,12 @@ impl Store {
         Ok(())
     }
 
-    /// Whether all of these deltas are redacted now, and not one of them was gone.
+    /// Redacts these deltas; `false` if one of them was deleted.
     async fn redact_deltas(&self, policy: &RetentionPolicy, blocks: &[Block]) -> Result<bool> {
         if policy.dry_run || blocks.is_empty() {
             return Ok(true);
         }
-        // Those of flows that were at work at the same time lie among each other, and share their redactions.
+        // Deltas of concurrent flows are interleaved; sorted, they share redaction ranges.
         let positions = blocks.iter().flat_map(|block| &block.positions);
         let mut positions: Vec<Position> = positions.copied().collect();
         positions.sort_unstable();

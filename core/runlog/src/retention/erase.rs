@@ -1,4 +1,4 @@
-//! `Store::erase`: content taken out of every read, and off the disk.
+//! `Store::erase`: removes content from every read and from the disk.
 
 use std::collections::BTreeSet;
 
@@ -40,21 +40,20 @@ pub struct Erased {
 }
 
 impl Store {
-    /// Takes content out of every read, then compacts the store, so that its bytes are gone from the disk; and says whether
-    /// they are. The records keep their places, empty, and the sessions stay. It can't be undone.
+    /// Removes content from every read, then compacts the store to remove its bytes from the disk, and returns whether
+    /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
-    /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is erased
-    /// in all of them. Not erased are titles, names and metadata of sessions, the summaries and the flows of runs, backups,
-    /// exports, and what the device itself keeps of files that were removed.
+    /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
+    /// erased in all of them. Not erased are titles, names and metadata of sessions, the summaries and the flows of
+    /// runs, backups, exports, and data of deleted files that the device itself still holds.
     ///
-    /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, ask again: what was
-    /// redacted stays so, and the compaction erases it.
+    /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
+    /// redacted records stay redacted, and the compaction erases them.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) where nothing is named or the reason is empty,
-    /// [`NotFound`](ErrorKind::NotFound) for a session or a message that isn't there,
-    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with a run at work, and the errors of
-    /// [`compact`](Self::compact).
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named or the reason is empty,
+    /// [`NotFound`](ErrorKind::NotFound) for a session or a message that doesn't exist,
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         if what.sessions.is_empty() && what.messages.is_empty() && what.positions.is_empty() {
             return Err(Error::invalid(
@@ -90,13 +89,13 @@ impl Store {
         })
     }
 
-    /// Where everything stands that was said in a session.
+    /// The positions of all content of a session.
     async fn positions_of(&self, id: SessionId) -> Result<Vec<u64>> {
         self.shared
             .catalog
             .read(|catalog| match catalog.session(id) {
                 Some(_) => Ok(()),
-                // Its error says what to do.
+                // This returns an error that says what to do.
                 None => lookup::live_session(catalog, id).map(drop),
             })
             .await??;
@@ -115,7 +114,7 @@ impl Store {
                 ..ReadOptions::default()
             };
             read_each(&**self.backend(), stream, options, |record| {
-                // That a chat is a copy tells nothing of what was said, and gives its messages their ids.
+                // The mark of a copied chat has no content, and is needed for its messages' ids.
                 if !record.redacted && record.kind.0 != runlog_model::kinds::CHAT_COPIED {
                     positions.push(record.position.0);
                 }

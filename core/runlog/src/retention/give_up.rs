@@ -1,4 +1,4 @@
-//! Giving up one session: one batch, all of it or nothing.
+//! Removing one session, in one atomic batch.
 
 use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
 use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
@@ -9,24 +9,24 @@ use crate::{
     kernel::{catalog::CATALOG_STREAM, records::run_stream},
 };
 
-/// How often a session is tried again of which, or of whose catalog, something was written meanwhile.
+/// How often a session is retried if it or the catalog was written to meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// What was given up.
+/// What was removed.
 pub(super) struct GivenUp {
     pub(super) size: Size,
     pub(super) runs: u64,
 }
 
 impl Store {
-    /// Deletes a session and forgets what it has, in one batch. `None` where somebody is at work in it now.
+    /// Deletes a session and truncates its streams, in one batch. `None` if it is in use now.
     pub(super) async fn give_up(
         &self,
         id: SessionId,
         statuses: &[RunStatus],
     ) -> Result<Option<GivenUp>> {
         for _ in 0..ATTEMPTS {
-            // No run begins in its contexts until this is done.
+            // Prevents that runs begin in its contexts until this is done.
             let instances = self
                 .shared
                 .catalog
@@ -89,7 +89,7 @@ fn deletion(event: &EncodedEvent, catalog_last: u64) -> Op<'_> {
     }
 }
 
-/// What forgets the contents of a session, if nothing was written to it since they were looked at.
+/// The operations that remove a session's contents, on condition that nothing was written to it since they were read.
 fn ops_of(contents: &Contents) -> Vec<Op<'_>> {
     let forget = |stream, last| Op::Truncate {
         stream,

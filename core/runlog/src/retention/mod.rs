@@ -1,8 +1,8 @@
-//! Retention: which sessions a store keeps, and what of the others is given up; erasing what must not be kept at all.
+//! Retention: removing the sessions that a policy doesn't keep, and erasing content that must not be stored.
 //!
-//! What is given up is a session as a whole: the contexts of its instances, its chat, what was kept beside them where they
-//! were imported, and the flows of its runs. A context is one conversation that each of its runs goes on with, so that no run
-//! can be taken out of the middle of it. Its runs stay listed with how they ended, and so do its title and metadata.
+//! A session is removed as a whole: the contexts of its instances, its chat, the asides of imported contexts, and the
+//! flows of its runs. A context is one conversation that its runs continue, so a single run can't be removed from the
+//! middle of it. The session's runs stay listed with their outcomes, and its title and metadata are kept.
 
 mod deltas;
 mod erase;
@@ -136,7 +136,7 @@ pub enum RetainStage {
 pub const RETAINED_IDS_MAX: usize = 1_000;
 
 impl RetentionPolicy {
-    /// Refuses a policy that would take everything, or is for nothing.
+    /// An error for a policy that would remove everything, or selects nothing.
     fn check(&self) -> Result<()> {
         if self.deltas_older_than_ms.is_some() {
             return self.check_deltas();
@@ -173,7 +173,7 @@ impl RetentionPolicy {
         Ok(())
     }
 
-    /// Refuses what the policy for deltas doesn't know.
+    /// An error for fields that the policy for deltas doesn't support.
     fn check_deltas(&self) -> Result<()> {
         let alone = Self {
             deltas_older_than_ms: self.deltas_older_than_ms,

@@ -1,4 +1,4 @@
-//! Which sessions a policy gives up.
+//! The sessions that a policy removes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,25 +17,25 @@ use crate::{Result, Store};
 /// How many sessions are listed at a time.
 const PAGE: usize = 1_000;
 
-/// What a retention tells how far it is, and whether it goes on.
+/// Receives the progress of a retention, and returns whether to continue.
 pub(super) type OnProgress<'a> = dyn FnMut(RetainProgress) -> ControlFlow<()> + Send + 'a;
 
-/// What is to be given up.
+/// What is to be removed.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The sessions that go, the one made last first: a copy comes before what it is of.
+    /// The sessions to remove, the newest first: a copy comes before its source.
     pub(super) going: Vec<SessionId>,
     pub(super) kept_at_work: u64,
     pub(super) kept_for_copies: u64,
     pub(super) is_cancelled: bool,
 }
 
-/// A session that the policy is for.
+/// A session that the policy applies to.
 struct Candidate {
     id: SessionId,
-    /// When something happened in it last: milliseconds since 1970-01-01 UTC.
+    /// The time of its last activity: milliseconds since 1970-01-01 UTC.
     active_ms: u64,
-    /// How it did: see [`outcome`].
+    /// Its outcome: see [`outcome`].
     status: Option<RunStatus>,
     is_at_work: bool,
     bytes: u64,
@@ -50,7 +50,7 @@ impl RetentionPolicy {
 }
 
 impl Store {
-    /// What a policy gives up.
+    /// What a policy removes.
     pub(super) async fn plan(
         &self,
         policy: &RetentionPolicy,
@@ -68,17 +68,17 @@ impl Store {
             };
             let page = self.list_sessions(&options).await?;
             for session in page.items {
-                let told = RetainProgress {
+                let state = RetainProgress {
                     stage: RetainStage::Looking,
                     done,
                     total: 0,
                 };
-                if progress(told).is_break() {
+                if progress(state).is_break() {
                     plan.is_cancelled = true;
                     return Ok(plan);
                 }
                 done += 1;
-                // What was given up before has nothing more to see or to give.
+                // A session that was removed before has nothing left.
                 let is_deleted = session.deleted_at_ms.is_some();
                 let is_asked_for = policy.is_for(&session);
                 if is_deleted && (is_asked_for || session.copied_from.is_some()) {
@@ -109,7 +109,7 @@ impl Store {
         plan: &mut Plan,
     ) {
         let now_ms = self.backend().now_ms();
-        // A stable order: of those alike, the one made last counts as the later.
+        // A stable sort: of sessions with the same time, the one created last counts as the later.
         let mut by_activity: Vec<&Candidate> = candidates.iter().collect();
         runlog_log::order::sort_by_key(&mut by_activity, |candidate| {
             std::cmp::Reverse(candidate.active_ms)
@@ -138,7 +138,7 @@ impl Store {
             *seen_by.entry(*source).or_default() += 1;
         }
         let source_of: HashMap<_, _> = copies.iter().copied().collect();
-        // Those made last come first, and so do copies before what they are of.
+        // Newest first, so that copies come before their sources.
         for candidate in candidates {
             if !unkept.contains(&candidate.id) {
                 continue;
@@ -182,18 +182,18 @@ impl Store {
         })
     }
 
-    /// Whether somebody is at work in a session, or is to go on with it.
+    /// Whether a session is in use, or is to be resumed.
     pub(super) fn is_at_work(
         &self,
         session: &Session,
         runs: &[RunSummary],
         statuses: &[RunStatus],
     ) -> bool {
-        let gone_on_with = gone_on_with(runs);
+        let resumed_runs = resumed_runs(runs);
         let is_run_kept = |run: &RunSummary| match run.status {
             RunStatus::Running => true,
             RunStatus::Paused => {
-                !gone_on_with.contains(&run.id) && !statuses.contains(&RunStatus::Paused)
+                !resumed_runs.contains(&run.id) && !statuses.contains(&RunStatus::Paused)
             }
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
@@ -207,7 +207,7 @@ impl Store {
             })
     }
 
-    /// When something happened last in a session that isn't deleted.
+    /// The time of the last activity in a session that isn't deleted.
     async fn active_ms(&self, session: &Session, runs: &[RunSummary]) -> Result<u64> {
         let chat = session.chat.as_ref().and_then(|chat| chat.last_message_at);
         let mut active_ms = session.updated_at_ms.max(chat.map_or(0, |at| at.0));
@@ -236,15 +236,16 @@ impl Store {
     }
 }
 
-/// The runs that another went on with: they stay paused for ever.
-fn gone_on_with(runs: &[RunSummary]) -> HashSet<RunId> {
+/// The runs that were resumed by another: they stay paused for ever.
+fn resumed_runs(runs: &[RunSummary]) -> HashSet<RunId> {
     runs.iter().filter_map(|run| run.resumed_from).collect()
 }
 
-/// How a session did: the status of the last of its runs that no other spawned; where all were spawned, of its last.
+/// The outcome of a session: the status of its last run that wasn't spawned by another; if all were spawned, of its
+/// last run.
 fn outcome(runs: &[RunSummary]) -> Option<RunStatus> {
-    let gone_on_with = gone_on_with(runs);
-    let mut last = runs.iter().filter(|run| !gone_on_with.contains(&run.id));
+    let resumed_runs = resumed_runs(runs);
+    let mut last = runs.iter().filter(|run| !resumed_runs.contains(&run.id));
     let of_its_own = last.clone().find(|run| run.parent_run_id.is_none());
     of_its_own.or_else(|| last.next()).map(|run| run.status)
 }

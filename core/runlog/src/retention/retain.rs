@@ -1,4 +1,4 @@
-//! `Store::retain`: what a policy gives up.
+//! `Store::retain`: applying a retention policy.
 
 use std::ops::ControlFlow;
 
@@ -14,27 +14,28 @@ use crate::ErrorKind;
 use crate::{Error, Result, Store};
 
 impl Store {
-    /// Gives up the sessions that a policy doesn't keep, and says which and how much that was. A session that goes is
-    /// deleted, and so is what it has, each session whole or not at all: after a crash, asking again does the rest. What a
-    /// copy sees stays. Nothing of it can be read any more when this returns, which is durable; the disk space is given back
-    /// by the next [`compact`](Self::compact), at once with [`RetentionPolicy::compact`]. The runs stay listed with how they
-    /// ended; a chat that is restored is empty.
+    /// Removes the sessions that a policy doesn't keep, and returns which, and their size. A session is removed with
+    /// everything in it, atomically: after a crash, call this again for the rest. Records that a copy shares are kept.
+    /// When this returns, the sessions are durably removed and can't be read any more. Their disk space is freed by the
+    /// next [`compact`](Self::compact), or at once with [`RetentionPolicy::compact`]. Their runs stay listed with their
+    /// outcomes; a chat that is restored is empty.
     ///
-    /// With [`RetentionPolicy::deltas_older_than_ms`] it gives up no session, but takes deltas out of their flows. It reads all
-    /// flows for that, and redacts the deltas of a text together or not at all; asking again finds those that are left.
+    /// With [`RetentionPolicy::deltas_older_than_ms`] it removes no session, but redacts deltas in flows. It reads all
+    /// flows for that, and redacts the deltas of a text atomically; another call finds those that are left.
     ///
-    /// It reads the sessions it gives up to measure them, and with [`RetentionPolicy::max_bytes`] all that the policy is for.
+    /// It reads the sessions it removes to measure them, and with [`RetentionPolicy::max_bytes`] all sessions that the
+    /// policy applies to.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a policy without a rule, or one that would keep nothing;
-    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, where this isn't a dry run; else those of reading
-    /// and writing the store. What was given up until then stays so.
+    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, unless it is a dry run; else those of reading
+    /// and writing the store. Sessions removed before the error stay removed.
     pub async fn retain(&self, policy: &RetentionPolicy) -> Result<Retained> {
         self.retain_with(policy, |_| ControlFlow::Continue(()))
             .await
     }
 
-    /// [`retain`](Self::retain); `progress` is told how far it is with each session, and says whether it goes on.
+    /// [`retain`](Self::retain); `progress` is called for each session, and returns whether to continue.
     ///
     /// # Errors
     /// As [`retain`](Self::retain).
@@ -84,12 +85,12 @@ impl Store {
             ..Retained::default()
         };
         for (done, id) in (0_u64..).zip(&plan.going) {
-            let told = RetainProgress {
+            let state = RetainProgress {
                 stage: RetainStage::GivingUp,
                 done,
                 total: plan.going.len() as u64,
             };
-            if progress(told).is_break() {
+            if progress(state).is_break() {
                 retained.is_cancelled = true;
                 break;
             }

@@ -1,4 +1,4 @@
-//! What a session has on the disk, and how much that is.
+//! The contents of a session on disk, and their size.
 
 use runlog_log::{ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{ListRuns, RunId, RunSummary, SessionId};
@@ -11,22 +11,22 @@ use crate::{
     transcripts::keep::aside_stream,
 };
 
-/// The bytes of a record beside its payload and its metadata.
+/// The bytes of a record in addition to its payload and its metadata.
 const HEADER_BYTES: u64 = 32;
 /// How many runs are listed at a time.
 const PAGE: usize = 1_000;
 
-/// What a session has that can be given up.
+/// The contents of a session that can be removed.
 pub(super) struct Contents {
-    /// Its contexts, its chat and what is kept beside them, as far as they have something, and where each ends.
+    /// The non-empty streams of its contexts, its chat and its asides, with their last sequences.
     pub(super) streams: Vec<(StreamId, Sequence)>,
     /// How many runs it has.
     pub(super) run_count: u64,
-    /// Those of its runs whose streams have more than what is kept of them.
+    /// Its runs whose streams have more than the part that is kept.
     pub(super) runs: Vec<(RunId, ShortRun)>,
 }
 
-/// How much something is.
+/// The size of some contents.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Size {
     pub(super) records: u64,
@@ -56,7 +56,7 @@ fn bytes_of(record: &Record) -> u64 {
 }
 
 impl Store {
-    /// The streams of a session but those of its runs, with where each ends: those that have something.
+    /// The non-empty streams of a session except those of its runs, with their last sequences.
     pub(super) async fn session_streams(
         &self,
         session: SessionId,
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// What a session has that can be given up.
+    /// The contents of a session that can be removed.
     pub(super) async fn contents(&self, session: SessionId) -> Result<Contents> {
         let streams = self.session_streams(session).await?;
         let all = self.session_runs(session).await?;
@@ -119,7 +119,7 @@ impl Store {
         })
     }
 
-    /// How much that is, without what it shares as a copy of another.
+    /// Their size, without the records that it shares as a copy of another session.
     pub(super) async fn size_of(&self, contents: &Contents) -> Result<Size> {
         let mut size = Size::default();
         for (stream, last) in &contents.streams {

@@ -1,4 +1,4 @@
-//! The ops that change runs, several of which can share one batch.
+//! The operations that change runs; several changes can share one batch.
 
 use runlog_log::{Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, RunCatalogEvent, RunEvent, RunId, StatusChange};
@@ -18,7 +18,7 @@ pub(crate) struct BatchExtras<'a> {
     pub(crate) run_events: &'a [EncodedEvent],
     /// Other ops.
     pub(crate) ops: &'a [Op<'a>],
-    /// The durability, where it isn't the store's.
+    /// The durability, if it differs from the store's.
     pub(crate) durability: Option<Durability>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> BatchExtras<'a> {
     }
 }
 
-/// What is to be written for a run to change its status.
+/// The records of a run's change of status.
 pub(crate) struct PlannedChange {
     pub(crate) id: RunId,
     /// The last sequence of the run's stream.

@@ -1,4 +1,4 @@
-//! [`Creation`]: what a new run is written as.
+//! [`Creation`]: the records of a new run.
 
 use runlog_log::{Expected, Op, Sequence};
 use runlog_model::{
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What makes a run's stream and lists it.
+/// The first events of a run's stream, and the events that list the run.
 pub(super) struct Creation {
     id: RunId,
     own: Vec<EncodedEvent>,
@@ -21,7 +21,7 @@ pub(super) struct Creation {
 }
 
 impl Creation {
-    /// That of a run of which these details are said.
+    /// The creation of a run with these details.
     pub(super) fn new(run: &Run, details: RunDetails) -> Result<Self> {
         let mut own = vec![RunEvent::Created(Box::new(run.clone())).encode()?];
         let mut listed = vec![RunCatalogEvent::Created(Box::new(run.to_summary())).encode()?];
@@ -37,7 +37,7 @@ impl Creation {
         })
     }
 
-    /// The ops that write it.
+    /// The operations that write it.
     pub(super) fn ops(&self) -> Vec<Op<'_>> {
         vec![
             Op::Append {
@@ -52,19 +52,19 @@ impl Creation {
         ]
     }
 
-    /// The last sequence of the run's stream then.
+    /// The last sequence of the run's stream after it.
     pub(super) fn last(&self) -> Sequence {
         Sequence(self.own.len() as u64)
     }
 }
 
-/// What is said of a run, as an event of its stream.
+/// Details of a run, as an event of its stream.
 pub(super) fn described(details: RunDetails, at_ms: u64) -> Result<EncodedEvent> {
     RunEvent::Described(RunDescription::new(details, at_ms)).encode()
 }
 
-/// Where that stands, as an event of the catalog. A stream is never that long: the place is a hint, and is searched where it
-/// is wrong.
+/// The sequence of that event, as an event of the catalog. It is only a hint: if it is wrong, the event is searched
+/// for, so the conversion may saturate.
 pub(super) fn listed_description(id: RunId, sequence: Sequence) -> Result<EncodedEvent> {
     let sequence = u32::try_from(sequence.0).unwrap_or(u32::MAX);
     RunCatalogEvent::Described { id, sequence }.encode()

@@ -1,4 +1,4 @@
-//! [`Dangling`]: what becomes of the tool calls that have no result when a run goes on from another.
+//! [`Dangling`]: how to treat tool calls without a result when a run is resumed.
 
 use runlog_model::{
     DanglingToolCall, EventOptions, NewContextEvent, RawJson, Run, ToolStyle, error_results,
@@ -8,7 +8,7 @@ use super::outcome::{AnsweredCall, ToolOutcome, result_events};
 use crate::{Error, Result};
 use serde::Deserialize;
 
-/// The result text of a call that was cut off.
+/// The result text of an interrupted call.
 const INTERRUPTED: &str =
     "The tool call was interrupted: the run stopped before its result was recorded.";
 
@@ -47,7 +47,7 @@ pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
     ))
 }
 
-/// What ends the calls that have no result, as events of the run that made them, or of the one that goes on.
+/// The results that close open calls, as events of the run that made them, or of the run that resumes it.
 pub(super) fn closing_events(
     run: &Run,
     calls: &[DanglingToolCall],
@@ -85,7 +85,7 @@ pub(super) fn closing_events(
                     |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
                 let outcome = match left.iter().position(answers) {
                     Some(place) => left.remove(place).clone(),
-                    // Its result has to stand in one content with those of the others.
+                    // Its result must be in one content with those of the others.
                     None if call.style == ToolStyle::Gemini => {
                         let id = call.id.clone().unwrap_or_default();
                         ToolOutcome::error(id, RawJson::string(INTERRUPTED))

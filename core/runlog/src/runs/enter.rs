@@ -6,8 +6,8 @@ use super::Runs;
 use crate::{Error, ErrorKind, Result, kernel::runs::Entering};
 
 impl Runs {
-    /// Sees to it that no run is at work in a context, and that none is started in it until what this gives is dropped.
-    /// Kept in memory, since only one process writes a store.
+    /// Checks that no run is active in a context, and prevents that one is started in it until the guard is dropped. In
+    /// memory only, because only one process writes a store.
     pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
         let taken = |what: String| {
             let instead =

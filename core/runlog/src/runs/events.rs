@@ -1,4 +1,4 @@
-//! The events of a run in its context: read on, or looked up by step, position and sequence.
+//! The events of a run in its context: read in order, or looked up by step, position and sequence.
 
 use runlog_log::{Position, Sequence};
 use runlog_model::{ContextEvent, ContextEventKind, InstanceId};
@@ -7,8 +7,8 @@ use super::{Runs, load::LoadedRun};
 use crate::{Result, kernel::records::context_stream};
 
 impl Runs {
-    /// Passes the run's events from a sequence of its context on to `take`, until that wants no more; about `expected` are
-    /// enough. Returns the sequence of the first event after the run, if it was reached.
+    /// Passes the run's events from a sequence of its context to `take`, until that returns `Unwanted`; `expected` is
+    /// about how many it needs. Returns the sequence of the first event after the run, if that was reached.
     pub(super) async fn each_event(
         &self,
         run: &LoadedRun,
@@ -44,12 +44,12 @@ impl Runs {
             .await
     }
 
-    /// The first sequence of a context that was appended after a position of the log, by halving: positions grow with
-    /// sequences, whatever was truncated or forked.
+    /// The first sequence of a context that was appended after a position of the log, by binary search: positions grow
+    /// with sequences, even after truncations and forks.
     pub(super) async fn sequence_after(&self, instance: InstanceId, position: u64) -> Result<u64> {
         let contexts = self.store.contexts();
         let (mut first, mut end) = (1, contexts.last_sequence(instance).await? + 1);
-        // Looked at first: most contexts have one run, and begin with it.
+        // Sequence 1 is tried first, because most contexts have one run, and begin with it.
         let mut middle = 1;
         while first < end {
             match contexts.event(instance, middle).await? {
@@ -61,7 +61,7 @@ impl Runs {
         Ok(first)
     }
 
-    /// A sequence of the context from which on the run's messages of a step come, by halving: steps follow each other.
+    /// A sequence of the context at or before the run's first message of a step, by binary search: steps are in order.
     pub(super) async fn first_of_step(&self, run: &LoadedRun, step: u32) -> Result<u64> {
         let instance = run.run.instance_id;
         let mut first = self.first_sequence(run).await?;
@@ -71,7 +71,7 @@ impl Runs {
         let mut end = self.store.contexts().last_sequence(instance).await? + 1;
         while first < end {
             let middle = first + (end - first) / 2;
-            // Somebody else's events may stand in between.
+            // Events of others may be in between.
             let mut own = None;
             self.each_event(run, middle, 1, |event| {
                 own = Some((event.sequence_number, event.step_number.unwrap_or(0)));
@@ -86,7 +86,7 @@ impl Runs {
         Ok(first)
     }
 
-    /// The run's event at a position of the log, where its context still has it.
+    /// The run's event at a position of the log, if its context still has it.
     pub(super) async fn event_at(
         &self,
         run: &LoadedRun,
@@ -104,7 +104,7 @@ impl Runs {
         let Some(record) = record.filter(|record| record.stream == context_stream(instance)) else {
             return Ok(None);
         };
-        // A truncation may have taken it, and another may have come in its place.
+        // It may have been truncated, and another event may have its sequence now.
         let Sequence(sequence) = record.sequence;
         Ok(self
             .own_event(run, sequence)
@@ -112,7 +112,7 @@ impl Runs {
             .filter(|event| event.position == position))
     }
 
-    /// The event at a sequence of the run's context, where it is the run's.
+    /// The event at a sequence of the run's context, if it belongs to the run.
     pub(super) async fn own_event(
         &self,
         run: &LoadedRun,
@@ -152,7 +152,7 @@ pub(super) fn message_kinds() -> Vec<ContextEventKind> {
     kinds.filter(|kind| kind.is_message()).collect()
 }
 
-/// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
+/// How many events a page of messages or tool calls usually needs: each with its neighbours, and the next one.
 pub(super) fn events_to_read(limit: usize) -> usize {
     limit.saturating_add(1).saturating_mul(2)
 }

@@ -1,4 +1,4 @@
-//! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
+//! Writes of several runs in one batch: spawns, resumes and the end of a whole tree.
 
 use super::{
     RunRecorder, Runs,
@@ -11,7 +11,7 @@ use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusC
 
 use crate::{ErrorKind, Result};
 
-/// A run that is to change its status.
+/// A change of a run's status.
 pub(crate) struct NewStatus {
     pub(crate) recorder: RunRecorder,
     pub(crate) status: RunStatus,
@@ -19,12 +19,12 @@ pub(crate) struct NewStatus {
     pub(crate) error_message: Option<String>,
     pub(crate) pause_reason: Option<String>,
     pub(crate) stop_kind: Option<StopKind>,
-    /// What is written before it.
+    /// The records that are written before it.
     pub(crate) before: Vec<EncodedEvent>,
 }
 
 impl NewStatus {
-    /// A status with nothing to say about it.
+    /// A change of status without details.
     pub(crate) fn new(recorder: RunRecorder, status: RunStatus) -> Self {
         Self {
             recorder,
@@ -52,7 +52,7 @@ impl NewStatus {
 }
 
 impl Runs {
-    /// Takes in what was just written.
+    /// Applies the events just written to the catalog.
     pub(crate) async fn caught_up(&self) {
         self.index().after_commit().await;
     }
@@ -71,7 +71,7 @@ impl Runs {
             .await
     }
 
-    /// Whether it is a run, and not over.
+    /// Whether it is a run that hasn't ended.
     pub(crate) async fn is_unfinished(&self, id: RunId) -> Result<bool> {
         self.index()
             .read(|runs| {
@@ -88,15 +88,15 @@ impl Runs {
             .await
     }
 
-    /// The runs below a run, and below those it goes on from, that aren't over; parents before their children.
+    /// The unfinished runs below a run, and below the runs that it resumes; parents before their children.
     pub(crate) async fn unfinished_below(&self, id: RunId) -> Result<Vec<RunId>> {
         self.index()
             .read(|runs| {
                 let (mut found, mut known) = (Vec::new(), HashSet::from([id]));
                 let mut parents = VecDeque::from([id]);
                 while let Some(parent) = parents.pop_front() {
-                    // What it goes on from is over itself, but may have left runs that are paused. Whoever goes on with
-                    // a run may be below it, so that a run can be come upon again.
+                    // The run that it resumes is not active, but may have paused children. A run may have been resumed
+                    // by a descendant, so the same run can be found twice.
                     let before = runs.run(parent).and_then(|placed| placed.run.resumed_from);
                     parents.extend(before.filter(|before| known.insert(*before)));
                     let children = ListRuns {
@@ -119,9 +119,9 @@ impl Runs {
             .await
     }
 
-    /// Changes runs all at once: one batch, and one flush. Those that can't change so any more are left alone.
-    /// Durable when it returns; the recorders then know it. `false` when nothing was written because somebody else
-    /// wrote to one of the runs in between; the recorders know that too.
+    /// Changes runs in one batch, with one flush. Runs that can't change this way any more are skipped. Durable when it
+    /// returns; the recorders are then up to date. `false` if nothing was written because one of the runs was written
+    /// to in between; the recorders are up to date then too.
     pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<bool> {
         let mut planned = Vec::with_capacity(changes.len());
         for change in changes {
@@ -133,7 +133,7 @@ impl Runs {
         if planned.is_empty() {
             return Ok(true);
         }
-        // In one order, so that none waits for another that waits for it.
+        // Locked in one order, so that there is no deadlock.
         let mut gates: Vec<_> = changes
             .iter()
             .map(|change| (change.recorder.id(), change.recorder.gate()))

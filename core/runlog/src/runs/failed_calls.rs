@@ -15,8 +15,8 @@ use crate::{ErrorKind, Result, journal::cursor::Cursor, kernel::records::context
 type Calls = BTreeMap<u64, ToolCall>;
 
 impl Runs {
-    /// The run's calls that failed, in their order, from the one after a cursor on, and one more than the page has. It costs
-    /// what it gives, whatever the run did beside.
+    /// The run's failed calls, in their order, after a cursor: one more than the page has. The cost depends only on the
+    /// number of failed calls.
     pub(super) async fn failed_calls(
         &self,
         run: &LoadedRun,
@@ -30,7 +30,7 @@ impl Runs {
             // A result comes after the message that asked for it.
             Some(cursor) => match self.store.contexts().event(instance, cursor.first).await? {
                 Some(event) => event.position,
-                // It was truncated since, and what came after it.
+                // It was truncated since, with everything after it.
                 None => return Ok(Vec::new()),
             },
         };
@@ -45,7 +45,7 @@ impl Runs {
             };
             let label = tool_error_label(run.run.id);
             let page = match self.store.backend().find(label, find).await {
-                // An instance gets its stream with its first event.
+                // An instance has no stream before its first event.
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
                 page => page?,
             };
@@ -55,7 +55,7 @@ impl Runs {
                 if !run.owns(&result) {
                     continue;
                 }
-                // Results of one message come in any order, those of the next one all behind them.
+                // Results of one message come in any order, but before all results of the next message.
                 let turn = self.turn_before(run, result.sequence_number).await?;
                 if calls.range(..turn).nth(limit).is_some() {
                     return Ok(page_of(calls, wanted));
@@ -100,8 +100,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Adds the calls that a run left open and whose results came after it, of another run or of none. They are of its last
-    /// turn: nothing but results is recorded while calls are open.
+    /// Adds the failed calls that a run left open and whose results came after it, from another run or from none. They
+    /// belong to its last turn, because only results can be recorded while calls are open.
     async fn failed_late(&self, run: &LoadedRun, after: u64, calls: &mut Calls) -> Result<()> {
         let Some(ended) = run.ended_position else {
             return Ok(());
@@ -123,8 +123,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Where the assistant's turn began that is the last one before a sequence: its message, or the first of the items it
-    /// came in.
+    /// The sequence at which the last assistant turn before a sequence began: its message, or the first of its items.
     async fn turn_before(&self, run: &LoadedRun, sequence: u64) -> Result<u64> {
         let before = Sequence(sequence.saturating_sub(1));
         let (mut first, mut left) = (sequence, SEARCHED_MAX);
@@ -135,7 +134,7 @@ impl Runs {
                     first = event.sequence_number;
                     is_response_item(&event.content)
                 }
-                // One behind the turn is its own, one before it is of another.
+                // A result after the turn belongs to it, one before it to an earlier turn.
                 ContextEventKind::ToolResult => first == sequence,
                 _ => false,
             };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{Store, kernel::runs::RunsReader};
 
-/// The runs of a store. [`blocking::Runs`](crate::blocking::Runs) is the same for callers that wait.
+/// The runs of a store. [`blocking::Runs`](crate::blocking::Runs) is its blocking counterpart.
 ///
 /// ```
 /// use runlog::{NewMessage, NewRun, NewSession, Store, runs::ListRuns};

@@ -1,4 +1,4 @@
-//! What there is to look back on: runs and their messages, in pages.
+//! The history: runs and their messages, in pages.
 
 use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ListRuns, Page, Run, RunId, RunMessage, RunStatus, RunSummary};
@@ -44,7 +44,7 @@ impl Default for ListRunMessages {
 }
 
 impl Runs {
-    /// One page of runs, newest first. It costs the page, however many runs there are.
+    /// One page of runs, newest first. The cost is that of the page, however many runs there are.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
@@ -59,7 +59,7 @@ impl Runs {
             limit: _,
             cursor: _,
         } = options;
-        // All fields are named, so that a new filter can't be left out of what a cursor is checked against.
+        // All fields are named, so that a new filter can't be left out of the check of a cursor.
         let filter = (status, agent_id, parent_run_id, session_id, project);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
@@ -104,7 +104,7 @@ impl Runs {
         .await
     }
 
-    /// The whole of a run, `None` when there is none of that id.
+    /// A run with all details; `None` if there is none with that id.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -115,7 +115,7 @@ impl Runs {
         }
     }
 
-    /// The project that a run belongs to, `None` where it is in none. The list of runs knows it: nothing of the run is read.
+    /// The project that a run belongs to; `None` if it is in none. It comes from the list of runs, without reading the run.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of reading the store.
@@ -136,8 +136,8 @@ impl Runs {
         Ok(found.ok_or_else(|| missing(id))?.run.project)
     }
 
-    /// One page of a run's messages, in the order they were recorded, which is that of its steps, or from the last one back.
-    /// It costs the page, and for its first one what finding a step by halving does.
+    /// One page of a run's messages, in the order in which they were recorded, which is that of its steps, or newest
+    /// first. The cost is that of the page; the first page of a step also needs a binary search.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
@@ -200,7 +200,8 @@ impl Runs {
         Ok(page)
     }
 
-    /// Messages of a run from a sequence of its context back, or from its last one; and the sequence to go on from.
+    /// Messages of a run backwards from a sequence of its context, or from its last one; and the sequence at which the
+    /// next page begins.
     async fn messages_back(
         &self,
         run: &LoadedRun,

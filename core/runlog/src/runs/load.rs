@@ -6,13 +6,13 @@ use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, RunSummary, kinds};
 use super::Runs;
 use crate::{Error, ErrorKind, Result, journal::follow::read_each, kernel::records::run_stream};
 
-/// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
+/// How many events are read at a time from the end of a run's stream: an ended run has two after its last step.
 const LAST_EVENTS: u64 = 4;
 
 /// A run, and the state of its stream.
 pub(super) struct LoadedRun {
     pub(super) run: Run,
-    /// The fold that it is of, to go on with.
+    /// The fold of its events, for applying later ones.
     pub(super) fold: RunFold,
     /// The last sequence of its stream.
     pub(super) last_sequence: Sequence,
@@ -23,12 +23,11 @@ pub(super) struct LoadedRun {
 }
 
 impl Runs {
-    /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
+    /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) if there is no such run.
     ///
-    /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many
-    /// there are. Nothing but a change of status and a resume comes after the last step; what was said of the run may stand
-    /// anywhere, and the catalog knows where. An event of another kind that counts and may come before a step has to be read
-    /// here, too.
+    /// The stream begins with the run's creation. Of the step events only the last one matters: earlier ones aren't
+    /// read, however many there are. After the last step come only changes of status and a resume. The details may be
+    /// anywhere; the catalog has their sequence. A new kind of event that may come before a step must be read here too.
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
@@ -39,7 +38,7 @@ impl Runs {
             ..ReadOptions::default()
         };
         let page = backend.read(run_stream(id), first).await?;
-        // A stream of that id that isn't a run's begins with something else.
+        // A stream with that id that isn't a run's begins with another kind of event.
         let created = page.records.into_iter().next().ok_or_else(missing)?;
         let created_position = created.position.0;
         let mut events = self.last_events(id, info.last_sequence).await?;
@@ -69,7 +68,7 @@ impl Runs {
         })
     }
 
-    /// The last step that a run's stream tells of and what came of the run since, from the end, without its creation.
+    /// The last step event of a run's stream and the events after it, from the end, without the creation.
     pub(super) async fn last_events(&self, id: RunId, last: Sequence) -> Result<Vec<Record>> {
         let (mut events, mut next) = (Vec::new(), Some(last));
         while let Some(last) = next.filter(|last| *last > Sequence::FIRST) {
@@ -93,8 +92,8 @@ impl Runs {
         Ok(events)
     }
 
-    /// The record of what was said of a run last. It is looked up where the catalog says it is, and searched where it isn't
-    /// there: a run that was shortened, or came from elsewhere, has it at another place.
+    /// The record with the latest details of a run. The catalog has its sequence; if the record isn't there, it is
+    /// searched for: a run that was shortened or imported has it at another sequence.
     pub(super) async fn description(&self, id: RunId) -> Result<Option<Record>> {
         let Some(at) = self.index().read(|runs| runs.described(id)).await? else {
             return Ok(None);
@@ -121,7 +120,7 @@ impl Runs {
         Ok(records.pop().filter(|record| !record.redacted))
     }
 
-    /// Gives a run of a list what was said of it.
+    /// Adds the details to a listed run.
     pub(super) async fn describe_listed(&self, run: &mut RunSummary) -> Result<()> {
         let Some(record) = self.description(run.id).await? else {
             return Ok(());
@@ -134,7 +133,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Takes in what a run's stream has got since, and says where it ends now.
+    /// Applies the new events of a run's stream, and returns its last sequence.
     pub(super) async fn follow(
         &self,
         id: RunId,
@@ -161,7 +160,7 @@ impl Runs {
         Ok(info.last_sequence)
     }
 
-    /// The steps that a running run has begun, from the newest event that says so.
+    /// The number of steps that a running run has begun, from its newest step event.
     pub(super) async fn steps_now(&self, id: RunId) -> Result<Option<u32>> {
         let kinds = vec![Kind(kinds::RUN_STEP_STARTED)];
         let newest = ReadOptions {
@@ -192,14 +191,14 @@ fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
     )
 }
 
-/// The kinds of the events that tell how far a run has come.
+/// The kinds of a run's own events, except its details.
 fn course_kinds() -> Vec<Kind> {
     let mut kinds = event_kinds();
     kinds.retain(|kind| kind.0 != kinds::RUN_DESCRIBED);
     kinds
 }
 
-/// The kinds of a run's own events, which other records of its stream aren't.
+/// The kinds of a run's own events; its stream has other records too.
 fn event_kinds() -> Vec<Kind> {
     RunEvent::KINDS.iter().copied().map(Kind).collect()
 }

@@ -1,9 +1,9 @@
-//! Runs: one agent at work in its context, recorded as it happens, paused, resumed and looked back on.
+//! Runs: the work of one agent in its context, recorded as it happens; pausing and resuming it, and its history.
 //!
-//! A run is a stream of its own with what happens to it (its id is the stream's). Its messages and tool calls
-//! are the events of its instance's context that carry its id: nothing is stored twice. A well-known stream,
-//! the runs catalog, gets one record when a run starts and one whenever its status changes, in the same batch
-//! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
+//! A run has a stream of its own for its events (its id is the stream's). Its messages and tool calls are the events of
+//! its instance's context that carry its id: nothing is stored twice. A well-known stream, the runs catalog, gets one
+//! record when a run starts and one whenever its status changes, in the same batch as the run's own. Its fold in memory
+//! lists runs; periodic checkpoints of the fold make opening fast.
 
 mod changes;
 mod creation;

@@ -1,4 +1,4 @@
-//! [`OpenCalls`]: the tool calls of a context that await their results, and what may stand behind them.
+//! [`OpenCalls`]: the tool calls of a context that await their results, and which events may follow them.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -18,10 +18,10 @@ pub(super) struct OpenCalls(Vec<Open>);
 
 #[derive(Clone)]
 struct Open {
-    /// `None` with the providers that give none.
+    /// `None` with providers that set none.
     id: Option<String>,
     tool: String,
-    /// Whether it is an item of an answer, behind which others of that answer may stand.
+    /// Whether it is an item of an answer; other items of that answer may follow it.
     is_item: bool,
 }
 
@@ -39,11 +39,11 @@ impl OpenCalls {
         )
     }
 
-    /// Takes in an event that is about to be written.
+    /// Applies an event that is about to be written.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result, or has other content beside results,
-    /// while calls are open, and for one that makes two calls of one id.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result, or has other content in
+    /// addition to results, while calls are open; and for one with two calls of the same id.
     pub(super) fn take(&mut self, event: &NewContextEvent) -> Result<()> {
         let marked = |open: &Open| {
             event
@@ -54,8 +54,8 @@ impl OpenCalls {
         };
         match event.kind {
             ContextEventKind::ToolResult => {
-                let beside = Beside::results_of(event);
-                if beside == Beside::Before {
+                let other = OtherContent::results_of(event);
+                if other == OtherContent::Before {
                     return Err(Error::invalid(
                         "a message has other content before its tool results, which providers refuse: put the results first",
                     ));
@@ -66,11 +66,11 @@ impl OpenCalls {
                         self.0.remove(place);
                     }
                 }
-                if beside == Beside::Behind && !self.0.is_empty() {
+                if other == OtherContent::Behind && !self.0.is_empty() {
                     return Err(self.between());
                 }
             }
-            // The message before it has made it, unless it was appended by itself.
+            // The message before it has added the call, unless the call was appended without a message.
             ContextEventKind::ToolCall if self.0.iter().any(marked) => {}
             ContextEventKind::ToolCall => {
                 let id = event
@@ -84,7 +84,7 @@ impl OpenCalls {
                     is_item: false,
                 });
             }
-            _ if !self.0.is_empty() && !self.goes_on_with(event) => return Err(self.between()),
+            _ if !self.0.is_empty() && !self.continues_answer(event) => return Err(self.between()),
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
                 let mut ids = HashSet::new();
@@ -118,9 +118,9 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Whether an event is a further item of the answer that made the calls: OpenAI's Responses have each call as an item of
-    /// its own, and the results behind all of them.
-    fn goes_on_with(&self, event: &NewContextEvent) -> bool {
+    /// Whether an event is a further item of the answer with the calls: OpenAI's Responses API has each call as an item
+    /// of its own, and the results after all of them.
+    fn continues_answer(&self, event: &NewContextEvent) -> bool {
         event.kind == ContextEventKind::AssistantMessage
             && self.0.iter().all(|open| open.is_item)
             && is_response_item(&event.content)
@@ -144,20 +144,21 @@ impl OpenCalls {
     }
 }
 
-/// Whether an event is nothing but results of tool calls.
+/// Whether an event contains only results of tool calls.
 pub(super) fn is_result(event: &NewContextEvent) -> bool {
-    event.kind == ContextEventKind::ToolResult && Beside::results_of(event) == Beside::Nothing
+    event.kind == ContextEventKind::ToolResult
+        && OtherContent::results_of(event) == OtherContent::Nothing
 }
 
-/// What a message has beside its tool results: some providers have those in messages of the user's.
+/// The other content of a message with tool results: some providers have results in user messages.
 #[derive(PartialEq)]
-enum Beside {
+enum OtherContent {
     Nothing,
     Before,
     Behind,
 }
 
-impl Beside {
+impl OtherContent {
     fn results_of(event: &NewContextEvent) -> Self {
         #[derive(Deserialize)]
         struct Message<'m> {
@@ -171,7 +172,7 @@ impl Beside {
         }
         const RESULT: &str = "tool_result";
         let text = event.content.as_str();
-        // Results can be large, and most are a message each.
+        // A quick check first: results can be large, and most are a message of their own.
         if !text.contains(RESULT) {
             return Self::Nothing;
         }

@@ -1,4 +1,4 @@
-//! [`ToolOutcome`]: what a tool gave, and the message that it becomes.
+//! [`ToolOutcome`]: a tool's result, and the message it is recorded as.
 
 use runlog_model::{
     DanglingToolCall, EventOptions, NewContextEvent, RawJson, ToolCallRequest, ToolCallStatus,
@@ -15,7 +15,7 @@ use crate::{Error, Result, contexts::RawMessage};
 /// The call that an outcome answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnsweredCall {
-    /// Its id, `None` with the providers that give none.
+    /// Its id; `None` with providers that set none.
     pub(super) id: Option<String>,
     /// How the provider wrote it.
     pub(super) style: ToolStyle,
@@ -43,7 +43,7 @@ impl From<&DanglingToolCall> for AnsweredCall {
     }
 }
 
-/// The longest duration in milliseconds that every clock and every number of JavaScript's can tell.
+/// The longest duration in milliseconds that a JavaScript number represents exactly.
 const MS_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// What a tool gave for one call.
@@ -79,7 +79,7 @@ fn completed() -> ToolCallStatus {
     ToolCallStatus::Completed
 }
 
-/// Reads a duration: clocks tell parts of a millisecond, the log keeps whole ones.
+/// Reads a duration: clocks may return fractions of a millisecond, the log stores whole ones.
 fn whole_ms<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<u64>, D::Error> {
@@ -101,7 +101,7 @@ fn whole_ms<'de, D: Deserializer<'de>>(
 }
 
 impl ToolOutcome {
-    /// The output of a tool that did what it was asked to.
+    /// The output of a tool that succeeded.
     pub fn completed(tool_call_id: impl Into<String>, output: RawJson) -> Self {
         Self {
             tool_call_id: tool_call_id.into(),
@@ -154,7 +154,7 @@ impl ToolOutcome {
                 )
             }
             ToolStyle::OpenAiResponses => {
-                // A string, or an array of content parts: nothing else is taken.
+                // Providers accept only a string or an array of content parts.
                 let output = match output.as_str().bytes().next() {
                     Some(b'"' | b'[') => output.clone(),
                     _ => RawJson::string(output.as_str()),
@@ -183,7 +183,7 @@ impl ToolOutcome {
         RawMessage { json, event }
     }
 
-    /// The outcome as a part of a content of Gemini's, whose response is an object.
+    /// The outcome as a part of a Gemini content, whose response must be an object.
     fn response_part(&self, call: &AnsweredCall) -> String {
         let (name, output) = (RawJson::string(&call.name), &self.output);
         let id = call.id.as_deref().map(RawJson::string);
@@ -196,7 +196,7 @@ impl ToolOutcome {
         format!("{{\"functionResponse\":{{{id}\"name\":{name},\"response\":{response}}}}}")
     }
 
-    /// Refuses what is no outcome yet.
+    /// An error if the status isn't final.
     pub(super) fn check(&self) -> Result<()> {
         match self.status {
             ToolCallStatus::Pending => Err(Error::invalid(
@@ -207,8 +207,8 @@ impl ToolOutcome {
     }
 }
 
-/// The results that answer calls, as events in the form of the provider that made the calls. Gemini wants those of one turn in
-/// one content; the others take a message for each.
+/// The results that answer calls, as events in the form of the provider that made the calls. Gemini requires those of
+/// one turn in one content; other providers take a message for each.
 pub(super) fn result_events(
     answers: &[(ToolOutcome, AnsweredCall)],
     options: &EventOptions,

@@ -13,9 +13,9 @@ use crate::{ErrorKind, Result};
 const RUNS_PER_BATCH: usize = 256;
 
 impl Runs {
-    /// Pauses the runs that are `running` though nobody in this process records them, with the reason
-    /// [`ORPHANED`](pause_reason::ORPHANED), and says which they were. What they recorded stays. Opening a store
-    /// for writing does it already; doing it again changes nothing. Durable when it returns.
+    /// Pauses the runs that are `running` but aren't recorded by this process, with the reason
+    /// [`ORPHANED`](pause_reason::ORPHANED), and returns their ids. Their records are kept. Opening a store for writing
+    /// does this already; repeating it changes nothing. Durable when it returns.
     ///
     /// # Errors
     /// Those of reading and appending.

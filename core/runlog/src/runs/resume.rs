@@ -1,4 +1,4 @@
-//! Resuming a paused run: the context rebuilt exactly, one message more, and a new run that goes on.
+//! Resuming a paused run: the context is rebuilt exactly, a message is added, and a new run continues in it.
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
@@ -24,10 +24,10 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer};
 
-/// The steps that a run and those it was resumed from may take together before no more resume is allowed.
+/// The steps that a run and those it was resumed from may take together before it can't be resumed any more.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
 
-/// What the agent is told where the caller says nothing.
+/// The default message to the agent.
 pub(crate) const CONTINUE: &str = "Continue your work from where you left off.";
 
 /// How to resume a run.
@@ -88,19 +88,19 @@ impl Default for ResumeOptions {
     }
 }
 
-/// What an agent is told when its run is resumed.
+/// The message to an agent when its run is resumed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Continuation {
-    /// To continue, in words of Runlog's. The message is [marked](runlog_model::ContextEvent::is_continuation), for the
-    /// user never said it; and left out where tool calls are left open by [`Dangling::Report`], for no provider takes a
-    /// message between a call and its result.
+    /// A standard message to continue. It is [marked](runlog_model::ContextEvent::is_continuation), because the user
+    /// didn't write it. It is left out if tool calls are left open by [`Dangling::Report`], because no provider accepts
+    /// a message between a call and its result.
     #[default]
     Default,
-    /// To continue, and this task below, in the same message.
+    /// The standard message, followed by this task.
     Task(String),
-    /// What the user says.
+    /// A message of the user.
     Message(NewMessage),
-    /// Nothing: the context stays as it was.
+    /// No message: the context stays as it was.
     Nothing,
 }
 
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Continuation {
 }
 
 impl Continuation {
-    /// The message, and whether it is Runlog's own.
+    /// The message, and whether it is the standard one.
     fn message(&self) -> Result<Option<(NewMessage, bool)>> {
         let (message, is_own) = match self {
             Self::Default => (NewMessage::user(CONTINUE), true),
@@ -135,14 +135,15 @@ impl Continuation {
     }
 }
 
-/// A run that goes on from a paused one, as [`Runs::resume`] gives it.
+/// The result of [`Runs::resume`]: a new run that continues a paused one.
 #[derive(Clone, Debug)]
 pub struct ResumedRun {
     /// Writes the new run.
     pub recorder: RunRecorder,
     /// The new run.
     pub run: Run,
-    /// What to send to the model: the context as it was, byte for byte, closed calls and the message included.
+    /// The messages to send to the model: the context as it was, byte for byte, with the results of closed calls and
+    /// the new message.
     pub messages: Vec<Message>,
     /// The tool calls that had no result.
     pub dangling: Vec<DanglingToolCall>,
@@ -155,7 +156,7 @@ pub(crate) struct ResumeExtras<'a> {
     pub(crate) parent: Option<ResumedBy<'a>>,
 }
 
-/// The run that spawns one that is resumed.
+/// The parent of a run that is resumed.
 pub(crate) struct ResumedBy<'a> {
     pub(crate) recorder: &'a RunRecorder,
     /// The record for its stream.
@@ -164,7 +165,7 @@ pub(crate) struct ResumedBy<'a> {
     pub(crate) allowed: &'a [RunStatus],
 }
 
-/// What the paused run's context is.
+/// The paused run's context.
 struct Rebuilt {
     messages: Vec<Message>,
     dangling: Vec<DanglingToolCall>,
@@ -172,16 +173,16 @@ struct Rebuilt {
 }
 
 impl Runs {
-    /// Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells
-    /// the agent to continue, and a new run goes on in the same context, counting steps from where the old one
-    /// was, with a fresh budget. A [flow](crate::flows::Flows) of the run goes on as the new run's: its state, with the
-    /// commands that wait, is the new run's snapshot. All of it is one batch. Durable when it returns.
+    /// Resumes a paused run: its context is rebuilt, interrupted tool calls are closed, a message asks the agent to
+    /// continue, and a new run continues in the same context, counting steps from the old run's last one, with a fresh
+    /// budget. A [flow](crate::flows::Flows) of the run becomes the new run's: its state, with the waiting commands, is
+    /// the new run's snapshot. All of this is one batch. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't paused, or was resumed already;
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
-    /// written to the context since, or is at work in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
+    /// written to the context since, or is active in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would come between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<ResumedRun> {
@@ -189,7 +190,7 @@ impl Runs {
             .await
     }
 
-    /// [`resume`](Self::resume), and something else in the same batch.
+    /// [`resume`](Self::resume) with extras in the same batch.
     pub(crate) async fn resume_with_extras(
         &self,
         id: RunId,
@@ -220,7 +221,7 @@ impl Runs {
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
             let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
-            let told = match &message {
+            let message_events = match &message {
                 None => Vec::new(),
                 Some((_, true)) if leaves_open(&rebuilt.dangling, &options.dangling) => Vec::new(),
                 Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => {
@@ -228,16 +229,23 @@ impl Runs {
                 }
                 Some((message, is_own)) => {
                     let newest = rebuilt.messages.last().map(|message| &message.json);
-                    told_events(&run, message.to_json_behind(newest)?, *is_own)?
+                    continuation_events(&run, message.to_json_behind(newest)?, *is_own)?
                 }
             };
             let _alone = self.enter(run.session_id, run.instance_id).await?;
-            // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+            // Before the run is in the log, so that a concurrent recovery doesn't mistake it for an orphan.
             let _live = self.index().shared().live().enter(run.id);
             let flow = self.store.carried_flow(&old.run, &run).await?;
             let at = (rebuilt.last_sequence, flow.as_ref());
             match self
-                .write(&old, &run, &closing, &told, at, extras.parent.as_ref())
+                .write(
+                    &old,
+                    &run,
+                    &closing,
+                    &message_events,
+                    at,
+                    extras.parent.as_ref(),
+                )
                 .await
             {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
@@ -256,7 +264,7 @@ impl Runs {
         old: &LoadedRun,
         run: &Run,
         closing: &[NewContextEvent],
-        told: &[NewContextEvent],
+        message_events: &[NewContextEvent],
         (last_sequence, flow): (u64, Option<&SavedFlow>),
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
@@ -267,13 +275,13 @@ impl Runs {
                 .map(NewContextEvent::encode)
                 .collect::<Result<Vec<_>>>()
         };
-        let (closing_metas, told_metas) = (metas(closing)?, metas(told)?);
+        let (closing_metas, message_metas) = (metas(closing)?, metas(message_events)?);
         let resumed = RunEvent::Resumed {
             run_id: run.id,
             at_ms: run.created_at_ms,
         }
         .encode()?;
-        // What it took is each run's own; what else was said goes on with it.
+        // The usage belongs to each run; the other details are copied to the new run.
         let carried = RunDetails {
             metadata: old.run.metadata.clone(),
             ..RunDetails::default()
@@ -295,7 +303,10 @@ impl Runs {
         ];
         ops.extend(creation.ops());
         ops.extend(flow.into_iter().flat_map(|flow| flow.ops(creation.last())));
-        ops.push(append(context, context_records(told, &told_metas)));
+        ops.push(append(
+            context,
+            context_records(message_events, &message_metas),
+        ));
         if let Some(ResumedBy {
             recorder,
             record: event,
@@ -395,7 +406,7 @@ impl Runs {
     }
 }
 
-/// Refuses what isn't paused, nor has ended where that will do, was resumed already, or has taken too many steps.
+/// An error if the run isn't paused (nor ended, if `ended` allows that), was resumed already, or has taken too many steps.
 pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> {
     if run.status != RunStatus::Paused && !(ended && run.status.is_final()) {
         let instead = if run.status.is_final() {
@@ -436,7 +447,7 @@ pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> 
     Ok(())
 }
 
-/// Another run's part would not be the context as it was before the pause.
+/// An error if an event after the pause belongs to another run: the context wouldn't be as it was before the pause.
 fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     let since = old
         .ended_position
@@ -453,14 +464,15 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
-fn told_events(run: &Run, json: RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
+fn continuation_events(run: &Run, json: RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
     let own = EventOptions {
         run_id: Some(run.id),
         step_number: Some(run.step_count),
         ..EventOptions::default()
     };
-    let mut told = NewContextEvent::of_message(json, &own)?;
-    told.iter_mut()
+    let mut message_events = NewContextEvent::of_message(json, &own)?;
+    message_events
+        .iter_mut()
         .for_each(|event| event.meta.is_continuation = is_own);
-    Ok(told)
+    Ok(message_events)
 }

@@ -1,4 +1,4 @@
-//! A run without what it is no longer needed for: its steps, and the flow that it was.
+//! Shortening a run whose content was erased: without its steps and its flow.
 
 use runlog_log::{Kind, ReadOptions, Record, Sequence};
 use runlog_model::{RunId, kinds};
@@ -6,16 +6,16 @@ use runlog_model::{RunId, kinds};
 use super::Runs;
 use crate::{ErrorKind, Result, kernel::records::run_stream};
 
-/// What is kept of a run whose content is given up.
+/// The part of a run that is kept when its content is erased.
 pub(crate) struct ShortRun {
     /// The last sequence of its stream.
     pub(crate) last: Sequence,
-    /// The records that say all that is told of the run: its creation, what was said of it, its last step, how it ended.
+    /// The records that describe the run: its creation, its details, its last step, its end.
     pub(crate) kept: Vec<Record>,
 }
 
 impl Runs {
-    /// What is kept of a run whose content is given up. `None` where that is all there is of it.
+    /// The part of a run that is kept when its content is erased. `None` if the run has nothing else.
     pub(crate) async fn short(&self, id: RunId) -> Result<Option<ShortRun>> {
         let backend = self.store.backend();
         let Some(info) = backend.stream(run_stream(id)).await? else {

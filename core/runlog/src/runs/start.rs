@@ -1,4 +1,4 @@
-//! [`NewRun`]: a run to start, in a context that is there or in one made with it.
+//! [`NewRun`]: a run to start, in an existing context or in one created with it.
 
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ pub enum RunPlace {
 }
 
 impl NewRun {
-    /// A run in the context of an agent instance that is there.
+    /// A run in the context of an existing agent instance.
     pub fn new(instance: InstanceId) -> Self {
         Self::at(RunPlace::Instance(instance))
     }
@@ -123,7 +123,7 @@ impl NewRun {
     }
 }
 
-/// What is made of a [`RunPlace`].
+/// The session and the instance of a [`RunPlace`].
 struct Made {
     session: Option<Session>,
     new_instance: bool,
@@ -133,13 +133,13 @@ struct Made {
 }
 
 impl Runs {
-    /// Starts a run, and what it is to be started in, as one batch. Durable when it returns.
+    /// Starts a run, creating its session and instance if needed, as one batch. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the instance, session or parent run isn't there,
+    /// [`NotFound`](ErrorKind::NotFound) when the instance, session or parent run doesn't exist,
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or name is taken, [`WrongStatus`](ErrorKind::WrongStatus)
-    /// when another run is at work in the context and [`concurrent`](NewRun::concurrent) isn't set,
-    /// [`Conflict`](ErrorKind::Conflict) when somebody else wrote to the context while its tool calls were closed,
+    /// when another run is active in the context and [`concurrent`](NewRun::concurrent) isn't set,
+    /// [`Conflict`](ErrorKind::Conflict) when the context was written to while its tool calls were being closed,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn start(&self, new: NewRun) -> Result<RunRecorder> {
         max_steps::check(new.max_steps)?;
@@ -178,7 +178,7 @@ impl Runs {
                 records: context_records(&context, &metas),
             });
         }
-        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        // Before the run is in the log, so that a concurrent recovery doesn't mistake it for an orphan.
         let _live = self.index().shared().live().enter(run.id);
         let written = if made.new_instance {
             self.write_with_place(&made, ops).await
@@ -201,7 +201,7 @@ impl Runs {
         self.recorder(run.id).await
     }
 
-    /// Sees to it that no other run is at work in a context that is there, nor starts at the same time.
+    /// Checks that no other run is active in an existing context, and prevents that one starts at the same time.
     async fn alone_in(&self, new: &NewRun, made: &Made) -> Result<Option<Entering>> {
         if made.new_instance || new.concurrent {
             return Ok(None);
@@ -231,7 +231,7 @@ impl Runs {
             .await?
             .dangling_at()
             .await?;
-        // The results that the messages begin with are those of open calls.
+        // Results at the beginning of the messages answer open calls.
         let results = first
             .iter()
             .take_while(|event| event.kind == ContextEventKind::ToolResult);
@@ -338,7 +338,7 @@ impl Runs {
         Ok(made)
     }
 
-    /// Checks that an id that a caller gives to a run is that of nothing else, also of what is made with it.
+    /// Checks that an id that a caller gives to a run is not in use, nor given to the session or instance created with it.
     async fn check_run_id(&self, id: Option<RunId>, made: &Made) -> Result<()> {
         let Some(RunId(id)) = id else { return Ok(()) };
         self.store
@@ -393,8 +393,8 @@ impl Runs {
     }
 }
 
-/// Refuses results of calls that are neither open nor made by the messages before them, second ones, and messages between calls
-/// and their results.
+/// An error for a result of a call that is neither open nor made by an earlier message, for a second result, and for a
+/// message between a call and its result.
 fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Result<()> {
     let mut open: HashSet<&str> = calls.iter().filter_map(|call| call.id.as_deref()).collect();
     let mut order = OpenCalls::of(calls.clone());

@@ -1,4 +1,4 @@
-//! The tool calls of a run, with what came of each.
+//! The tool calls of a run, with their results.
 
 use runlog_log::{Direction, FindOptions, Position, Sequence};
 use runlog_model::{
@@ -63,7 +63,7 @@ impl Default for ListToolCalls {
 }
 
 impl Runs {
-    /// One page of a run's tool calls, in the order they were made, which is that of its steps.
+    /// One page of a run's tool calls, in the order in which they were made, which is that of its steps.
     ///
     /// # Errors
     /// As [`messages`](Self::messages).
@@ -81,7 +81,7 @@ impl Runs {
             let calls = self.failed_calls(&run, options.limit, cursor).await?;
             return Ok(page_of(calls, options.limit, &filter));
         }
-        // The fold begins at the message of the last call that was given.
+        // The fold begins at the message of the last returned call.
         let (first, after) = match cursor {
             Some(cursor) => (cursor.first, cursor.second),
             None => (self.first_sequence(&run).await?, 0),
@@ -93,7 +93,7 @@ impl Runs {
         let end = self
             .each_event(&run, first, events_to_read(options.limit), |event| {
                 fold.push(event);
-                // What isn't asked for isn't kept: a run is as long as it likes.
+                // Only matching calls are collected, because a run has no maximum length.
                 while calls.len() < wanted
                     && let Some(call) = fold.take_settled()
                 {
@@ -126,13 +126,13 @@ impl Runs {
         self.call_at(&run, &event).await
     }
 
-    /// The tool call that an event of a run is, with what came of it.
+    /// The tool call of a run's event, with its result.
     pub(super) async fn call_at(
         &self,
         run: &LoadedRun,
         event: &ContextEvent,
     ) -> Result<Option<ToolCall>> {
-        // The fold begins at its message, which comes right before the calls that it asks for.
+        // The fold begins at its message, which comes right before the calls that it requests.
         let instance = run.run.instance_id;
         let before = Sequence(event.sequence_number.saturating_sub(1));
         let sequence = |event: &ContextEvent| Some(event.sequence_number);
@@ -158,8 +158,8 @@ impl Runs {
         Ok(calls.into_iter().find(|call| call.id == event.position))
     }
 
-    /// The run's calls of one tool that a list admits, from the one after a sequence on, and one more than the page has:
-    /// found by their label, so that a name that is rare costs what it gives.
+    /// The run's calls of one tool that match the filters, after a sequence: one more than the page has. They are found
+    /// by label, so the cost depends only on the calls of this tool.
     async fn calls_of_tool(
         &self,
         run: &LoadedRun,
@@ -172,7 +172,7 @@ impl Runs {
             None => run.created_position,
             Some(sequence) => match self.store.contexts().event(instance, sequence).await? {
                 Some(event) => event.position,
-                // It was truncated since, and what came after it.
+                // It was truncated since, with everything after it.
                 None => return Ok(Vec::new()),
             },
         };
@@ -190,7 +190,7 @@ impl Runs {
                 limit: wanted as u64,
             };
             let page = match self.store.backend().find(label, find).await {
-                // An instance gets its stream with its first event.
+                // An instance has no stream before its first event.
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
                 page => page?,
             };
@@ -208,7 +208,7 @@ impl Runs {
         Ok(calls)
     }
 
-    /// Looks in what came after a run for the results of calls that it left open: a tool may answer after a resume.
+    /// Searches the events after a run for the results of calls that it left open: a tool may answer after a resume.
     pub(super) async fn take_late_results(
         &self,
         run: &LoadedRun,
@@ -242,7 +242,7 @@ impl ListToolCalls {
     }
 }
 
-/// A page of calls, of which there is one more where there is a next page.
+/// A page of calls; `items` has one more if there is a next page.
 fn page_of(mut items: Vec<ToolCall>, limit: usize, filter: &impl Serialize) -> Page<ToolCall> {
     let more = items.len() > limit;
     items.truncate(limit);

@@ -1,4 +1,4 @@
-//! Copying a session as a whole, and how far a point goes in each of its contexts.
+//! Copying a session as a whole, and finding the end of the copy in each of its contexts.
 
 use std::collections::HashMap;
 
@@ -70,17 +70,16 @@ pub struct CopiedInstance {
 }
 
 impl Store {
-    /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was
-    /// imported, and of what it has as a chat, all of it or nothing. No content is copied, however long the contexts are. Durable when it returns.
+    /// Copies a session: a new one with a fork of every instance's context, of its aside if it was imported, and of its
+    /// chat, atomically. No content is copied, however long the contexts are. Durable when it returns.
     ///
-    /// Messages and steps of the copied chat are as they were, with ids of their own (message, step, request and stack
-    /// ids name one thing in the whole store): a request that was interrupted can be resumed in both.
+    /// Messages and steps of the copied chat are unchanged except for new ids (message, step, request and stack ids are
+    /// unique in the store): an interrupted request can be resumed in both.
     ///
-    /// With a point, the root instance's context is copied up to there, and those of the other instances as far as they had
-    /// been written before the first event that isn't copied: by the order of the log, not by the clock. An instance
-    /// whose context was still empty then is copied if its time of creation says that it was there. Of the chat, it is
-    /// what had been saved before the first event that isn't copied, without the requests that began after the last
-    /// one that is; and of what was kept beside the contexts, what comes before that event.
+    /// With a point, the root instance's context is copied up to there, and the other instances' contexts up to the
+    /// first event that isn't copied: by the order of the log, not by the clock. An instance whose context was still
+    /// empty then is copied if it was created before. The chat is copied as it was before the first event that isn't
+    /// copied, without the requests that began after the last event that is; the aside is copied up to the same event.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
@@ -163,7 +162,7 @@ impl Store {
         })
     }
 
-    /// What takes a fork of what is kept beside a session's contexts.
+    /// The operations that fork a session's aside.
     async fn aside_to_copy(
         &self,
         source: SessionId,
@@ -186,7 +185,7 @@ impl Store {
         }))
     }
 
-    /// The last record of a stream that stands before a position: found by halving, since positions grow with sequences.
+    /// The last record of a stream before a position, found by binary search, because positions grow with sequences.
     pub(crate) async fn last_before(
         &self,
         stream: StreamId,
@@ -214,7 +213,7 @@ impl Store {
         Ok(before)
     }
 
-    /// The last sequence of an aside that belongs to what comes before the event at a position.
+    /// The last sequence of an aside that belongs to the part before the event at a position.
     pub(super) async fn aside_before(
         &self,
         aside: StreamId,
@@ -224,7 +223,7 @@ impl Store {
         let Some(record) = self.last_before(aside, last, event).await? else {
             return Ok(Sequence::ZERO);
         };
-        // The event's own envelope stands right before it.
+        // The event's own envelope is right before it.
         let is_own = envelope_matches(record.position, Position(event))
             && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
         Ok(if is_own {
@@ -244,7 +243,7 @@ impl Store {
         };
         let mut chat = source.chat.clone();
         if let Some(chat) = &mut chat {
-            // Their ids are other ones in the copy.
+            // They have other ids in the copy.
             chat.open_requests.clear();
         }
         Session {
@@ -254,7 +253,7 @@ impl Store {
         }
     }
 
-    /// Which instance is cut, where, and what time that was.
+    /// The instance that is cut, with the sequence and the time of the cut.
     async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
         let root = self
             .shared
@@ -285,7 +284,7 @@ impl Store {
         })
     }
 
-    /// Where each instance's context ended, at the point if there is one.
+    /// The last sequence to copy of each instance's context.
     async fn lasts_at(
         &self,
         instances: &[AgentInstance],
@@ -322,7 +321,7 @@ impl Store {
         Ok(lasts)
     }
 
-    /// New instances for those that are copied, in the same order, so that a parent comes before its children.
+    /// New instances for the copied ones, in the same order, so that a parent comes before its children.
     fn copies_of(
         &self,
         instances: &[AgentInstance],
@@ -337,7 +336,7 @@ impl Store {
                 source.id == cut.instance
                     || match lasts.get(&source.id) {
                         Some(written) if written.last > Sequence::ZERO => true,
-                        // One that wrote only later was made before only if the clock says so, and not at the same moment.
+                        // An instance that wrote only after the cut must have an earlier creation time, not the same.
                         Some(written) if written.is_more => source.created_at_ms < cut.time_ms,
                         _ => source.created_at_ms <= cut.time_ms,
                     }
@@ -356,7 +355,7 @@ impl Store {
                 session_id: session,
                 agent_name: source.agent_name.clone(),
                 parent_instance_id: parent.flatten(),
-                // Its own time stays, so that a copy of the copy finds the same instances at the same point.
+                // The creation time is kept, so that a copy of the copy finds the same instances at the same point.
                 created_at_ms: source.created_at_ms,
             };
             copies.push(CopiedInstance {
@@ -404,7 +403,7 @@ struct Cut {
 }
 
 impl Guard {
-    /// What making this session needs of the catalog.
+    /// The catalog precondition of creating this session.
     pub(crate) fn of_new(new: &NewSession) -> Self {
         if new.name.is_some() || new.id.is_some() {
             Self::Unchanged

@@ -1,7 +1,7 @@
-//! Sessions and the agent instances in them: which there are, making, finding, changing and copying them.
+//! Sessions and the agent instances in them: creating, finding, listing, changing and copying them.
 //!
 //! They are listed from a well-known stream, the catalog, to which every creation is appended in the same batch as the
-//! thing itself; folded in memory, and written down now and then to open faster.
+//! session or instance itself. Its fold is in memory; periodic checkpoints of the fold make opening fast.
 
 mod copy;
 mod start;

@@ -1,4 +1,4 @@
-//! Starting sessions: with their root instance, and once, however often a program is started.
+//! Starting sessions: with their root instance, and idempotently for programs that restart.
 
 use runlog_model::{AgentInstance, CatalogEvent, InstanceId, Session, SessionId};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Store {
-    /// Makes a session and its root instance together. Durable when it returns.
+    /// Creates a session and its root instance together. Durable when it returns.
     ///
     /// # Errors
     /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
@@ -34,9 +34,9 @@ impl Store {
         Ok((session, instance))
     }
 
-    /// The session with this name and its root instance, made where they aren't there: for a program that is started again
-    /// and goes on in its own session. Of several that call it at once, one makes them. Durable when it returns. A session
-    /// that is there stays as it is; an instance that it lacks is made.
+    /// The session with this name and its root instance, created if they don't exist: for a program that continues in
+    /// its own session after a restart. Of several concurrent calls, one creates them. Durable when it returns. An
+    /// existing session is unchanged; a missing root instance is created.
     ///
     /// ```
     /// use runlog::{NewSession, blocking::Store};
@@ -88,7 +88,7 @@ impl Store {
             .await
     }
 
-    /// A session and its root instance, checked and not made yet.
+    /// A session and its root instance, checked but not created yet.
     fn session_and_root(
         &self,
         new: &NewSession,

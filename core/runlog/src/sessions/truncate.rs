@@ -1,4 +1,4 @@
-//! Truncating a session: its root, and with it what its sub-agents wrote since.
+//! Truncating a session: its root, and everything that its sub-agents wrote since.
 
 use std::{
     collections::HashSet,
@@ -11,11 +11,11 @@ use runlog_model::{AgentInstance, SessionId};
 use crate::{Result, Store, kernel::records::context_stream, transcripts::keep::aside_stream};
 
 impl Store {
-    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
-    /// imported: the session then goes on from there. Of its sub-agents, and theirs, everything
-    /// goes that was written behind the first event that is deleted, by the order of the log: those that were spawned
-    /// behind the point have an empty context then. Other instances stay as they are. Durable when it returns, all of it or
-    /// nothing. Returns how many events were deleted, those of sub-agents included.
+    /// Deletes the events of a session's root instance after a sequence, with their asides if they were imported: the
+    /// session then continues from there. Everything that its sub-agents, and theirs, wrote after the first deleted
+    /// event, in the order of the log, is deleted too; sub-agents that were spawned after that point then have an empty
+    /// context. Other instances are unchanged. Atomic, and durable when it returns. Returns how many events were
+    /// deleted, those of sub-agents included.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
@@ -23,9 +23,9 @@ impl Store {
     pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
         let root = self.root_instance(session).await?;
         let contexts = self.contexts();
-        // Counted anew by each attempt: a conflict has the ops made again.
+        // Reset by each attempt: after a conflict the operations are built again.
         let below = AtomicU64::new(0);
-        // All at once: once the events are gone, nothing tells any more what stood beside them.
+        // In one batch: once the events are deleted, the asides that belong to them can't be determined any more.
         let of_root = contexts
             .delete_events_with(root.id, after_sequence, || {
                 self.along_to_truncate(session, &root, after_sequence, &below)
@@ -34,8 +34,8 @@ impl Store {
         Ok(of_root + below.into_inner())
     }
 
-    /// What forgets what came along with the events after a sequence of a session's root instance: what its sub-agents wrote
-    /// since, which is counted in `below`, and what is kept beside.
+    /// The operations that delete what belongs to the events after a sequence of a session's root instance: the events
+    /// that its sub-agents wrote since, which are counted in `below`, and the asides.
     async fn along_to_truncate(
         &self,
         session: SessionId,
@@ -56,7 +56,7 @@ impl Store {
         Ok(ops)
     }
 
-    /// What forgets what the sub-agents below the root wrote from a position on, and how many events that is.
+    /// The operations that delete the events of the sub-agents below the root from a position on, and the number of these.
     async fn below_to_truncate(
         &self,
         session: SessionId,
@@ -94,7 +94,7 @@ impl Store {
         Ok((ops, count))
     }
 
-    /// What forgets what is kept beside a session's contexts from a position on.
+    /// The operation that truncates a session's aside from a position on.
     async fn aside_to_truncate(
         &self,
         session: SessionId,

@@ -1,13 +1,13 @@
-//! [`ImportMark`]: how far an import came; and what a batch of entries says of its session.
+//! [`ImportMark`]: the progress of an import; and the session data of a batch of entries.
 
 use runlog_model::AgentInstance;
 
 use crate::kernel::new_session::NewSession;
 
-/// How far the import of a session has come that takes more than one batch.
+/// The progress of the import of a session that takes more than one batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ImportMark {
-    /// An import has made the session, and has more to write to it.
+    /// An import has created the session, and has more to write to it.
     Creating,
     /// An import has added to a session that was there before, and has more to write to it.
     Adding,
@@ -15,7 +15,7 @@ pub enum ImportMark {
     Done,
 }
 
-/// What a batch says of its session, beside the entries.
+/// The session data of a batch, in addition to the entries.
 #[derive(Debug, Default)]
 pub(super) struct About {
     pub(super) new_session: Option<NewSession>,

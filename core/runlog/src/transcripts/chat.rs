@@ -15,10 +15,10 @@ use super::{
 /// Reads OpenAI-style chat messages, or with [`swe_agent`](ChatReader::swe_agent) `.traj` files.
 pub(super) struct ChatReader {
     format: Format,
-    /// The name of the source, which sessions without a name of their own are called after.
+    /// The name of the source, used for sessions without a name of their own.
     name: Option<String>,
     runs: u64,
-    /// The session and instance of the messages that come a line each.
+    /// The session and instance of messages that are a line each.
     open: Option<(usize, usize)>,
 }
 
@@ -41,9 +41,9 @@ impl ChatReader {
         }
     }
 
-    /// What a run is called: its own id, or the source's name and its task, or its place.
+    /// The name of a run: its own id, or the source's name with its task or its number.
     fn run_name(&self, text: &str) -> Option<String> {
-        // An array of messages has no fields, and is called after its source.
+        // An array of messages has no fields, and is named after its source.
         let [id, session_id, task, trial] =
             fields(text, ["id", "session_id", "task_id", "trial"]).unwrap_or_default();
         if let Some(own) = id.or(session_id).and_then(string) {
@@ -61,7 +61,7 @@ impl ChatReader {
         Some(base.map_or(place.clone(), |base| format!("{base}/{place}")))
     }
 
-    /// The agent whose message this is, where a source has those of several.
+    /// The agent of a message, in a source with several agents.
     fn agent_of(&self, message: &str) -> Option<String> {
         match (self.format, fields(message, ["agent"])) {
             (Format::SweAgent, Ok([Some(agent)])) => {
@@ -101,7 +101,7 @@ impl ChatReader {
         out.end(session);
     }
 
-    /// An array of messages, which is a run, or of runs.
+    /// An array of messages (one run), or of runs.
     fn array(&mut self, line: u64, value: &Bytes, text: &str, out: &mut Output) {
         let mut is_run = false;
         let mut runs = Vec::new();
@@ -126,7 +126,7 @@ impl ChatReader {
         }
     }
 
-    /// The session and instance of messages that come a line each; begun at the first.
+    /// The session and instance of messages that are a line each, created at the first one.
     fn open(&mut self, out: &mut Output) -> (usize, usize) {
         *self.open.get_or_insert_with(|| {
             let session = out.session(
@@ -193,7 +193,7 @@ impl Reader for ChatReader {
     }
 }
 
-/// The array of messages in a value that holds a run: the array itself, or that of its field.
+/// The array of messages in a run's value: the value itself, or one of its fields.
 pub(super) fn messages_of(text: &str) -> Option<&str> {
     if text.starts_with('[') {
         return Some(text);
@@ -205,7 +205,7 @@ pub(super) fn messages_of(text: &str) -> Option<&str> {
         .find(|value| value.starts_with('['))
 }
 
-/// What an agent is called when the source doesn't say.
+/// The name of an agent if the source has none.
 pub(super) const MAIN_AGENT: &str = "main";
 
 /// The message, or the reason why it isn't one as a warning.
@@ -252,10 +252,10 @@ fn instance_of(
     instance
 }
 
-/// The most agents of one run that are told apart; the messages of others count as the first one's.
+/// The most agents that are distinguished in one run; messages of others are attributed to the first.
 const AGENTS_MAX: usize = 1000;
 
-/// Tells the line and column of ascending places in a value.
+/// Computes the line and column of ascending offsets in a value.
 struct Places<'a> {
     text: &'a [u8],
     at: usize,

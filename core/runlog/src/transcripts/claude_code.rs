@@ -1,9 +1,9 @@
 //! Claude Code's session files.
 //!
 //! A line with a `message` is that message in an envelope; other lines (`summary`, …) are kept whole. Lines are
-//! told apart by `sessionId`; one without belongs to the session of the line before, or, at the start of
-//! the source, of the first line that has one. Lines of a sub-agent (`isSidechain`) are an instance of
-//! their own: by `agentId`, or by the chain of `parentUuid` that they hang on.
+//! assigned to sessions by `sessionId`; one without belongs to the session of the line before, or, at the start of the
+//! source, of the first line that has one. Lines of a sub-agent (`isSidechain`) are an instance of their own: by
+//! `agentId`, or by their chain of `parentUuid`.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,11 @@ use super::{
 
 /// The name of the agent that isn't a sub-agent.
 const MAIN_AGENT: &str = "claude-code";
-/// The name of a sub-agent when nothing says it.
+/// The name of a sub-agent if the source has none.
 const SUB_AGENT: &str = "sub-agent";
-/// The most lines kept waiting for the first one that names a session.
+/// The most lines that are held until the first one that names a session.
 const WAITING_MAX: usize = 1000;
-/// The most lines of sub-agents that are remembered to find out what later ones hang on.
+/// The most lines of sub-agents that are remembered to find the chain of later ones.
 const CHAIN_MAX: usize = 1 << 20;
 /// The most tasks given to sub-agents that are remembered to name them.
 const TASKS_MAX: usize = 1000;
@@ -50,7 +50,7 @@ struct State {
     tasks: Vec<Task>,
 }
 
-/// What a sub-agent was told to do, and which agent was to do it.
+/// A sub-agent's prompt, and the name of the agent.
 struct Task {
     prompt: String,
     agent: String,
@@ -64,7 +64,7 @@ impl ClaudeReader {
         }
     }
 
-    /// The place in `sessions` of the session called `id`; begun when it is new.
+    /// The index in `sessions` of the session named `id`, created if it is new.
     fn session(&mut self, id: Option<String>, out: &mut Output) -> usize {
         if let Some(place) = id.as_ref().and_then(|id| self.by_id.get(id)) {
             return *place;
@@ -214,7 +214,7 @@ impl Reader for ClaudeReader {
     }
 }
 
-/// What ties a sub-agent's line to the others of the same sub-agent.
+/// The fields that connect a sub-agent's line to the others of the same sub-agent.
 struct Link {
     uuid: Option<String>,
     parent: Option<String>,
@@ -250,7 +250,7 @@ impl State {
         instance
     }
 
-    /// Remembers what the main agent gives its sub-agents to do.
+    /// Remembers the tasks that the main agent gives its sub-agents.
     fn remember_tasks(&mut self, message: &Message) {
         let calls = message
             .events
@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// Which agent was given the task that a sub-agent's first message tells.
+    /// The name of the agent that was given the task of a sub-agent's first message.
     fn task_agent(&mut self, first: &Bytes) -> Option<String> {
         let [content] = fields(std::str::from_utf8(first).ok()?, ["content"]).ok()?;
         let text = text_of(content?)?;

@@ -1,20 +1,20 @@
-//! Which [`Format`] a source has.
+//! Detecting the [`Format`] of a source.
 
 use runlog_model::json::slices::{fields, for_each_element, string};
 
 use super::values::Format;
 use crate::{Error, ErrorKind, Result};
 
-/// The most lines that are looked at to tell a format.
+/// The most lines that are examined to detect a format.
 const LINES_MAX: usize = 100;
 
-/// Tells which format a transcript has, from its beginning.
+/// Detects the format of a transcript from its beginning.
 ///
-/// The first of its first 100 lines that tells the format decides, so one odd line before it does no harm. A
-/// source whose first line is not a whole JSON value is taken for one value over several lines.
+/// The first of its first 100 lines with a recognizable format decides, so one odd line before it does no harm. A
+/// source whose first line is not a whole JSON value is treated as one value over several lines.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) when nothing tells the format: the message says what was found.
+/// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected; the message says what was found.
 ///
 /// ```
 /// use runlog::transcripts::{Format, detect};
@@ -31,7 +31,7 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         return Err(empty());
     };
     let second = lines.clone().next();
-    // The second line is looked at only where the first doesn't tell.
+    // The second line is only examined if the first doesn't decide.
     let undecided = second.filter(|_| is_document(first, None));
     if [Some(first), undecided]
         .into_iter()
@@ -54,7 +54,7 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
     Err(unknown(first))
 }
 
-/// What is told of a source with a NUL byte where its format is looked for: no JSON has it as such.
+/// The error of a source with a NUL byte in its first lines: no JSON has one unescaped.
 pub(super) fn not_text() -> Error {
     Error::new(
         ErrorKind::InvalidInput,
@@ -62,11 +62,11 @@ pub(super) fn not_text() -> Error {
     )
 }
 
-/// The mark that some programs begin a UTF-8 file with.
+/// The byte order mark that some programs begin a UTF-8 file with.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether a source that begins with these lines is one value over several lines. The second one is needed only
-/// when the first doesn't tell.
+/// Whether a source that begins with these lines is one value over several lines. The second one is needed only if the
+/// first doesn't decide.
 pub(super) fn is_document(first: &[u8], second: Option<&[u8]>) -> bool {
     let unfinished = |line| {
         let read: std::result::Result<serde::de::IgnoredAny, _> = serde_json::from_slice(line);
@@ -75,7 +75,7 @@ pub(super) fn is_document(first: &[u8], second: Option<&[u8]>) -> bool {
     unfinished(first) && !second.is_some_and(|line| line.starts_with(b"{") && !unfinished(line))
 }
 
-/// The format that one line tells, if it tells one.
+/// The format of one line, if it is recognizable.
 pub(super) fn line(line: &[u8]) -> Option<Format> {
     let text = std::str::from_utf8(line).ok()?.trim();
     if text.starts_with('[') {
@@ -136,7 +136,7 @@ pub(super) fn is_array_of_chats(text: &str) -> bool {
     read.is_ok() && first.is_some_and(is_chat)
 }
 
-/// The format of one value over several lines. Where it is broken, its field names tell.
+/// The format of one value over several lines. If it is malformed, its field names decide.
 pub(super) fn document(bytes: &[u8]) -> Option<Format> {
     line(bytes).or_else(|| {
         let has = |name: &str| {
@@ -158,7 +158,7 @@ pub(super) fn empty() -> Error {
     Error::new(ErrorKind::InvalidInput, "no transcript in it: it is empty")
 }
 
-/// Nothing told the format of a source whose first line is `bytes`.
+/// The error of a source of unknown format whose first line is `bytes`.
 pub(super) fn unknown(bytes: &[u8]) -> Error {
     let first: String = String::from_utf8_lossy(&bytes[..bytes.len().min(240)])
         .trim_start()
@@ -173,7 +173,7 @@ pub(super) fn unknown(bytes: &[u8]) -> Error {
     Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// Whether so many lines without a clue are enough to give up.
+/// Whether to give up after this many lines of unknown format.
 pub(super) const fn gives_up_after(lines: usize) -> bool {
     lines >= LINES_MAX
 }

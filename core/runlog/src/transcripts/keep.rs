@@ -1,8 +1,8 @@
-//! How a transcript is kept in a store: which records its entries become, and which of them belong together.
+//! How a transcript is stored: the records of its entries, and which of them belong together.
 //!
-//! Messages and tool calls are events of their instance's context. What a source has beside them (the wrapper of
-//! a run, the envelope of a message, lines that are no message) goes to one more stream of the session, its
-//! *aside*, as records of kind 0 whose metadata says what they are:
+//! Messages and tool calls are events of their instance's context. Other parts of a source (the wrapper of a run, the
+//! envelope of a message, lines that are no message) go to one more stream of the session, its *aside*, as records of
+//! kind 0 whose metadata says what they are:
 //!
 //! | metadata | payload |
 //! | --- | --- |
@@ -10,9 +10,9 @@
 //! | `envelope` | what stood around the message that comes next in the log |
 //! | `other:` and the instance's id | something else, as it was |
 //!
-//! Invariant: an envelope is committed with its message and right before it, so that their positions are at
-//! most two apart (the first record of a stream takes a position of its own). After a truncation or in a
-//! copy that is still so, and an envelope whose message is gone belongs to nothing.
+//! Invariant: an envelope is committed with its message and right before it, so that their positions are at most two
+//! apart (the first record of a stream takes a position of its own). This also holds after a truncation and in a copy.
+//! An envelope whose message was deleted belongs to nothing.
 
 use bytes::Bytes;
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Position, Record, StreamId};
@@ -22,16 +22,16 @@ use uuid::Uuid;
 use super::values::Entry;
 use crate::{Error, ErrorKind, Result, transcripts::about::About};
 
-/// The stream of what is kept beside a session's contexts: its id is the session's with these bytes mixed in.
+/// A session's aside: its id is the session's with these bytes mixed in.
 const ASIDE: [u8; 16] = *b"runlog:aside:001";
 
-/// The stream of what is kept beside a session's contexts.
+/// The stream of a session's aside.
 pub fn aside_stream(session: SessionId) -> StreamId {
-    stream_beside(session, ASIDE)
+    derived_stream(session, ASIDE)
 }
 
-/// A stream of a session's own: its id is the session's with these bytes mixed in.
-pub(super) fn stream_beside(session: SessionId, mask: [u8; 16]) -> StreamId {
+/// A stream that belongs to a session: its id is the session's with these bytes mixed in.
+pub(super) fn derived_stream(session: SessionId, mask: [u8; 16]) -> StreamId {
     let mut bytes = *session.as_uuid().as_bytes();
     for (byte, mask) in bytes.iter_mut().zip(mask) {
         *byte ^= mask;
@@ -42,9 +42,9 @@ pub(super) fn stream_beside(session: SessionId, mask: [u8; 16]) -> StreamId {
 /// One record of an aside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Aside {
-    /// What stood around all messages of the session.
+    /// The JSON around all messages of the session.
     Wrapper(RawJson),
-    /// What stood around the message that comes next in the log.
+    /// The JSON around the message that comes next in the log.
     Envelope(RawJson),
     /// Something that is no message.
     Other(InstanceId, RawJson),
@@ -97,8 +97,8 @@ pub fn envelope_matches(envelope: Position, message: Position) -> bool {
     matches!(message.0.checked_sub(envelope.0), Some(1 | 2))
 }
 
-/// Entries that are written together, and what [`Store::write_entries`](crate::blocking::Store::write_entries) makes with them:
-/// all of it, or nothing.
+/// Entries that [`Store::write_entries`](crate::blocking::Store::write_entries) writes together with the session and
+/// instances that it creates, atomically.
 ///
 /// ```
 /// use runlog::{
@@ -134,7 +134,7 @@ struct Row {
 }
 
 impl EntryBatch {
-    /// A batch of nothing for this session.
+    /// An empty batch for this session.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -170,7 +170,7 @@ impl EntryBatch {
         self.push_events(instance, &entry.events)
     }
 
-    /// Adds events to the context of this instance: one [op](Batch::ops) of the batch.
+    /// Adds events to the context of this instance: one [operation](Batch::ops) of the batch.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -194,7 +194,7 @@ impl EntryBatch {
         Ok(())
     }
 
-    /// How many entries and pieces of an aside it has.
+    /// How many entries and records of the aside it has.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -204,12 +204,12 @@ impl EntryBatch {
         self.rows.is_empty() && self.about.is_empty()
     }
 
-    /// How many bytes its contents have.
+    /// The size of its contents in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What its entries are as ops of a batch, without what it makes beside them.
+    /// Its entries as the operations of a batch, without the session and instances that it creates.
     pub fn batch(&self) -> Batch<'_> {
         let ops = self.rows.iter().map(|row| Op::Append {
             stream: row.stream,

@@ -1,4 +1,4 @@
-//! What one message becomes in a context: its event, and those of the tool calls it makes.
+//! The events of one message in a context: its own, and those of its tool calls.
 
 use bytes::Bytes;
 use runlog_model::{
@@ -56,7 +56,7 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
     })
 }
 
-/// The message of the tool calls that SWE-agent keeps as the text of a Python literal.
+/// A message with the tool calls that SWE-agent stores as the text of a Python literal.
 fn python_calls(literal: &str) -> Result<RawJson, String> {
     let text = string(literal).unwrap_or_default();
     let calls = python_literal::to_json(&text).ok_or(

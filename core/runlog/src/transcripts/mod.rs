@@ -1,20 +1,19 @@
-//! Transcripts of agent runs in the forms that others keep them in: read into sessions, instances and messages,
-//! and written back.
+//! Transcripts of agent runs in the formats of other tools: read into sessions, instances and messages, and written back.
 //!
-//! Pure: bytes in, values out. What a source says is kept byte for byte: a message is exactly the slice of the
-//! source, and what stood around it (a Claude Code line's envelope, a run's task and reward) is kept with a
-//! `null` in the message's place, so that [`render`] gives the source back.
+//! Pure: bytes in, values out. The content of a source is preserved byte for byte: a message is exactly the slice of
+//! the source, and the JSON around it (a Claude Code line's envelope, a run's task and reward) is stored with a `null`
+//! in the message's place, so that [`render`] reproduces the source.
 //!
-//! | format | told by | a session is |
+//! | format | recognized by | a session is |
 //! | --- | --- | --- |
 //! | [`Runlog`](Format::Runlog) | `"runlog"` in each line | what it was in the store |
 //! | [`OpenAi`](Format::OpenAi) | `messages` (or `traj`), or a `role` in each line | a run, or the whole source |
 //! | [`ClaudeCode`](Format::ClaudeCode) | `type` with `sessionId`, `uuid` or `leafUuid` | the lines of a `sessionId` |
 //! | [`SweAgent`](Format::SweAgent) | `history` or `trajectory` | one object |
 //!
-//! What can't be read is an [`Issue`] with its place. A line that is no JSON is left out (an error); one that is
-//! JSON but no message is kept beside the messages (a warning). No input makes this panic, recurse or hold
-//! more than a few times its own size; no line is longer than [`LINE_BYTES_MAX`].
+//! What can't be read is an [`Issue`] with its place. A line that is no JSON is left out (an error); one that is JSON
+//! but no message is kept separately (a warning). No input makes this panic, recurse or hold more than a few times its
+//! own size; no line is longer than [`LINE_BYTES_MAX`].
 
 mod about;
 mod chat;

@@ -1,7 +1,7 @@
 //! [`Parser`]: a transcript in, piece by piece; [`Item`]s out, in the order of the source.
 //!
-//! Invariant: at most one value (a line, or a source that is one value) and the lines before the one that tells
-//! the format are held at a time, and none is longer than the [limit](LINE_BYTES_MAX).
+//! Invariant: at most one value (a line, or a source that is one value) and the lines before the format is detected are
+//! held at a time, and none is longer than the [limit](LINE_BYTES_MAX).
 
 use bytes::{Bytes, BytesMut};
 use serde::de::IgnoredAny;
@@ -23,11 +23,11 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The format; `None` finds it out as [`detect`](super::detect) does.
+    /// The format; `None` detects it as [`detect`](super::detect) does.
     pub format: Option<Format>,
-    /// Stop at the first issue, warnings included, instead of going on with the rest.
+    /// Stop at the first issue, warnings included, instead of continuing with the rest.
     pub strict: bool,
-    /// What sessions are called that have no name of their own: mostly the name of the file.
+    /// The name of sessions that have none of their own: usually the name of the file.
     pub name: Option<String>,
     /// The longest line in bytes; at most, and unless set, [`LINE_BYTES_MAX`].
     pub line_bytes_max: usize,
@@ -47,7 +47,7 @@ impl Default for Options {
 /// Reads a whole transcript from memory.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be told, and with [`Options::strict`] at the
+/// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
 /// first issue, with its line and column.
 ///
 /// ```
@@ -81,7 +81,7 @@ pub fn parse(bytes: &[u8], options: Options) -> Result<Transcript> {
     Ok(transcript)
 }
 
-/// Reads a transcript that comes in pieces, with bounded memory.
+/// Reads a transcript in pieces, with bounded memory.
 ///
 /// ```
 /// use runlog::transcripts::{Item, Options, Parser};
@@ -93,18 +93,18 @@ pub fn parse(bytes: &[u8], options: Options) -> Result<Transcript> {
 /// ```
 pub struct Parser {
     options: Options,
-    /// What came since the last line end.
+    /// The input since the last line end.
     partial: BytesMut,
-    /// Whether the line under way is too long, so that the rest of it is dropped.
+    /// Whether the current line is too long, so that the rest of it is dropped.
     skipping: bool,
-    /// The number of the line under way, from 1.
+    /// The number of the current line, from 1.
     line: u64,
     state: State,
     out: Output,
 }
 
 enum State {
-    /// Nothing told yet whether the source is lines or one value, and of which format.
+    /// Whether the source is lines or one value, and its format, are not known yet.
     Undecided {
         held: Vec<(u64, Bytes)>,
         held_bytes: usize,
@@ -151,11 +151,11 @@ impl Parser {
         }
     }
 
-    /// Takes the next piece of the source, of any length; gives back what is complete.
+    /// Takes the next piece of the source, of any length; returns the complete items.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be told, and with [`Options::strict`] at
-    /// the first issue. The parser is of no use then.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
+    /// first issue. The parser can't be used any more then.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Item>> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -171,7 +171,7 @@ impl Parser {
         self.items()
     }
 
-    /// Ends the source; gives back its format and the last items.
+    /// Ends the source; returns its format and the last items.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -214,7 +214,7 @@ impl Parser {
     fn take(&mut self, part: &[u8]) -> Result<()> {
         let max = self.options.line_bytes_max;
         if matches!(self.state, State::Undecided { .. }) && part.contains(&0) {
-            // At once: a source of nothing else would never end its first line.
+            // Checked at once: the first line of a binary source might never end.
             return Err(detect::not_text());
         }
         if let State::Document { bytes, .. } = &self.state {
@@ -240,7 +240,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Ends the line under way.
+    /// Ends the current line.
     fn end_line(&mut self) -> Result<()> {
         let number = self.line;
         self.line += 1;
@@ -269,7 +269,7 @@ impl Parser {
         }
     }
 
-    /// Keeps a line until the format is known, and decides when it tells.
+    /// Holds a line until the format is known, and decides if the line makes it known.
     fn hold(&mut self, number: u64, line: Bytes) -> Result<()> {
         let State::Undecided { held, held_bytes } = &mut self.state else {
             return Ok(());
@@ -283,11 +283,11 @@ impl Parser {
         if detect::is_document(first, second) {
             return self.become_document();
         }
-        let told = self
+        let format = self
             .options
             .format
             .or_else(|| held.iter().rev().find_map(|(_, line)| detect::line(line)));
-        match told {
+        match format {
             Some(format) => self.become_lines(format),
             None if detect::gives_up_after(held.len())
                 || *held_bytes > self.options.line_bytes_max =>
@@ -318,7 +318,7 @@ impl Parser {
         let first = held.first().map_or(1, |(number, _)| *number);
         let mut at = first;
         for (number, line) in held {
-            // Blank lines were not held; they are put back so that places are told right.
+            // Blank lines were not held; they are put back so that line numbers are right.
             while at < *number {
                 bytes.extend_from_slice(b"\n");
                 at += 1;
@@ -330,7 +330,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Decides when the source is over and had too little to tell.
+    /// Decides at the end of a source that was too short to decide earlier.
     fn decide_at_end(&mut self) -> Result<()> {
         let State::Undecided { held, .. } = &self.state else {
             return Ok(());
@@ -366,7 +366,7 @@ impl Parser {
     }
 }
 
-/// What a strict reader says of the issue that it stops at: nothing was left out or kept.
+/// The error message of a strict reader for the issue that it stops at: without what would have been left out or kept.
 fn stopped(issue: &Issue) -> String {
     let text = issue.to_string();
     let outcomes = [
@@ -390,7 +390,7 @@ fn reader_of(format: Format, name: Option<String>) -> Box<dyn Reader> {
     }
 }
 
-/// Gives `reader` a line (or a whole source) if it is one JSON value.
+/// Passes a line (or a whole source) to `reader` if it is one JSON value.
 fn read_line(reader: &mut dyn Reader, line: u64, bytes: &Bytes, out: &mut Output) {
     let value = bytes.slice_ref(bytes.trim_ascii());
     let indent = bytes.len() - bytes.trim_ascii_start().len();
@@ -412,7 +412,7 @@ fn read_line(reader: &mut dyn Reader, line: u64, bytes: &Bytes, out: &mut Output
     }
 }
 
-/// What serde_json says, without the place, which the issue tells itself.
+/// The message of serde_json without the place, which is part of the issue.
 fn malformed(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);

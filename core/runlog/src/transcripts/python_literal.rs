@@ -1,4 +1,4 @@
-//! Python literals, as `repr` writes them, turned into JSON: SWE-agent keeps tool calls in this form.
+//! Python literals, as `repr` writes them, turned into JSON: SWE-agent stores tool calls in this form.
 
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 64;

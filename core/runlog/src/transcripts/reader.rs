@@ -1,4 +1,4 @@
-//! What the readers of all formats share: the numbering of sessions and instances, and where items go.
+//! The parts shared by the readers of all formats: the numbering of sessions and instances, and the output.
 
 use bytes::Bytes;
 use runlog_model::RawJson;
@@ -13,11 +13,11 @@ pub(super) trait Reader: Send {
     /// Reads one value that begins on `line` and is one JSON value.
     fn value(&mut self, line: u64, value: &Bytes, out: &mut Output);
 
-    /// Everything was read.
+    /// Called when everything was read.
     fn finish(&mut self, out: &mut Output);
 }
 
-/// Where items go, with the next free numbers.
+/// The output: items, with the next free numbers.
 #[derive(Default)]
 pub(super) struct Output {
     pub(super) items: Vec<Item>,
@@ -25,7 +25,7 @@ pub(super) struct Output {
     instances: usize,
 }
 
-/// What is known of a session when it begins.
+/// The data of a session when it begins.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) id: Option<uuid::Uuid>,
@@ -64,7 +64,7 @@ impl Output {
         self.recorded_instance(session, parent, agent, None)
     }
 
-    /// An instance with the id and the time that a store gave it.
+    /// An instance with the id and the time from a store.
     pub(super) fn recorded_instance(
         &mut self,
         session: usize,
@@ -109,7 +109,7 @@ impl Output {
     }
 }
 
-/// An entry of what was read as a message, or, if it couldn't be, of something else that is kept. `raw` is JSON.
+/// The entry of a message, or of something else to keep, if it is no message. `raw` is JSON.
 pub(super) fn entry(
     session: usize,
     instance: usize,

@@ -1,7 +1,7 @@
-//! Sessions written back in the forms of others.
+//! Writing sessions in the formats of other tools.
 //!
-//! Invariant: a message is written byte for byte. What stood around it is the source's own where it is known,
-//! and the least that the form needs where it isn't.
+//! Invariant: a message is written byte for byte. The JSON around it is the source's own if it is known, and otherwise
+//! the minimum that the format needs.
 
 use runlog_model::{
     RawJson,

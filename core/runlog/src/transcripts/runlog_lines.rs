@@ -1,5 +1,5 @@
-//! Runlog's own JSON lines: the contexts of a session, one thing a line, as people read them. What gives a session back with
-//! its runs and its chat is an [archive](crate::archive).
+//! Runlog's own JSON lines: the contexts of a session, one item per line, for people to read. To restore a session with
+//! its runs and its chat, use an [archive](crate::archive).
 //!
 //! The only encoder and decoder of this layout. Version 1:
 //!
@@ -11,10 +11,10 @@
 //! {"runlog":"end","session_id":"…","entries":2}
 //! ```
 //!
-//! A session is followed by its instances, events and other entries, in the order in which they happened, an
-//! instance before its first event, and by an end, without which the export broke off. `content`, `envelope`
-//! and `wrapper` are byte for byte what was recorded; one with a line break in it is a JSON string with the
-//! text instead, under `content_text`, `envelope_text`, `wrapper_text`.
+//! A session is followed by its instances, events and other entries, in the order in which they happened, an instance
+//! before its first event, and by an end line; if that is missing, the export is incomplete. `content`, `envelope` and
+//! `wrapper` are byte for byte what was recorded; one with a line break in it is a JSON string with the text instead,
+//! under `content_text`, `envelope_text`, `wrapper_text`.
 
 use std::collections::HashMap;
 
@@ -76,9 +76,9 @@ pub fn instance_line(instance: &AgentInstance) -> Vec<u8> {
     line.end()
 }
 
-/// The line of an event of a context, with the envelope that its message stood in where it came from.
+/// The line of an event of a context, with the envelope of its message in the source.
 ///
-/// A redacted event is written as the message that stands in its place, and says that it is redacted.
+/// A redacted event is written with its placeholder message, and marked as redacted.
 pub fn event_line(event: &ContextEvent, envelope: Option<&RawJson>) -> Vec<u8> {
     let mut line = Line::new("event");
     line.field("instance_id", &event.instance_id);
@@ -108,7 +108,7 @@ pub fn event_line(event: &ContextEvent, envelope: Option<&RawJson>) -> Vec<u8> {
     line.end()
 }
 
-/// The line of something that was kept beside the context.
+/// The line of an entry of the aside.
 pub fn other_line(instance: InstanceId, content: &RawJson) -> Vec<u8> {
     let mut line = Line::new("other");
     line.field("instance_id", &instance);
@@ -336,7 +336,7 @@ impl RunlogReader {
         Ok(())
     }
 
-    /// Ends the session under way. `claimed` is what its end line says.
+    /// Ends the current session. `claimed` is the content of its end line.
     fn close(&mut self, claimed: Option<(u64, u64)>, out: &mut Output) {
         let Some(open) = self.open.take() else { return };
         match claimed {

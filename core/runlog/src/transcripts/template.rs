@@ -25,9 +25,8 @@ pub(super) fn lift(text: &str, parts: &[&str]) -> String {
 
 /// `template` with `parts` put in the place of `holes`, which are ranges of it in order.
 ///
-/// When there are fewer parts than holes, the last holes go, with what parts them from those before. When
-/// there are more, they follow the last one, parted in the same way. With no hole at all there is no place
-/// to put a part, and the template comes back as it is.
+/// If there are fewer parts than holes, the last holes are removed, with their separators. If there are more, the
+/// others follow the last one, with the same separator. If there is no hole at all, the template is returned unchanged.
 pub(super) fn fill(template: &str, holes: &[Range<usize>], parts: &[&[u8]]) -> Vec<u8> {
     let (Some(first), Some(last)) = (holes.first(), holes.last()) else {
         return template.as_bytes().to_vec();

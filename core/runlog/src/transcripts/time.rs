@@ -2,7 +2,7 @@
 
 use runlog_model::Timestamp;
 
-/// The time that a JSON value tells: an RFC 3339 string, or a number of seconds or milliseconds.
+/// The time in a JSON value: an RFC 3339 string, or a number of seconds or milliseconds.
 pub(super) fn from_json(value: &str) -> Option<u64> {
     let time: Timestamp = serde_json::from_str(value).ok()?;
     Some(time.0)

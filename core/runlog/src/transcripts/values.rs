@@ -1,4 +1,4 @@
-//! What a transcript is made of: [`Item`]s in the order of the source, and the [`Transcript`] they add up to.
+//! The parts of a transcript: [`Item`]s in the order of the source, and the [`Transcript`] of all of them.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,22 +7,22 @@ use runlog_model::{
     json::slices::{fields, string},
 };
 
-/// A form in which transcripts are kept.
+/// A format of transcripts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// Runlog's own JSON lines, which hold everything a store knows of a session.
+    /// Runlog's own JSON lines, with everything a store has of a session's contexts.
     Runlog,
     /// OpenAI-style chat messages: a run a line (`{"messages": […], …}`), a message a line, or one such
     /// object over several lines.
     OpenAi,
-    /// Claude Code's session files: JSON lines with a `type`, a `sessionId` and mostly a `message`.
+    /// Claude Code's session files: JSON lines with a `type`, a `sessionId` and usually a `message`.
     ClaudeCode,
     /// SWE-agent's `.traj`: one JSON object with a `history` and a `trajectory`.
     SweAgent,
 }
 
 impl Format {
-    /// Every format, in the order in which they are told apart.
+    /// Every format, in the order in which they are tried.
     pub const ALL: [Self; 4] = [Self::Runlog, Self::OpenAi, Self::ClaudeCode, Self::SweAgent];
 
     /// Its stable name: `runlog`, `openai`, `claude-code`, `swe-agent`.
@@ -53,7 +53,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// One thing met while reading a transcript, in the order of the source.
+/// One item of a transcript, in the order of the source.
 ///
 /// Sessions and instances are numbered 0, 1, 2, … in the order in which they appear in one source. A
 /// session comes before its instances, an instance before its entries, a parent before its children.
@@ -71,7 +71,7 @@ pub enum Item {
         /// The session's number.
         session: usize,
     },
-    /// Something is wrong with the source here; the rest goes on.
+    /// Something is wrong with the source here; reading continues.
     Issue(Issue),
 }
 
@@ -80,16 +80,15 @@ pub enum Item {
 pub struct Session {
     /// Its number in the source.
     pub number: usize,
-    /// The form it was read from.
+    /// The format it was read from.
     pub format: Format,
     /// The id that Runlog's own export carries.
     pub id: Option<uuid::Uuid>,
-    /// What the source calls it, or the name of the source.
+    /// Its name in the source, or the name of the source.
     pub name: Option<String>,
-    /// What was around the messages, JSON with a `null` for each message. Only for forms that keep a
-    /// whole session in one value.
+    /// The JSON around the messages, with a `null` for each message. Only for formats that have a whole session in one value.
     pub wrapper: Option<RawJson>,
-    /// What a store knew of it: only in Runlog's own export.
+    /// Its record in the exporting store; only in Runlog's own export.
     pub record: Option<runlog_model::Session>,
 }
 
@@ -106,7 +105,7 @@ pub struct Instance {
     pub id: Option<uuid::Uuid>,
     /// The name of the agent.
     pub agent: String,
-    /// When it was made, as Runlog's own export says: milliseconds since 1970-01-01 UTC.
+    /// When it was created, from Runlog's own export: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: Option<u64>,
 }
 
@@ -124,20 +123,20 @@ pub struct Entry {
     /// The line it was in, JSON with a `null` for it. `None` when it was the whole line, or is part of
     /// the session's [wrapper](Session::wrapper).
     pub envelope: Option<RawJson>,
-    /// When it happened: milliseconds since 1970-01-01 UTC, as the source says.
+    /// When it happened, according to the source: milliseconds since 1970-01-01 UTC.
     pub time_ms: Option<u64>,
-    /// What it becomes in its instance's context: the message, then its tool calls. Empty for something that
-    /// the source keeps beside the context, like a summary.
+    /// Its events in its instance's context: the message, then its tool calls. Empty for other lines of the source,
+    /// such as a summary.
     pub events: Vec<NewContextEvent>,
 }
 
 impl Entry {
-    /// Whether it is part of what a model is sent.
+    /// Whether it is sent to a model.
     pub fn is_message(&self) -> bool {
         self.events.iter().any(|event| event.kind.is_message())
     }
 
-    /// The tool calls that it makes, in its order.
+    /// Its tool calls, in their order.
     pub fn tool_calls(&self) -> impl Iterator<Item = ToolCall<'_>> {
         self.events
             .iter()
@@ -192,7 +191,7 @@ pub struct Issue {
     pub column: u64,
     /// Whether it was kept.
     pub severity: Severity,
-    /// What is wrong, and what was done with it.
+    /// What is wrong, and how it was handled.
     pub what: String,
 }
 
@@ -209,7 +208,7 @@ impl fmt::Display for Issue {
 /// A whole transcript in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transcript {
-    /// The form it was read from.
+    /// The format it was read from.
     pub format: Format,
     /// The sessions, by number.
     pub sessions: Vec<Session>,

@@ -1,9 +1,9 @@
-//! Writing what a transcript is kept as: [`EntryBatch`]es, each of which is there whole or not at all.
+//! Writing a transcript: [`EntryBatch`]es, each of them atomic.
 //!
-//! A session that fits into one batch is made by it, with its instances, its entries and what stood around them, so that
-//! no crash leaves a part of it. A longer one takes several, and a crash may come between them: so the first says in a
-//! stream of the session's own that an import has begun, and the last that it is done. Whoever imports the session
-//! again finds the mark, and knows that there is something to complete.
+//! A session that fits into one batch is created by it, with its instances, its entries and its aside, so that no crash
+//! leaves a part of it. A longer one takes several batches, and a crash may come between them. So the first batch
+//! writes a mark to a stream of the session that an import has begun, and the last one that it is done. The next import
+//! of the session finds the mark, and completes the session.
 
 use runlog_log::{Batch, Direction, Kind, NewRecord, ReadOptions, StreamId};
 use runlog_model::{
@@ -37,9 +37,9 @@ impl ImportMark {
     }
 }
 
-/// What [`Store::write_entries`] does beside writing the entries.
+/// What [`Store::write_entries`] does in addition to writing the entries.
 impl EntryBatch {
-    /// Has the batch make its session; the id is the one that the batch is for.
+    /// Makes the batch create its session, with the batch's session id.
     pub fn create_session(&mut self, new: NewSession) {
         self.about.new_session = Some(NewSession {
             id: Some(self.session),
@@ -47,7 +47,7 @@ impl EntryBatch {
         });
     }
 
-    /// Has the batch make an instance of its session. Those that it hangs on come before it.
+    /// Makes the batch create an instance of its session. Parents must be added before their children.
     pub fn create_instance(&mut self, instance: AgentInstance) {
         self.about.new_instances.push(AgentInstance {
             session_id: self.session,
@@ -55,25 +55,24 @@ impl EntryBatch {
         });
     }
 
-    /// Has the batch put its session away.
+    /// Makes the batch archive its session.
     pub fn archive_session(&mut self) {
         self.about.is_archived = true;
     }
 
-    /// Has the batch say how far the import of its session has come.
+    /// Makes the batch record the progress of its session's import.
     pub fn mark(&mut self, mark: ImportMark) {
         self.about.mark = Some(mark);
     }
 }
 
 impl Store {
-    /// Writes a batch of entries, with the session and the instances that it makes: all of it or nothing. Durable when
-    /// it returns.
+    /// Writes a batch of entries, with the session and the instances that it creates, atomically. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the session or the parent of an instance isn't there,
+    /// [`NotFound`](ErrorKind::NotFound) when the session or the parent of an instance doesn't exist,
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or the session's name is taken,
-    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what is refused.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn write_entries(&self, batch: &EntryBatch) -> Result<()> {
         let about = &batch.about;
         let mut ops = batch.batch().ops;
@@ -148,8 +147,8 @@ impl Store {
             .await
     }
 
-    /// How far an import of this session has come that took more than one batch; `None` where one was enough, or
-    /// the session wasn't imported.
+    /// The progress of an import of this session in several batches; `None` if one batch sufficed, or the session
+    /// wasn't imported.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -170,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Whether a new session or instance may have this id: nothing has it, or had it before it was deleted.
+    /// Whether a new session or instance may have this id: nothing has it, nor had it before a deletion.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -219,5 +218,5 @@ fn check_instances(catalog: &Catalog, new: &[AgentInstance]) -> Result<()> {
 
 /// The stream of a session's marks.
 pub(crate) fn marks_of(session: SessionId) -> StreamId {
-    super::keep::stream_beside(session, MARKS)
+    super::keep::derived_stream(session, MARKS)
 }

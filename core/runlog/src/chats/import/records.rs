@@ -1,4 +1,4 @@
-//! Importing rows that become messages and steps, in chats made for them where there are none.
+//! Importing rows as messages and steps; missing chats are created.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,20 +19,20 @@ use crate::{
     kernel::{catalog::Change, chats::SharedFold, lookup::check_free},
 };
 
-/// Rows of about so many bytes are written in one batch.
+/// About how many bytes of rows are written in one batch.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What a row of a table becomes.
+/// The record that a row of a table is imported as.
 pub(super) trait Record: FromRow + Clone {
     fn chat_id(&self) -> &str;
     fn assistant_id(&self) -> Option<&str>;
     fn created_at(&self) -> Timestamp;
     /// As it is saved in a chat.
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self>;
-    /// Its event; `None` where the chat has it, or had it.
+    /// Its event; `None` if the chat has it, or had it.
     ///
     /// # Errors
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) where another has its sequence.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if another record has its sequence.
     fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>>;
 }
 
@@ -99,7 +99,7 @@ struct ReadRow<T> {
     bytes: usize,
 }
 
-/// The sequences of a chat's messages, with those of the rows that were looked at.
+/// The sequences of a chat's messages, with those of the rows seen so far.
 pub(super) struct Sequences<'r> {
     fold: &'r ChatFold,
     taken: HashMap<u64, &'r str>,
@@ -115,7 +115,7 @@ impl<'r> Sequences<'r> {
         }
     }
 
-    /// Gives a message its sequence as the chat will: the one that it has, or for 0 the next.
+    /// Assigns a message's sequence as the chat will: its own, or the next one if that is 0.
     fn take(&mut self, id: &'r str, sequence: u64) -> Result<()> {
         let sequence = if sequence == 0 {
             self.last + 1
@@ -140,7 +140,7 @@ impl<'r> Sequences<'r> {
     }
 }
 
-/// What is to be written of some rows, and the lines that are left out.
+/// The events of some rows, and the lines that are left out.
 #[derive(Default)]
 struct Chosen {
     events: Vec<ChatEvent>,
@@ -225,7 +225,7 @@ impl Chats {
         Ok(report)
     }
 
-    /// The first line that can be read and can't be written, as the chats are now.
+    /// The first line that can be parsed but not written, as the chats are now.
     async fn first_left_out<T: Record>(
         &self,
         chats: &[OfChat<T>],
@@ -250,7 +250,7 @@ impl Chats {
         Ok(first)
     }
 
-    /// The record, in the chat that it says it is in.
+    /// The record, checked for its chat.
     async fn checked<T: Record>(&self, table: Table, record: T) -> Result<T> {
         let chat_id = record.chat_id().to_owned();
         if chat_id.is_empty() {
@@ -260,7 +260,7 @@ impl Chats {
             .assistant_id()
             .filter(|id| !id.is_empty())
             .map(str::to_owned);
-        // What the chat would be refused for is told of the line.
+        // An error of creating the chat is reported for the line.
         self.session_of(Chat {
             chat_id: chat_id.clone(),
             ..Chat::new(assistant_id.as_deref().unwrap_or("unknown"))
@@ -277,7 +277,7 @@ impl Chats {
         record.completed(self, &chat_id)
     }
 
-    /// The sessions of chats, made where they aren't there; `None` for a chat that was deleted.
+    /// The sessions of chats, created if missing; `None` for a chat that was deleted.
     async fn sessions_for<T: Record>(
         &self,
         chats: &[OfChat<T>],

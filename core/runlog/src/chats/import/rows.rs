@@ -1,5 +1,5 @@
-//! Rows of the tables, brought into the form of chats, messages and steps. Databases keep ids as numbers, and booleans too;
-//! some exports write JSON and numbers as text, and times that aren't there as something else than `null`.
+//! Converting rows of the tables to chats, messages and steps. Databases store ids and booleans as numbers; some
+//! exports write JSON and numbers as text, and missing times as something else than `null`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::table::Table;
 use crate::{Error, Result};
 
-/// A row, with each value as it is written.
+/// A row, with the JSON text of each value.
 type Row = BTreeMap<String, RawJson>;
 
-/// Which columns of a table have what.
+/// The columns of a table, by their form.
 struct Columns {
     ids: &'static [&'static str],
     json: &'static [&'static str],
@@ -52,7 +52,7 @@ const MESSAGE_AND_STEP: Columns = Columns {
     flags: &[],
 };
 
-/// The columns that say whose a chat is, and the fields that they are.
+/// The columns of a chat's owner, with their fields.
 const OWNERS: [(&str, &str); 4] = [
     ("__yao_created_by", "created_by"),
     ("__yao_updated_by", "updated_by"),
@@ -60,7 +60,7 @@ const OWNERS: [(&str, &str); 4] = [
     ("__yao_tenant_id", "tenant_id"),
 ];
 
-/// The fields of a message that the old table hadn't: columns of these names are something else.
+/// The fields of a message that the old table doesn't have: columns of these names are something else.
 const NOT_IN_HISTORY: [&str; 6] = [
     "type",
     "props",
@@ -74,7 +74,7 @@ const NOT_IN_HISTORY: [&str; 6] = [
 pub(super) trait FromRow: DeserializeOwned {
     /// The column with its id.
     const ID: &'static str;
-    /// What it is, for messages.
+    /// Its name in error messages.
     const NAME: &'static str;
 
     fn id(&self) -> &str;
@@ -122,7 +122,7 @@ pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<Timestamp>)> {
     for (column, field) in OWNERS {
         rename(&mut row, column, field);
     }
-    // Rows without an assistant have their messages all the same.
+    // Rows without an assistant are valid.
     row.entry("assistant_id".to_owned())
         .or_insert_with(|| RawJson::string(""));
     let old_id = row.remove("id");
@@ -138,7 +138,7 @@ pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<Timestamp>)> {
     Ok((chat, deleted_at))
 }
 
-/// What a line of a table is; `None` for a row that was deleted.
+/// The record of a line; `None` for a row that was deleted.
 pub(super) fn record_of<T: FromRow>(table: Table, text: &str) -> Result<Option<T>> {
     let mut row = match table {
         Table::History => row_of(text, &HISTORY)?,
@@ -189,7 +189,7 @@ fn become_message(row: &mut Row) -> Result<()> {
     Ok(())
 }
 
-/// The columns of a line that have a value, each as its field is written.
+/// The columns of a line that have a value, each converted to the form of its field.
 fn row_of(text: &str, columns: &Columns) -> Result<Row> {
     let row = read_json::<Row>(text);
     let mut row =
@@ -205,7 +205,7 @@ fn row_of(text: &str, columns: &Columns) -> Result<Row> {
     Ok(row)
 }
 
-/// What a value is that a database or an export writes as something else.
+/// Converts a value that a database or an export writes in another form.
 fn converted(name: &str, value: &RawJson, columns: &Columns) -> Option<RawJson> {
     let text = || string(value.as_str());
     if columns.ids.contains(&name) {
@@ -217,7 +217,7 @@ fn converted(name: &str, value: &RawJson, columns: &Columns) -> Option<RawJson> 
         RawJson::from_value(&text()?.trim().parse::<u64>().ok()?).ok()
     } else if columns.flags.contains(&name) {
         let number = text().unwrap_or_else(|| value.to_string());
-        // By the JSON reader: another parser of numbers would be linked for this alone.
+        // Parsed as JSON: `str::parse` would link another number parser only for this.
         let number: f64 = serde_json::from_str(number.trim()).ok()?;
         RawJson::from_value(&(number != 0.0)).ok()
     } else {
@@ -225,7 +225,7 @@ fn converted(name: &str, value: &RawJson, columns: &Columns) -> Option<RawJson> 
     }
 }
 
-/// Whether a value is what databases write for no time: an empty text, or MySQL's zero date.
+/// Whether a value stands for a missing time: an empty text, or MySQL's zero date.
 fn is_no_time(value: &RawJson) -> bool {
     string(value.as_str()).is_some_and(|text| text.is_empty() || text.starts_with("0000-00-00"))
 }

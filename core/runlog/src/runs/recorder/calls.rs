@@ -1,9 +1,9 @@
 //! The tool calls of a run that its results answer: how the provider wrote them, and whether they have their result.
 //!
 //! Providers refuse a context with a result that answers no call, with two results of one call, or with a message
-//! between a call and its result, and so every later request. The recorder therefore refuses such a result or message.
-//! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
-//! such as that of the run before a resume, it looks into the context, from its end.
+//! between a call and its result. Once recorded, it would make every later request fail, so the recorder refuses such a
+//! result or message. It knows the calls that it recorded itself, as long as no one else writes to the context.
+//! Otherwise, and for other calls, such as those of the run before a resume, it searches the context backwards.
 
 use std::collections::HashSet;
 
@@ -16,14 +16,14 @@ use super::{
 };
 use crate::{Result, kernel::records::context_stream, runs::outcome::AnsweredCall};
 
-/// Calls and results that are about to be written. If dropped before that, they are forgotten: the context says whether
-/// they were written after all.
+/// Calls and results that are about to be written. If this is dropped before the write is confirmed, they are
+/// forgotten, and looked up in the context when needed.
 pub(super) struct Taken<'a> {
     recorder: &'a RunRecorder,
     ids: Vec<String>,
     events: u64,
-    /// Whether the recorder learns which calls are open once they are written.
-    is_open_told: bool,
+    /// Whether the recorder's state of open calls includes them already.
+    is_open_updated: bool,
 }
 
 impl RunRecorder {
@@ -46,7 +46,7 @@ impl RunRecorder {
         }
     }
 
-    /// Refuses a call whose result couldn't be recorded.
+    /// Checks that a call's result can be recorded.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
@@ -56,8 +56,8 @@ impl RunRecorder {
         self.state().calls.check(id)
     }
 
-    /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
-    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results, and
+    /// Applies the calls and results of events that are about to be written, up to the first one that is refused. The
+    /// error is that of [`check_unanswered`](Self::check_unanswered) for one of the results, or
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another message while calls are open.
     pub(super) async fn take_calls<'e>(
         &self,
@@ -67,13 +67,13 @@ impl RunRecorder {
             recorder: self,
             ids: Vec::new(),
             events: 0,
-            is_open_told: false,
+            is_open_updated: false,
         };
         let open = match self.open_before(events.clone()).await {
             Ok(open) => open,
             Err(error) => return (taken, Err(error)),
         };
-        // Calls that are made here needn't be looked for: the context hasn't got them yet.
+        // Calls made by these events needn't be searched for: the context doesn't have them yet.
         let mut made = HashSet::new();
         for event in events.clone() {
             if event.kind == ContextEventKind::ToolCall {
@@ -92,13 +92,13 @@ impl RunRecorder {
         let mut events = events;
         let taking = {
             let mut state = self.state();
-            taken.is_open_told = true;
+            taken.is_open_updated = true;
             taken.events = events.clone().count() as u64;
             state.calls.under_way += taken.events;
             state.calls.open = open.or_else(|| state.calls.open.take());
             let calls = &mut state.calls;
             events.try_for_each(|event| {
-                // Before the event's calls are known: a refused message makes none.
+                // Before the event's calls are added, because a refused message adds none.
                 calls
                     .open
                     .as_mut()
@@ -112,7 +112,7 @@ impl RunRecorder {
         }
     }
 
-    /// Looks something up in what is known of the calls, as far as it counts where the context ends now.
+    /// Looks something up in the known calls, after checking them against the end of the context.
     pub(super) async fn look_at_calls<T>(&self, look: impl FnOnce(&Calls) -> T) -> Result<T> {
         let instance = self.state().run.instance_id;
         let backend = self.inner.runs.store.backend();
@@ -124,7 +124,7 @@ impl RunRecorder {
         Ok(look(&state.calls))
     }
 
-    /// Makes sure that a call is known if the context has it.
+    /// Ensures that a call is known if the context has it.
     async fn look_for(&self, id: &str) -> Result<()> {
         let known = self
             .look_at_calls(|calls| {
@@ -132,7 +132,7 @@ impl RunRecorder {
                 Some((call.has_result, call.is_pending))
             })
             .await?;
-        // One that has its result may have an older one of its id that has none.
+        // If the known call has its result, there may be an older call with the same id that has none.
         if known.is_some_and(|(has_result, is_pending)| is_pending || !has_result) {
             return Ok(());
         }
@@ -178,10 +178,10 @@ impl RunRecorder {
 }
 
 impl Taken<'_> {
-    /// They were written.
+    /// To be called once they were written.
     pub(super) fn keep(mut self) {
         let ids = std::mem::take(&mut self.ids);
-        self.is_open_told = false;
+        self.is_open_updated = false;
         let mut state = self.recorder.state();
         for id in ids {
             if let Some(call) = state.calls.known.get_mut(&id) {
@@ -195,7 +195,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut state = self.recorder.state();
         state.calls.under_way -= self.events;
-        if self.is_open_told || !self.ids.is_empty() {
+        if self.is_open_updated || !self.ids.is_empty() {
             state.calls.open = None;
             self.ids
                 .iter()

@@ -1,4 +1,4 @@
-//! Saying of a run what it took, and whatever else there is to say.
+//! Recording details of a run: its usage and metadata.
 
 use runlog_log::{Batch, Expected, Op};
 use runlog_model::{Run, RunDetails, RunId};
@@ -20,9 +20,9 @@ use crate::{
 };
 
 impl RunRecorder {
-    /// Says of the run what it took, such as tokens and their cost, and anything else, as often as there is something to say,
-    /// whatever its status is. What is left out stays as it was. Lists of runs tell it too. A run that is resumed gives its
-    /// metadata to the one that goes on from it, and keeps its usage, which is each run's own. Durable when it returns.
+    /// Records details of the run, such as its token usage and cost, any number of times and whatever its status.
+    /// Fields that are left out stay as they were. Lists of runs include the details. When a run is resumed, its
+    /// metadata is copied to the new run; its usage isn't, because each run has its own. Durable when it returns.
     ///
     /// ```
     /// use runlog::{NewRun, NewSession, RawJson, blocking::Store, runs::RunDetails};
@@ -43,7 +43,7 @@ impl RunRecorder {
         let instance = self.run().instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
         let backend = self.inner.runs.store.backend();
-        // The run's flow writes to the same stream all the time.
+        // Blocks the run's flow, which writes to the same stream all the time.
         let _closed = self.gate().close().await;
         let mut retries = Retries::default();
         self.refresh_if_moved().await?;
@@ -76,8 +76,7 @@ impl RunRecorder {
 }
 
 impl Runs {
-    /// Says of a run what it took and anything else, as [`RunRecorder::describe`] does: also of one that is over, or that
-    /// somebody else records.
+    /// Records details of a run as [`RunRecorder::describe`] does, even if the run has ended or is recorded by another recorder.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else as [`RunRecorder::describe`].

@@ -1,4 +1,4 @@
-//! Recording many things of a run at once, in one batch and one flush.
+//! Recording many entries of a run in one batch and one flush.
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, EncodedMeta, NewContextEvent, RunEvent};
@@ -14,8 +14,7 @@ use crate::{
     kernel::records::{append, context_records, context_stream, run_stream},
 };
 
-/// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
-/// or an event.
+/// An entry of [`record_entries`](RunRecorder::record_entries): a message with its tool calls, or an event.
 ///
 /// ```
 /// use runlog::{
@@ -32,13 +31,13 @@ use crate::{
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunEntry {
-    /// Its events, at least one. Run and step are put in.
+    /// Its events, at least one. Run and step are filled in.
     pub events: Vec<NewContextEvent>,
     /// Whether the next step begins with it.
     pub begins_step: bool,
 }
 
-/// What is to be written.
+/// The records to write.
 struct Plan {
     /// The events of each entry with their metadata, and the step that they belong to.
     entries: Vec<(Vec<NewContextEvent>, Vec<EncodedMeta>, u32)>,
@@ -51,14 +50,14 @@ struct Plan {
 }
 
 impl RunRecorder {
-    /// Records entries in their order and the steps that they begin, as one batch: all of it or nothing. Says for
-    /// each where it is. An idempotency key of 1 to 255 bytes, unique in the context, makes it be recorded once: a
-    /// repeat is told what the first one was. Durable when it returns.
+    /// Records entries in their order and the steps that they begin, as one batch: all or nothing. Returns where each
+    /// was recorded. With an idempotency key of 1 to 255 bytes, unique in the context, the batch is recorded once: a
+    /// repeat returns the first result. Durable when it returns.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
-    /// [`LimitReached`](ErrorKind::LimitReached) when its budget has fewer steps left than the entries begin (the run
-    /// goes on running; [`next_step`](Self::next_step) pauses it), [`InvalidInput`](ErrorKind::InvalidInput) or
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`LimitReached`](ErrorKind::LimitReached)
+    /// when its budget has fewer steps left than the entries begin (the run stays running;
+    /// [`next_step`](Self::next_step) pauses it), [`InvalidInput`](ErrorKind::InvalidInput) or
     /// [`TooLarge`](ErrorKind::TooLarge) for an entry that is refused. Nothing is written then.
     pub async fn record_entries(
         &self,
@@ -87,7 +86,7 @@ impl RunRecorder {
                     append(context_stream(instance), context_records(events, metas))
                 })
                 .collect();
-            // Even without a record: its expectation fails when the run has ended.
+            // Needed even without a record: its expected sequence fails if the run has ended.
             ops.push(Op::Append {
                 stream: run_stream(self.id()),
                 expected: Expected::Last(plan.last),
@@ -194,7 +193,7 @@ impl RunRecorder {
     }
 
     fn recorded_entries(&self, appended: &Appended, plan: &Plan) -> Result<Vec<Recorded>> {
-        let told = || {
+        let missing_result = || {
             Error::new(
                 ErrorKind::Io,
                 "the backend acknowledged a batch without saying where it is",
@@ -202,7 +201,7 @@ impl RunRecorder {
         };
         let mut recorded = Vec::with_capacity(plan.entries.len());
         for (index, (events, _, step_number)) in plan.entries.iter().enumerate() {
-            let written = appended.ops.get(index).ok_or_else(told)?;
+            let written = appended.ops.get(index).ok_or_else(missing_result)?;
             recorded.push(Recorded {
                 id: written.position.0,
                 sequence_number: (written.last_sequence.0 + 1).saturating_sub(events.len() as u64),
@@ -215,7 +214,10 @@ impl RunRecorder {
         if appended.repeated {
             return Ok(recorded);
         }
-        let run = appended.ops.get(plan.entries.len()).ok_or_else(told)?;
+        let run = appended
+            .ops
+            .get(plan.entries.len())
+            .ok_or_else(missing_result)?;
         let mut state = self.state();
         state.last_sequence = state.last_sequence.max(run.last_sequence);
         let written = plan

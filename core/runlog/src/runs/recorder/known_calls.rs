@@ -1,4 +1,4 @@
-//! [`Calls`]: the tool calls that a recorder knows of, and whether they have their results.
+//! [`Calls`]: the tool calls that a recorder knows, and whether they have their results.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,21 +12,21 @@ use crate::{
     runs::{open_calls::OpenCalls, outcome::AnsweredCall},
 };
 
-/// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
-/// its call, so that one further away than this is no result of the run's work.
+/// How far back the call of a result is searched for, in messages, calls and results. Providers require that a result
+/// follows its call, so a call further away is none of this result.
 pub(in crate::runs) const SEARCHED_MAX: u32 = 2_048;
 
-/// The calls that a recorder knows of, by their id.
+/// The calls that a recorder knows, by their id.
 #[derive(Default)]
 pub(super) struct Calls {
     pub(super) known: HashMap<String, Call>,
     /// The calls that await their results; `None` where that isn't known.
     pub(super) open: Option<OpenCalls>,
-    /// The last sequence of the context that this recorder wrote or looked at.
+    /// The last sequence of the context that this recorder has written or read.
     pub(super) last: Sequence,
-    /// What this recorder wrote behind that, by where it begins: writes that go on side by side end in any order.
+    /// Ranges that this recorder has written after that, by their first sequence: concurrent writes complete in any order.
     pub(super) written: BTreeMap<Sequence, Sequence>,
-    /// How many events this recorder is just writing.
+    /// How many events this recorder is writing now.
     pub(super) under_way: u64,
 }
 
@@ -34,24 +34,24 @@ pub(super) struct Calls {
 pub(super) struct Call {
     pub(super) call: AnsweredCall,
     pub(super) has_result: bool,
-    /// Whether the call, or its result, is just being written.
+    /// Whether the call or its result is being written now.
     pub(super) is_pending: bool,
 }
 
 impl Calls {
-    /// Where the context ends. What is known counts no more where somebody else wrote to it.
+    /// Sets the end of the context. The known state is discarded if someone else wrote to the context.
     ///
-    /// What the only recorder of a context is writing may be there before it is told so, and isn't somebody else's. Where
-    /// somebody wrote without a recorder meanwhile, its own writes leave a gap, and what is known counts no more once they
-    /// are done.
+    /// Pending writes of the only recorder of a context may be visible before they are confirmed, and must not count as
+    /// someone else's. If someone has written without a recorder in the meantime, this recorder's writes leave a gap,
+    /// and the state is discarded once they are done.
     pub(super) fn last_is(&mut self, last: Sequence, is_only_one: bool) {
-        let told: u64 = self
+        let confirmed: u64 = self
             .written
             .iter()
             .map(|(start, end)| end.0 - start.0)
             .sum();
         let own_end = if is_only_one {
-            self.last.0 + told + self.under_way
+            self.last.0 + confirmed + self.under_way
         } else {
             self.last.0
         };
@@ -63,7 +63,7 @@ impl Calls {
         }
     }
 
-    /// Where the context ends by a write of this recorder, of so many events.
+    /// Sets the end of the context after a write of `events` events by this recorder.
     pub(super) fn after_commit(&mut self, events: u64, last: Sequence) {
         if last <= self.last {
             return;
@@ -102,7 +102,7 @@ impl Calls {
                         }),
                 );
                 if !made.is_empty() && !is_response_item(&event.content) {
-                    // Results come before the next calls; a later one is looked for in the context.
+                    // Results come before the next calls; a later result's call is searched for in the context.
                     self.known.retain(|_, call| call.is_pending);
                 }
             }
@@ -142,8 +142,8 @@ impl Calls {
     }
 }
 
-/// The search for a call without a result, from the end of a context. Some providers use an id again in each turn: the
-/// results that were passed belong to the calls that come next.
+/// The search for a call without a result, from the end of a context. Some providers reuse ids in each turn: results
+/// that were passed belong to the next calls found.
 pub(super) struct Search<'a> {
     pub(super) id: &'a str,
     pub(super) results: usize,
@@ -174,7 +174,7 @@ impl Search<'_> {
                     .iter()
                     .find(|call| call.id.as_deref() == Some(self.id))
                     .map(AnsweredCall::from);
-                // A call that the message before it doesn't make was appended by itself.
+                // A call that isn't in the message before it was appended without a message.
                 let call = call.or_else(|| self.is_made.then(AnsweredCall::plain))?;
                 self.is_made = false;
                 self.without_result(call)
@@ -196,7 +196,7 @@ impl Search<'_> {
         None
     }
 
-    /// What is known when the beginning is reached. A redacted message doesn't say any more which calls it made.
+    /// The result when the beginning is reached. The calls of a redacted message can't be read any more.
     pub(super) fn finish(&mut self) -> Option<Call> {
         if self.is_made
             && let Some(call) = self.without_result(AnsweredCall::plain())
@@ -213,7 +213,7 @@ impl Search<'_> {
     }
 }
 
-/// The calls that an event answers by their ids.
+/// The ids of the calls that an event answers.
 pub(super) fn results(event: &NewContextEvent) -> impl Iterator<Item = &str> {
     let is_result = event.kind == ContextEventKind::ToolResult;
     let marks = event.meta.tools.iter().filter(move |_| is_result);
@@ -228,7 +228,7 @@ pub(super) fn unknown(id: &str) -> Error {
 }
 
 impl AnsweredCall {
-    /// A call that no message of a provider's makes.
+    /// A call that is in no provider's message.
     pub(super) fn plain() -> Self {
         Self {
             id: None,

@@ -1,4 +1,4 @@
-//! Which tool calls are open where a recorder is about to write.
+//! The tool calls that are open at the place where a recorder is about to write.
 
 use runlog_log::Sequence;
 use runlog_model::{
@@ -21,8 +21,7 @@ impl RunRecorder {
         self.inner.order.turn(events.all(is_result)).await
     }
 
-    /// The calls that are open where events are about to be written; `None` for results alone, which may always stand
-    /// there.
+    /// The calls that are open before events that are about to be written; `None` for results only, which are always allowed.
     pub(super) async fn open_before<'e>(
         &self,
         mut events: impl Iterator<Item = &'e NewContextEvent>,
@@ -36,7 +35,8 @@ impl RunRecorder {
         }
     }
 
-    /// Looks back to the last message that is no result: nothing before it can be open in a context that providers take.
+    /// Searches back to the last message that is no result: in a context that providers accept, no call before it can
+    /// be open.
     async fn look_for_open(&self) -> Result<OpenCalls> {
         let instance = self.state().run.instance_id;
         let mut turn = Vec::new();
@@ -48,12 +48,12 @@ impl RunRecorder {
                 items = is_response_item(&event.content);
                 (!items).then_some(())
             }
-            // What comes before an answer's items, and was answered, is another turn.
+            // An answered call before the items of an answer belongs to an earlier turn.
             ContextEventKind::ToolResult if items => Some(()),
             ContextEventKind::ToolCall | ContextEventKind::ToolResult => {
                 let mut event = event.clone();
                 if event.event_type == ContextEventKind::ToolResult {
-                    // What a result says doesn't matter, and may be large.
+                    // The content of a result isn't needed, and may be large.
                     event.content = RawJson::null();
                 }
                 turn.push(event);

@@ -23,8 +23,8 @@ use crate::{
 };
 
 impl RunRecorder {
-    /// Begins the next step, and says its number, counted over all resumes. It is written with the first
-    /// message recorded in it.
+    /// Begins the next step, and returns its number, counted over all resumes. It is written with the first message
+    /// recorded in it.
     ///
     /// # Errors
     /// [`LimitReached`](ErrorKind::LimitReached) when the run's budget of steps is spent: the run is then paused,
@@ -53,22 +53,20 @@ impl RunRecorder {
         ))
     }
 
-    /// Records a message given in parts, with the tool calls it asks for and the step it begins, as one batch.
+    /// Records a message built from its parts, with the tool calls it requests and the step it begins, as one batch.
     /// Durable when it returns.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
-    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when the message is refused: no
-    /// provider takes it, it is the result of a tool call that the context doesn't have, or it isn't a result and the
-    /// context has tool calls that await theirs,
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it is a second result of one,
-    /// [`NotFound`](ErrorKind::NotFound) when its session was deleted. Nothing is written then.
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`InvalidInput`](ErrorKind::InvalidInput) or
+    /// [`TooLarge`](ErrorKind::TooLarge) when the message is refused: no provider accepts it, it is the result of a
+    /// tool call that the context doesn't have, or it isn't a result and the context has tool calls that await theirs,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it is a second result of one, [`NotFound`](ErrorKind::NotFound)
+    /// when its session was deleted. Nothing is written then.
     pub async fn record_message(&self, message: NewMessage) -> Result<Recorded> {
         self.record_raw_message(message.to_json()?).await
     }
 
-    /// Records a message in the provider's own JSON, kept byte for byte; else as
-    /// [`record_message`](Self::record_message).
+    /// Records a message in the provider's own JSON, stored byte for byte; otherwise as [`record_message`](Self::record_message).
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message).
@@ -94,8 +92,7 @@ impl RunRecorder {
         self.record(&[message], options).await
     }
 
-    /// Records what a tool gave for a call that was recorded before, as a message in the provider's form.
-    /// Durable when it returns.
+    /// Records a tool's result of a call that was recorded before, as a message in the provider's form. Durable when it returns.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
@@ -105,7 +102,7 @@ impl RunRecorder {
             .await
     }
 
-    /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
+    /// [`record_tool_result`](Self::record_tool_result) with extras in the batch.
     pub(crate) async fn record_tool_result_with(
         &self,
         outcome: &ToolOutcome,
@@ -117,8 +114,8 @@ impl RunRecorder {
             .await
     }
 
-    /// Records the assistant message that asked for tool calls together with what the tools gave: message,
-    /// calls, results and the step as one batch, and one flush. Durable when it returns.
+    /// Records the assistant message that requested tool calls together with their results: message, calls, results and
+    /// the step as one batch, with one flush. Durable when it returns.
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome
@@ -163,8 +160,8 @@ impl RunRecorder {
             .await
     }
 
-    /// Pauses the run: it can be resumed. A text is a reason that somebody asks for it with; a [`StopKind`] or [`Stop`] says
-    /// what else stops it, which [`Run::stop_kind`] then tells. Durable when it returns.
+    /// Pauses the run: it can be resumed. A string is the reason of a pause on request; a [`StopKind`] or [`Stop`]
+    /// names another cause, which is stored as [`Run::stop_kind`]. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`TooLarge`](ErrorKind::TooLarge) for a
@@ -178,7 +175,7 @@ impl RunRecorder {
         .await
     }
 
-    /// Ends the run well, with what came of it. Durable when it returns.
+    /// Ends the run as completed, with a summary. Durable when it returns.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -189,7 +186,7 @@ impl RunRecorder {
         .await
     }
 
-    /// Ends the run with an error. Durable when it returns.
+    /// Ends the run as failed, with an error. Durable when it returns.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -200,8 +197,7 @@ impl RunRecorder {
         .await
     }
 
-    /// Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on
-    /// from it. Durable when it returns.
+    /// Ends the run as cancelled. A paused run can be cancelled too, unless it was resumed. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run has ended or was resumed, [`TooLarge`](ErrorKind::TooLarge)
@@ -310,7 +306,7 @@ impl RunRecorder {
                 }
                 Err(error) => {
                     retries.again(error.clone())?;
-                    // Nobody wrote to the run's stream: it was the context that wasn't as expected.
+                    // The run's stream is unchanged, so it was the context that wasn't as expected.
                     if self.refresh().await? == last && options.expected_last_sequence.is_some() {
                         return Err(error);
                     }
@@ -337,7 +333,8 @@ impl RunRecorder {
         events: &[NewContextEvent],
         step_number: u32,
     ) -> Result<Recorded> {
-        // A repeated batch has no result for ops that wrote nothing, such as that of the run's stream without a new step.
+        // A repeated batch has no result for operations that wrote nothing, such as that of the run's stream without a
+        // new step.
         let (Some(context), run) = (
             appended.ops.first(),
             appended.ops.get(usize::from(!events.is_empty())),
@@ -365,7 +362,7 @@ impl RunRecorder {
         })
     }
 
-    /// Refuses to go on with a run that has paused or ended, whoever ended it.
+    /// An error if the run has paused or ended, for whatever reason.
     pub(super) async fn check_running(&self) -> Result<()> {
         self.refresh_if_moved().await?;
         running(&self.state().run, "be written to")
@@ -393,7 +390,7 @@ impl RunRecorder {
         };
         let last_sequence = self.inner.runs.follow(self.id(), &mut fold, after).await?;
         let mut state = self.state();
-        // Another task may have written and come here first.
+        // Another task may have written and refreshed first.
         if last_sequence >= state.last_sequence
             && let Some(run) = fold.run().cloned()
         {

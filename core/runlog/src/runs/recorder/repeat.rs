@@ -17,7 +17,7 @@ impl RunRecorder {
             .await?
             .filter(is_it);
         if event.is_none() {
-            // It had another number of events the first time, or a truncation has taken it.
+            // It had another number of events the first time, or it was truncated.
             let (stream, last) = (context_stream(instance), Sequence(recorded.last_sequence));
             let before = self
                 .inner
@@ -42,8 +42,8 @@ impl RunRecorder {
     }
 }
 
-/// The last sequence that a batch expects of the run's stream. A refused batch may be a repeat, which gets the first result
-/// if its key is known: it is tried with an expectation that never holds.
+/// The last sequence that a batch expects of the run's stream. A refused batch may be a repeat, which returns the first
+/// result if its key is known: so it is submitted with an expectation that never holds.
 pub(super) fn expected_of(
     state: &State,
     checked: Result<()>,

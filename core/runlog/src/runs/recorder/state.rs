@@ -1,4 +1,4 @@
-//! [`RunRecorder`]: the handle of a run that is written, and what it knows of the run.
+//! [`RunRecorder`]: the handle that writes a run, and its cached state of the run.
 
 use std::{
     fmt,
@@ -18,15 +18,14 @@ use crate::{
     runs::Runs,
 };
 
-/// Writes one run while it happens. [`blocking::RunRecorder`](crate::blocking::RunRecorder) is the same for
-/// callers that wait.
+/// Writes one run while it happens. [`blocking::RunRecorder`](crate::blocking::RunRecorder) is its blocking counterpart.
 ///
-/// Cheap to clone, and usable from many tasks. Every write is refused with
-/// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
-/// is dropped leaves its run `running`, to be found by [`Runs::recover`].
+/// Cheap to clone, and usable from many tasks. Every write is refused with [`WrongStatus`](ErrorKind::WrongStatus) once
+/// the run has paused or ended, for whatever reason. Dropping a recorder leaves its run `running`; [`Runs::recover`]
+/// then pauses it.
 ///
-/// The recorders of a context write in turn. Await the future of a write, or drop it: one that was polled once and is kept,
-/// as a branch of `select!` is that is polled by reference, may hold its turn, and the others wait for it.
+/// The recorders of a context write in turn. Await the future of a write, or drop it: a future that was polled once and
+/// is neither awaited nor dropped, such as a `select!` branch polled by reference, may hold its turn and block the others.
 ///
 /// ```
 /// use runlog::{ErrorKind, NewMessage, NewRun, NewSession, Store};
@@ -59,12 +58,12 @@ pub(super) struct Inner {
 
 pub(super) struct State {
     pub(super) run: Run,
-    /// The run as its stream tells of it, up to `folded`: what is read of the stream is read once.
+    /// The fold of the run's stream up to `folded`, so that each event is read once.
     pub(super) fold: RunFold,
     pub(super) folded: Sequence,
-    /// The last sequence of the run's stream: what a write expects, so that none gets into a run that ended.
+    /// The last sequence of the run's stream. Writes expect it, so that none succeeds after the run has ended.
     pub(super) last_sequence: Sequence,
-    /// The last step that the run's stream tells of.
+    /// The last step that is recorded in the run's stream.
     pub(super) recorded_step: u32,
     pub(super) calls: Calls,
 }
@@ -89,7 +88,7 @@ pub struct Recorded {
 }
 
 impl Runs {
-    /// Writes on with a run, from where it is. It may have ended: the run is then told, and writes are refused.
+    /// A recorder that continues a run from its current state. For an ended run it returns that state, and refuses writes.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
@@ -99,11 +98,11 @@ impl Runs {
         Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
     }
 
-    /// Writes a run whose creation is about to be written, or just was, as the first event of its stream.
+    /// A recorder of a run whose creation is about to be written, or was just written, as the first event of its stream.
     pub(crate) fn recorder_of_new(&self, run: &Run) -> Result<RunRecorder> {
         let mut fold = RunFold::new();
         fold.push(RunEvent::Created(Box::new(run.clone())))?;
-        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        // Before the run is in the log, so that a concurrent recovery doesn't mistake it for an orphan.
         let live = self.index().shared().live().enter(run.id);
         Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
     }
@@ -143,12 +142,12 @@ impl RunRecorder {
         self.inner.id
     }
 
-    /// The run as far as this recorder knows.
+    /// The run as last known to this recorder.
     pub fn run(&self) -> Run {
         self.state().run.clone()
     }
 
-    /// The run as far as this recorder knows, and where its stream stood then.
+    /// The run as last known to this recorder, with the last sequence of its stream then.
     pub(crate) fn run_at(&self) -> (Run, Sequence) {
         let state = self.state();
         (state.run.clone(), state.last_sequence)

@@ -1,4 +1,4 @@
-//! What the status of a run allows, and changes of it.
+//! Checks and changes of a run's status.
 
 use runlog_log::Batch;
 use runlog_model::{Run, RunStatus, StatusChange};
@@ -42,12 +42,12 @@ impl RunRecorder {
         }
     }
 
-    /// What is closed while the run's status is changed.
+    /// The gate that is closed while the run's status changes.
     pub(in crate::runs) fn gate(&self) -> &Gate {
         &self.inner.gate
     }
 
-    /// What is to be written for the run to change so.
+    /// The records of this change of the run.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when it can't, [`TooLarge`](ErrorKind::TooLarge) for a text over its
@@ -73,7 +73,7 @@ impl RunRecorder {
     }
 }
 
-/// Refuses what only a running run may do.
+/// An error if the run isn't running.
 pub(super) fn running(run: &Run, what: &str) -> Result<()> {
     if run.status == RunStatus::Running {
         return Ok(());
@@ -84,7 +84,7 @@ pub(super) fn running(run: &Run, what: &str) -> Result<()> {
     ))
 }
 
-/// Refuses a change of status that there is none of.
+/// An error if the status can't change this way.
 pub(super) fn changeable(run: &Run, to: RunStatus) -> Result<()> {
     match (run.status, to, run.resumed_by) {
         (RunStatus::Running, ..) | (RunStatus::Paused, RunStatus::Cancelled, None) => Ok(()),

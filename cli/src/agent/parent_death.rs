@@ -1,15 +1,15 @@
-//! [`leashed`]: an agent's program doesn't outlive the process that records it, however that ends.
+//! [`die_with_parent`]: an agent's program doesn't outlive the process that records it, however that ends.
 
 use std::process::Command;
 
-/// Has the system kill the program when this process is gone, `SIGKILL` included, so that it doesn't go on beside the one
-/// that the next process resumes. The thread that starts it has to stay until it has ended.
+/// Makes the system kill the program when this process ends, even by `SIGKILL`, so that it doesn't run concurrently
+/// with the one that the next process resumes. The thread that starts it must live until the program has ended.
 #[cfg(target_os = "linux")]
 #[allow(
     unsafe_code,
     reason = "only between fork and exec can this be asked for"
 )]
-pub(super) fn leashed(command: &mut Command) -> &mut Command {
+pub(super) fn die_with_parent(command: &mut Command) -> &mut Command {
     use std::{io, os::unix::process::CommandExt};
 
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -17,7 +17,7 @@ pub(super) fn leashed(command: &mut Command) -> &mut Command {
     let recorder = getpid();
     let tie = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have gone before the system was asked.
+        // The parent may have ended before this call.
         if getppid() == Some(recorder) {
             Ok(())
         } else {
@@ -28,8 +28,8 @@ pub(super) fn leashed(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(tie) }
 }
 
-/// Elsewhere its standard input ends, and what it writes goes nowhere.
+/// On other systems its standard input is closed, and its output is dropped.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn leashed(command: &mut Command) -> &mut Command {
+pub(super) fn die_with_parent(command: &mut Command) -> &mut Command {
     command
 }

@@ -120,7 +120,7 @@ fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
 }
 
 /// Prints how the run was started.
-pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
+pub(super) fn print_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
     let Started {
         session,
         instance,
@@ -144,7 +144,7 @@ pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -
 }
 
 /// Prints how it ended.
-pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) -> Result<()> {
+pub(super) fn print_end(started: &Started, report: &Report<'_>, out: &mut Out) -> Result<()> {
     if out.is_json() {
         return out.value(&serde_json::json!({"ended": report}));
     }
