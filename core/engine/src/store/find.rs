@@ -67,6 +67,8 @@ struct Current {
     end: u64,
     /// The position after its last record.
     end_position: u64,
+    /// The offsets that are left to search. Damaged records, whose positions nobody knows, are left behind as well.
+    offsets: Range<u64>,
     candidates: Candidates,
 }
 
@@ -79,7 +81,7 @@ enum Candidates {
         /// Where those of the stream's sources are, if in a stream.
         places: Option<Vec<Range<u32>>>,
     },
-    /// Of the active segment; whether there are more.
+    /// The next ones of the active segment; whether there are more.
     Active(VecDeque<Candidate>, bool),
 }
 
@@ -168,40 +170,56 @@ impl Finder {
         let Some(segment) = self.segments.pop_front() else {
             return Ok(false);
         };
-        match self.look_at(segment.clone()) {
+        let looked = self.look_at(segment.clone());
+        self.go_on_in(&segment, looked)?;
+        Ok(true)
+    }
+
+    /// Goes on with the candidates of a segment, or, if it has none or they can't be known, with the next segment.
+    fn go_on_in(&mut self, segment: &Segment, looked: Result<Option<Current>>) -> Result<()> {
+        match looked {
             Ok(current) => self.current = current,
             // A pack has replaced it, and is searched instead.
             Err(error) if Segment::is_gone(&error) => return Err(error),
             Err(error) => {
-                // The search continues with the next one.
                 let end = segment
                     .trailer()
                     .map_or(u64::MAX, |trailer| trailer.next_position);
-                self.pass(&segment, end);
+                self.pass(segment, end);
                 return Err(error);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The candidates in a segment; `None` if there are none, and then it isn't visited again.
     fn look_at(&mut self, segment: Arc<Segment>) -> Result<Option<Current>> {
         let durable = self.shared.durable();
-        // It may have been sealed since.
-        let segment = match durable.segment(segment.id()) {
-            Some(now) if segment.trailer().is_none() => now.clone(),
-            _ => segment,
-        };
-        let end = durable.end_of(&segment);
-        let end_position = match segment.trailer() {
-            Some(trailer) => trailer.next_position,
-            None => durable.next_position,
-        };
+        let segment = now_of(&durable, segment);
+        let end_position = end_position_of(&durable, &segment);
         drop(durable);
         let offsets = self.offsets(&segment, end_position)?;
-        let candidates = match segment.trailer() {
-            Some(_) => self.in_sealed(&segment, &offsets)?,
-            None => Some(self.in_active(&offsets)),
+        self.look_in(segment, offsets)
+    }
+
+    /// As [`look_at`](Self::look_at), at some offsets.
+    fn look_in(&mut self, segment: Arc<Segment>, offsets: Range<u64>) -> Result<Option<Current>> {
+        // Appends and rotations go on while this looks. The candidates of the active segment, and where its records end, are
+        // taken under one lock therefore, if it still is the active one.
+        let durable = self.shared.durable();
+        let segment = now_of(&durable, segment);
+        let (end, end_position) = (
+            durable.end_of(&segment),
+            end_position_of(&durable, &segment),
+        );
+        let active = segment
+            .trailer()
+            .is_none()
+            .then(|| self.in_active(&durable, &offsets));
+        drop(durable);
+        let candidates = match active {
+            Some(candidates) => Some(candidates),
+            None => self.in_sealed(&segment, &offsets)?,
         };
         let Some(candidates) = candidates else {
             self.pass(&segment, end_position);
@@ -212,6 +230,7 @@ impl Finder {
             segment,
             end,
             end_position,
+            offsets,
             candidates,
         }))
     }
@@ -322,8 +341,7 @@ impl Finder {
         }))
     }
 
-    fn in_active(&self, offsets: &Range<u64>) -> Candidates {
-        let durable = self.shared.durable();
+    fn in_active(&self, durable: &Durable, offsets: &Range<u64>) -> Candidates {
         let all = durable.active_index.labelled(self.label);
         let is_wanted = |labelled: &Labelled| {
             offsets.contains(&labelled.offset)
@@ -354,8 +372,16 @@ impl Finder {
     /// The next candidate of the segment being searched.
     fn next_candidate(&mut self) -> Option<Candidate> {
         let backward = self.direction == Direction::Backward;
-        match &mut self.current.as_mut()?.candidates {
-            Candidates::Active(found, _) => found.pop_front(),
+        let current = self.current.as_mut()?;
+        match &mut current.candidates {
+            Candidates::Active(found, _) => {
+                let next = found.pop_front()?;
+                match self.direction {
+                    Direction::Forward => current.offsets.start = next.offset + 1,
+                    Direction::Backward => current.offsets.end = next.offset,
+                }
+                Some(next)
+            }
             Candidates::Sealed {
                 block,
                 postings,
@@ -390,11 +416,17 @@ impl Finder {
         while self.remaining > 0 {
             let Some(candidate) = self.next_candidate() else {
                 match self.current.take() {
-                    // The rest of it comes next.
+                    // The rest of it comes next, also if it was sealed meanwhile.
                     Some(Current {
+                        segment,
+                        offsets,
                         candidates: Candidates::Active(_, true),
                         ..
-                    }) => self.segments.clear(),
+                    }) => {
+                        let looked = self.look_in(segment.clone(), offsets);
+                        self.go_on_in(&segment, looked)?;
+                        continue;
+                    }
                     Some(current) => self.pass(&current.segment, current.end_position),
                     None => {}
                 }
@@ -478,6 +510,22 @@ impl Iterator for Finder {
         self.ended =
             matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
         next
+    }
+}
+
+/// A segment as it is by now: it may have been sealed.
+fn now_of(durable: &Durable, segment: Arc<Segment>) -> Arc<Segment> {
+    match durable.segment(segment.id()) {
+        Some(now) if segment.trailer().is_none() => now.clone(),
+        _ => segment,
+    }
+}
+
+/// The position after a segment's last published record.
+fn end_position_of(durable: &Durable, segment: &Segment) -> u64 {
+    match segment.trailer() {
+        Some(trailer) => trailer.next_position,
+        None => durable.next_position,
     }
 }
 

@@ -281,3 +281,97 @@ fn many_records_of_one_label_in_the_active_segment_are_found_in_turns() {
         assert!(all.is_sorted_by(|one, next| one < next));
     }
 }
+
+#[test]
+fn what_was_acknowledged_is_found_while_others_append_and_segments_are_sealed() {
+    const RECORDS: u64 = 6_000;
+    let store = Store::open_on(Arc::new(MemoryStorage::new()), options()).unwrap();
+    let label = Label::of("many", "x");
+    let acknowledged = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let appending = scope.spawn(|| {
+            for _ in 0..RECORDS {
+                let position = append(&store, stream(1), 300, &[label]);
+                acknowledged.lock().unwrap().push(position);
+            }
+        });
+        let mut number = 0;
+        while !appending.is_finished() {
+            let before = acknowledged.lock().unwrap().clone();
+            number += 1;
+            let direction = match number % 2 {
+                0 => Direction::Forward,
+                _ => Direction::Backward,
+            };
+            let first = before[before.len().saturating_sub(40)..].first();
+            let options = FindOptions {
+                direction,
+                first: Position(first.copied().unwrap_or(1)),
+                ..FindOptions::default()
+            };
+            // No error either.
+            let mut all = found(&store, label, options);
+            all.sort_unstable();
+            let expected = &before[before.len().saturating_sub(40)..];
+            assert_eq!(&all[..expected.len().min(all.len())], expected);
+        }
+    });
+}
+
+#[test]
+fn each_damaged_record_of_the_active_segment_is_reported_once_and_the_others_are_found() {
+    use crate::storage::Storage;
+    const RECORDS: usize = CANDIDATES_MAX * 2 + 500;
+    let options = OpenOptions {
+        segment_bytes_max: 4 << 20,
+        ..options()
+    };
+    let storage = MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    let label = Label(3);
+    let labels = [label];
+    for number in 0..RECORDS {
+        let payload = format!("<<{number:06}>>");
+        let record = NewRecord {
+            labels: &labels,
+            ..NewRecord::data(payload.as_bytes())
+        };
+        store.append(stream(1), Expected::Any, &[record]).unwrap();
+    }
+    let file = storage
+        .open("00000001.seg", crate::storage::Access::Write)
+        .unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_at(0, &mut bytes).unwrap();
+    let damaged = CANDIDATES_MAX - 300..CANDIDATES_MAX + 400;
+    for number in damaged.clone() {
+        let payload = format!("<<{number:06}>>");
+        let at = memchr(&bytes, payload.as_bytes());
+        file.write_at(at, b"[").unwrap();
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        let options = FindOptions {
+            direction,
+            ..FindOptions::default()
+        };
+        let (mut whole, mut failed) = (0, 0);
+        for found in store.find(label, options).unwrap() {
+            *(if found.is_ok() {
+                &mut whole
+            } else {
+                &mut failed
+            }) += 1;
+        }
+        assert_eq!(
+            (whole, failed),
+            (RECORDS - damaged.len(), damaged.len()),
+            "{direction:?}"
+        );
+    }
+}
+
+/// Where some bytes are.
+fn memchr(bytes: &[u8], wanted: &[u8]) -> u64 {
+    let found = bytes.windows(wanted.len()).position(|it| it == wanted);
+    found.unwrap() as u64
+}

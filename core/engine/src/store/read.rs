@@ -384,7 +384,11 @@ impl Reader {
                 self.fill_window(wanted);
             }
             let Some(located) = self.window.pop_front().transpose()? else {
-                break;
+                // All that were looked up may be in a segment whose damage was reported already.
+                if self.upcoming.is_done() {
+                    break;
+                }
+                continue;
             };
             let Some((located, frame)) = self.frame_or_again(located)? else {
                 continue;

@@ -302,3 +302,55 @@ fn a_stream_is_read_as_it_was_while_it_is_written_and_its_segments_are_sealed() 
         assert!(store.stat().unwrap().segments > 3);
     }
 }
+
+#[test]
+fn read_of_any_length_goes_on_behind_a_segment_whose_index_block_is_damaged() {
+    use crate::storage::Storage;
+    let storage = crate::storage::MemoryStorage::new();
+    let options = || OpenOptions {
+        segment_bytes_max: crate::limits::SEGMENT_BYTES_MIN,
+        preallocation: crate::Preallocation::None,
+        ..OpenOptions::default()
+    };
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let stream = StreamId(store.new_id());
+    let mut firsts = vec![1];
+    for sequence in 1..200_u64 {
+        let segments = store.stat().unwrap().segments;
+        store
+            .append(stream, Expected::Any, &[NewRecord::data(&[b'x'; 3000])])
+            .unwrap();
+        if store.stat().unwrap().segments > segments {
+            firsts.push(sequence);
+        }
+    }
+    store.close().unwrap();
+    let second = storage
+        .open("00000002.seg", crate::storage::Access::Write)
+        .unwrap();
+    let offset = second.len().unwrap() - 660;
+    let mut byte = [0];
+    second.read_at(offset, &mut byte).unwrap();
+    second.write_at(offset, &[byte[0] ^ 1]).unwrap();
+    let reader = Store::open_on(Arc::new(storage), options().read_only()).unwrap();
+    for limit in [1, 10, 1000] {
+        for kinds in [vec![], vec![NewRecord::data(&[]).kind]] {
+            let options = ReadOptions {
+                first: Sequence(firsts[1]),
+                limit,
+                kinds,
+                ..ReadOptions::default()
+            };
+            let read: Vec<_> = reader.read(stream, options).unwrap().collect();
+            let sequences = read
+                .iter()
+                .map(|it| it.as_ref().ok().map(|it| it.sequence.0));
+            let wanted = limit.min(200 - firsts[2]);
+            let expected = (0..wanted).map(|number| Some(firsts[2] + number));
+            assert!(
+                sequences.eq(std::iter::once(None).chain(expected)),
+                "{limit}: {read:?}"
+            );
+        }
+    }
+}
