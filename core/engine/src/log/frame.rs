@@ -84,12 +84,13 @@ impl Frame {
 impl Segment {
     /// The record at an offset from the index; `end` is the end of the known records.
     pub(crate) fn frame(&self, offset: u64, end: u64) -> Result<Frame> {
+        self.frame_in(self.first_bytes(offset, end)?, offset, end)
+    }
+
+    /// The bytes that the first read of a record takes: its header at least.
+    pub(crate) fn first_bytes(&self, offset: u64, end: u64) -> Result<Bytes> {
         self.check_start(offset, end)?;
-        self.frame_in(
-            self.bytes_at(offset, READ_BYTES.min(end - offset))?,
-            offset,
-            end,
-        )
+        self.bytes_at(offset, READ_BYTES.min(end - offset))
     }
 
     /// As [`frame`](Self::frame), from the map of the segment into an arena. `None` if it isn't whole there:

@@ -322,18 +322,19 @@ impl Reader {
                 .as_ref()
                 .and_then(|together| together.from(located));
         }
-        if let Some(bytes) = &bytes
-            && !self.kinds.is_empty()
-            && let Ok(header) = segment.header_in(bytes, located.offset, located.end)
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => segment.first_bytes(located.offset, located.end)?,
+        };
+        if !self.kinds.is_empty()
+            && let Ok(header) = segment.header_in(&bytes, located.offset, located.end)
             && !self.wants(&header)
         {
             return Ok(None);
         }
-        let frame = match bytes {
-            Some(bytes) => segment.frame_in(bytes, located.offset, located.end)?,
-            None => segment.frame(located.offset, located.end)?,
-        };
-        Ok(self.wants(&frame.header).then_some(frame))
+        segment
+            .frame_in(bytes, located.offset, located.end)
+            .map(Some)
     }
 
     /// The segment's map, taken out of where it is kept for the next record.

@@ -40,15 +40,21 @@ impl Alone {
             let Some(located) = reader.window.pop_front().transpose()? else {
                 break;
             };
-            let frame = located.segment.frame(located.offset, located.end)?;
+            let (segment, offset, end) = (&located.segment, located.offset, located.end);
+            let bytes = segment.first_bytes(offset, end)?;
+            // Of a record of another kind nothing but its header is read.
+            if let Ok(header) = segment.header_in(&bytes, offset, end)
+                && !reader.wants(&header)
+            {
+                continue;
+            }
+            let frame = segment.frame(offset, end)?;
             assert_eq!(
                 (frame.header.stream, frame.header.sequence),
                 (located.source, located.sequence)
             );
-            if reader.kinds.is_empty() || reader.kinds.contains(&frame.header.kind) {
-                reader.remaining -= 1;
-                return record_in(&reader.shared.durable(), &located.segment, frame).map(Some);
-            }
+            reader.remaining -= 1;
+            return record_in(&reader.shared.durable(), segment, frame).map(Some);
         }
         Ok(None)
     }
