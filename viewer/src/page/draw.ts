@@ -247,7 +247,9 @@ function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
     const size = context.measureText(label).width;
     if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
     context.fillRect(x, RULER - 6, 1, 5);
-    context.fillText(label, x + 5, RULER / 2 + 2);
+    // The scrubber's head would cover a part of it.
+    const isCovered = scene.cursor !== undefined && scene.cursor + 7 > x + 5 && scene.cursor - 7 < x + 5 + size;
+    if (!isCovered && x + 5 + size <= scene.width) context.fillText(label, x + 5, RULER / 2 + 2);
   }
 }
 
