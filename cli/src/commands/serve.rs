@@ -117,7 +117,13 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
 }
 
 async fn serve(global: &Global, args: &Args, served: Served, out: &mut Out) -> Result<Exit> {
-    let cant_listen = |error| Failure::io(&error, format!("can't listen at {}", args.listen));
+    let cant_listen = |error| {
+        let what = format!(
+            "can't listen at {} (`--listen` chooses another address)",
+            args.listen
+        );
+        Failure::io(&error, what)
+    };
     let listener = TcpListener::bind(args.listen).await.map_err(cant_listen)?;
     let address = listener.local_addr().map_err(cant_listen)?;
     // From here on a signal shuts it down in order.

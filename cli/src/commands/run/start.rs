@@ -137,11 +137,11 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
         Source::Session(session) => (session, "resumed"),
     };
     let instance = store.root_instance(session.id)?;
+    let context = store.context(instance.id)?;
     if args.close_tool_calls {
-        let closed = store
-            .context(instance.id)?
-            .close_dangling_tool_calls(INTERRUPTED)?;
-        note_closed(closed.len(), json);
+        note_closed(context.close_dangling_tool_calls(INTERRUPTED)?.len(), json);
+    } else {
+        note_open(context.dangling_tool_calls()?.len(), json);
     }
     let run = NewRun {
         max_steps: args.max_steps,
@@ -261,6 +261,16 @@ fn messages(args: &Args) -> Result<Vec<RawJson>> {
         .map(|text| NewMessage::user(text).to_json())
         .transpose();
     Ok(message?.into_iter().collect())
+}
+
+/// An agent that doesn't expect open calls is refused its first message: by then it is too late to say how to close them.
+fn note_open(calls: usize, json: bool) {
+    if calls > 0 {
+        let have = text::count(calls as u64, "tool call has", "tool calls have");
+        let what =
+            "its agent records it before its next message, or `--close-tool-calls` closes them all";
+        note(json, format!("{have} no result: {what}"));
+    }
 }
 
 fn note_closed(calls: usize, json: bool) {
