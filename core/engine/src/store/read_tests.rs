@@ -311,11 +311,10 @@ fn a_stream_is_read_as_it_was_while_it_is_written_and_its_segments_are_sealed() 
 
 #[test]
 fn read_of_any_length_goes_on_behind_a_segment_whose_index_block_is_damaged() {
-    use crate::storage::Storage;
-    let storage = crate::storage::MemoryStorage::new();
+    let storage = MemoryStorage::new();
     let options = || OpenOptions {
         segment_bytes_max: crate::limits::SEGMENT_BYTES_MIN,
-        preallocation: crate::Preallocation::None,
+        preallocation: Preallocation::None,
         ..OpenOptions::default()
     };
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
@@ -332,7 +331,7 @@ fn read_of_any_length_goes_on_behind_a_segment_whose_index_block_is_damaged() {
     }
     store.close().unwrap();
     let second = storage
-        .open("00000002.seg", crate::storage::Access::Write)
+        .open("00000002.seg", Access::Write)
         .unwrap();
     let offset = second.len().unwrap() - 660;
     let mut byte = [0];

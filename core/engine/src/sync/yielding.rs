@@ -5,6 +5,10 @@
 //! scheduler, some milliseconds on Linux, while a thread that was parked and is woken is soon let in. So each yield is
 //! timed, and where slow ones take most of the time, nobody yields for a while. A slow one now and then says nothing: a
 //! virtual machine stops for some milliseconds, too.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how long a yield takes is a fact of this machine, not the store's time: nothing that is stored depends on it"
+)]
 
 use std::{
     sync::{
