@@ -1381,3 +1381,31 @@ fn a_redaction_reaches_what_is_changed_while_it_is_decided() {
         }
     }
 }
+
+#[test]
+fn messages_keep_their_sequences_when_one_among_them_is_redacted() {
+    let (store, chats, chat) = chats();
+    let first = ["a", "b", "c"].map(|id| message(id, id));
+    chats.save_messages(&chat, first.to_vec()).unwrap();
+    let given = |id: &str, sequence| ChatMessage {
+        sequence,
+        ..message(id, id)
+    };
+    chats.save_messages(&chat, vec![given("low", 2)]).unwrap();
+    chats.save_messages(&chat, vec![message("d", "d")]).unwrap();
+    chats.save_messages(&chat, vec![given("high", 80)]).unwrap();
+    chats.save_messages(&chat, vec![message("e", "e")]).unwrap();
+    for id in ["low", "high"] {
+        chats.redact_message(id, "asked for").unwrap();
+    }
+    chats.save_messages(&chat, vec![message("f", "f")]).unwrap();
+    let cold = Store::with_backend(store.backend().clone()).chats();
+    for chats in [chats, cold] {
+        let all = chats.get_messages(&chat, &MessageFilter::default());
+        let all = all.unwrap().into_iter();
+        let all: Vec<_> = all.map(|it| (it.message_id, it.sequence)).collect();
+        let all: Vec<_> = all.iter().map(|(id, at)| (id.as_str(), *at)).collect();
+        let wanted = [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 81), ("f", 82)];
+        assert_eq!(all, wanted);
+    }
+}
