@@ -221,6 +221,33 @@ fn an_id_that_was_deleted_and_given_again_is_found_cold() {
 }
 
 #[test]
+fn an_id_that_was_deleted_or_redacted_is_free_for_the_handle_that_gave_it() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    pollster::block_on(async {
+        chats.create_chat(named("c")).await.unwrap();
+        let is_saved_once = async || {
+            chats.save_messages("c", vec![with_id("m")]).await.unwrap();
+            let again = chats.save_messages("c", vec![with_id("m")]).await;
+            assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        };
+        is_saved_once().await;
+        for deleting in [chats.clone(), cold(&store)] {
+            deleting.delete_messages("c", &["m"]).await.unwrap();
+            is_saved_once().await;
+            deleting.redact_message("m", "a secret").await.unwrap();
+            is_saved_once().await;
+            // What was changed by another is still there.
+            let like = updates(r#"{"metadata":1}"#);
+            deleting.update_message("m", &like).await.unwrap();
+            let again = chats.save_messages("c", vec![with_id("m")]).await;
+            assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        }
+    });
+    check_pages(&store, "given again", &[1]);
+}
+
+#[test]
 fn ids_alone_find_what_they_name_without_anything_in_memory() {
     let store = Store::in_memory();
     let waiting = blocking::Store::with_backend(store.backend().clone());

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+use std::sync::{Arc, Mutex};
+
 use runlog::{
     ErrorKind, RawJson,
+    backend::{Backend, BackendFuture, Decorator},
     blocking::{Chats, RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, DelegateOptions, ImportOptions, ListRequests, MessageFilter,
         NewRequest, RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Timestamp,
         Updates,
     },
+    log::{Appended, Batch, Position},
     sessions::ListSessions,
 };
 
@@ -1312,4 +1316,96 @@ fn interrupted_with_message(chats: &Chats, chat: &str) -> RequestBuffer {
     request.finish(RequestEnd::Interrupted).unwrap();
     let resumption = chats.resume(chat).unwrap().unwrap();
     chats.go_on(&resumption).unwrap()
+}
+
+/// Does something once, between a redaction's decision and its commit.
+struct Between {
+    inner: Arc<dyn Backend>,
+    work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Decorator for Between {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        let is_redaction = batch.ops.iter().any(|op| op.redacted().is_some());
+        if is_redaction && let Some(work) = self.work.lock().unwrap().take() {
+            work();
+        }
+        self.inner.commit(batch)
+    }
+}
+
+#[test]
+fn a_redaction_reaches_what_is_changed_while_it_is_decided() {
+    for in_copy in [false, true] {
+        let (store, chats, chat) = chats();
+        chats
+            .save_messages(&chat, vec![message("secret", "s3cret")])
+            .unwrap();
+        let session = store.find_session(&chat).unwrap().id;
+        let copy = store.copy_session(session, &runlog::sessions::CopySession::default());
+        let copy = copy.unwrap().session.id.to_string();
+        let copied = chats
+            .get_messages(&copy, &MessageFilter::default())
+            .unwrap();
+        let changed = match in_copy {
+            false => "secret".to_owned(),
+            true => copied[0].message_id.clone(),
+        };
+        let beside = chats.clone();
+        let work = move || {
+            let update = Updates::new().with("props", raw(r#"{"content":"s3cret, changed"}"#));
+            beside.update_message(&changed, &update).unwrap();
+        };
+        let backend = Arc::new(Between {
+            inner: store.backend().clone(),
+            work: Mutex::new(Some(Box::new(work))),
+        });
+        let other = Store::with_backend(backend).chats();
+        other.redact_message("secret", "asked for").unwrap();
+        let maintenance = store.backend().maintenance();
+        let last = pollster::block_on(maintenance.last_position()).unwrap();
+        for position in 1..=last.0 {
+            let record = pollster::block_on(maintenance.record(Position(position))).unwrap();
+            let payload = record.map(|record| record.payload).unwrap_or_default();
+            let payload = String::from_utf8_lossy(&payload).into_owned();
+            assert!(!payload.contains("s3cret"), "{position}: {payload}");
+        }
+        let update = Updates::new().with("props", raw("{}"));
+        for id in ["secret", &copied[0].message_id] {
+            let error = chats.update_message(id, &update).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+        }
+    }
+}
+
+#[test]
+fn messages_keep_their_sequences_when_one_among_them_is_redacted() {
+    let (store, chats, chat) = chats();
+    let first = ["a", "b", "c"].map(|id| message(id, id));
+    chats.save_messages(&chat, first.to_vec()).unwrap();
+    let given = |id: &str, sequence| ChatMessage {
+        sequence,
+        ..message(id, id)
+    };
+    chats.save_messages(&chat, vec![given("low", 2)]).unwrap();
+    chats.save_messages(&chat, vec![message("d", "d")]).unwrap();
+    chats.save_messages(&chat, vec![given("high", 80)]).unwrap();
+    chats.save_messages(&chat, vec![message("e", "e")]).unwrap();
+    for id in ["low", "high"] {
+        chats.redact_message(id, "asked for").unwrap();
+    }
+    chats.save_messages(&chat, vec![message("f", "f")]).unwrap();
+    let cold = Store::with_backend(store.backend().clone()).chats();
+    for chats in [chats, cold] {
+        let all = chats.get_messages(&chat, &MessageFilter::default());
+        let all = all.unwrap().into_iter();
+        let all: Vec<_> = all.map(|it| (it.message_id, it.sequence)).collect();
+        let all: Vec<_> = all.iter().map(|(id, at)| (id.as_str(), *at)).collect();
+        let wanted = [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 81), ("f", 82)];
+        assert_eq!(all, wanted);
+    }
 }

@@ -18,7 +18,7 @@ use crate::{
     agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
     flows::{load_snapshot, receive_since},
-    kernel::inbox::Inbox,
+    kernel::inbox::{Inbox, Taker},
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
 
@@ -253,7 +253,7 @@ impl RunContext {
         before
             .inbox
             .retain(|command| command.run_id.as_deref() != Some(&own));
-        let (waiting, taken) = inbox.saved();
+        let (waiting, taken) = inbox.saved(Taker::Agent);
         before.inbox.extend(waiting);
         let state = RunSnapshot {
             run_id: Some(own),
@@ -262,7 +262,7 @@ impl RunContext {
         };
         let saved = store.saved_flow(run.id, &state).await?;
         store.backend().commit(saved.batch(Sequence(last))).await?;
-        inbox.mark_recorded(taken);
+        inbox.mark_saved(Taker::Agent, taken);
         saved.after_commit(store).await;
         Ok(())
     }
@@ -296,14 +296,15 @@ impl RunContext {
 
     /// Waits for the next command sent to it by its [orchestrator](super::Orchestrator::send) or by the run's
     /// [flow](crate::flows::FlowRun::command), which share one inbox. That a command was taken is recorded with the
-    /// run's next message, tool result or snapshot; after a crash before that, the command is delivered again.
+    /// run's next message, tool result or [snapshot](Self::save_snapshot); after a crash before that, the command is
+    /// delivered again. A snapshot that the flow saves doesn't record it.
     pub async fn next_command(&self) -> RuntimeCommand {
-        self.live.inbox.next().await
+        self.live.inbox.next(Taker::Agent).await
     }
 
     /// The next command that waits, if there is one.
     pub fn take_command(&self) -> Option<RuntimeCommand> {
-        self.live.inbox.take()
+        self.live.inbox.take(Taker::Agent)
     }
 
     /// Spawns sub-agents, all at once, and waits for all of them, as

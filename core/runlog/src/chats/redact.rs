@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_log::{Batch, Expected, Op, Position};
+use runlog_log::{Batch, Expected, Op, Position, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, KeptMessage, SessionId, Timestamp, id_in_copy};
 
 use super::{Chats, store::not_found, write::Prepared};
-use crate::Result;
+use crate::{Result, kernel::records::chat_stream};
 
 /// A message in one of the chats that share it.
 struct Shared {
@@ -15,6 +15,14 @@ struct Shared {
     id: Option<String>,
     /// The position of the event that saved it, which is the same in all chats that share that event.
     saved_at: u64,
+}
+
+/// A chat that shares the message.
+struct Found {
+    chat: SessionId,
+    /// The last sequence of its stream when it was read.
+    last: Sequence,
+    kept: KeptMessage,
 }
 
 impl Chats {
@@ -51,48 +59,56 @@ impl Chats {
     /// As [`update_message`](Self::update_message).
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
         let chat = self.store.chat_with(ChatIdOf::Message, message_id).await?;
-        let shared = self.store.chat_fold(chat).await?;
-        let message = {
-            let fold = shared.read();
-            fold.message(message_id)
-                .and_then(|_| fold.kept_message(Some(message_id), 0))
-        };
-        let saved_at = message.and_then(|message| message.positions.first().copied());
-        let saved_at = saved_at.ok_or_else(|| not_found("message", message_id))?;
+        let backend = &**self.store.backend();
+        let queues = &self.store.shared.folds.queues;
+        let mut attempts = queues.attempts(backend, chat_stream(chat)).await;
+        loop {
+            let named = self.named(chat, message_id).await?;
+            let at = Timestamp(backend.now_ms());
+            let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
+            for Found { chat, last, kept } in self.sharing(named).await? {
+                positions.extend(kept.positions);
+                // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
+                let deleted = kept.id.map(|id| ChatEvent::MessagesDeleted {
+                    message_ids: vec![id],
+                    at,
+                });
+                let events = deleted.into_iter().collect();
+                gone.push((last, Prepared::new(chat, events, None, at.0)?));
+            }
+            // A chat that was changed since it was read may have another version of the message.
+            let mut ops: Vec<Op<'_>> = gone
+                .iter()
+                .flat_map(|(last, prepared)| prepared.ops(Expected::Last(*last)))
+                .collect();
+            ops.extend(positions.into_iter().map(|position| Op::Redact {
+                position: Position(position),
+                reason,
+            }));
+            match backend.commit(Batch::new(ops)).await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempts.again(error).await?,
+            }
+        }
+    }
 
-        let at = Timestamp(self.store.backend().now_ms());
-        let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
-        let named = Shared {
+    /// The message with this id in its chat.
+    async fn named(&self, chat: SessionId, message_id: &str) -> Result<Shared> {
+        let shared = self.store.chat_fold(chat).await?;
+        let fold = shared.read();
+        let kept = fold
+            .message(message_id)
+            .and_then(|_| fold.kept_message(Some(message_id), 0));
+        let saved_at = kept.and_then(|kept| kept.positions.first().copied());
+        Ok(Shared {
             chat,
             id: Some(message_id.to_owned()),
-            saved_at,
-        };
-        for (chat, message) in self.sharing(named).await? {
-            positions.extend(message.positions);
-            // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
-            let deleted = message.id.map(|id| ChatEvent::MessagesDeleted {
-                message_ids: vec![id],
-                at,
-            });
-            gone.extend(
-                deleted
-                    .map(|deleted| Prepared::new(chat, vec![deleted], None, at.0))
-                    .transpose()?,
-            );
-        }
-        let mut ops: Vec<Op<'_>> = gone
-            .iter()
-            .flat_map(|prepared| prepared.ops(Expected::Any))
-            .collect();
-        ops.extend(positions.into_iter().map(|position| Op::Redact {
-            position: Position(position),
-            reason,
-        }));
-        self.store.backend().commit(Batch::new(ops)).await.map(drop)
+            saved_at: saved_at.ok_or_else(|| not_found("message", message_id))?,
+        })
     }
 
     /// The chats that share a message, each with the message's records there.
-    async fn sharing(&self, named: Shared) -> Result<Vec<(SessionId, KeptMessage)>> {
+    async fn sharing(&self, named: Shared) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         let mut next = vec![self.first_saved(named).await?];
         // An archive that was imported may claim that two sessions are copies of each other.
@@ -106,16 +122,16 @@ impl Chats {
             if !seen.insert(chat) {
                 continue;
             }
-            let kept = self
-                .store
-                .chat_fold(chat)
-                .await?
-                .read()
-                .kept_message(id.as_deref(), saved_at);
+            let shared = self.store.chat_fold(chat).await?;
+            let (last, kept) = {
+                let fold = shared.read();
+                let kept = fold.kept_message(id.as_deref(), saved_at);
+                (Sequence(fold.last_sequence()), kept)
+            };
             if let Some(kept) = kept {
                 id = kept.id.clone().or(id);
                 saved_at = kept.positions.first().copied().unwrap_or(saved_at);
-                found.push((chat, kept));
+                found.push(Found { chat, last, kept });
             }
             let copies = self
                 .store

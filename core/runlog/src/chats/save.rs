@@ -41,6 +41,8 @@ enum Saved {
     Done(Vec<ChatMessage>),
     /// Another writer has written to the chat.
     Lost(Error),
+    /// The tail has one of the ids, and ended here. The message may have been deleted since.
+    Given(String, Sequence),
 }
 
 impl Chats {
@@ -77,6 +79,13 @@ impl Chats {
                     self.store.chat_cache().forget_tail(session, &tail);
                     attempts.again(error).await?;
                 }
+                Saved::Given(id, last) => {
+                    let info = backend.stream(chat_stream(session)).await?;
+                    if info.is_none_or(|info| info.last_sequence <= last) {
+                        return Err(already_exists("message", &id, "update_message changes it"));
+                    }
+                    self.store.chat_cache().forget_tail(session, &tail);
+                }
             }
         }
     }
@@ -97,7 +106,7 @@ impl Chats {
                 .iter()
                 .find(|id| tail.given_ids.contains(*id))
             {
-                return Err(already_exists("message", id, "update_message changes it"));
+                return Ok(Saved::Given(id.clone(), tail.last));
             }
             numbered = numbered_after(tail.last_message, &next.messages);
             let saved = numbered

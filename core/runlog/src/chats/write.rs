@@ -108,7 +108,7 @@ impl Prepared {
         after: Option<u64>,
         at_ms: u64,
     ) -> Result<Self> {
-        let events = numbered_behind_jumps(events, after);
+        let events = numbered(events, after);
         let made = events.iter().filter_map(|event| match event {
             ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
             ChatEvent::StepSaved(_) => Some(0),
@@ -172,27 +172,21 @@ impl Prepared {
     }
 }
 
-/// Stores an explicit sequence in each message that follows one whose sequence isn't the next number. A message without
-/// an explicit sequence is counted from the one before it, and the sequence of a redacted message can't be read any
-/// more. Without `after`, the events are unchanged.
-fn numbered_behind_jumps(mut events: Vec<ChatEvent>, after: Option<u64>) -> Vec<ChatEvent> {
+/// Stores each message's sequence in it, so that it stays the same whatever is redacted: a message without a stored one
+/// is counted from the one before it, and the sequence of a redacted message can't be read any more. Without `after`,
+/// the events are unchanged.
+fn numbered(mut events: Vec<ChatEvent>, after: Option<u64>) -> Vec<ChatEvent> {
     let Some(mut last) = after else {
         return events;
     };
-    let mut has_jumped = false;
     for event in &mut events {
         let ChatEvent::MessageSaved(message) = event else {
             continue;
         };
-        let next = last.saturating_add(1).min(CHAT_SEQUENCE_MAX);
-        if message.sequence == 0 && has_jumped {
-            message.sequence = next;
+        if message.sequence == 0 {
+            message.sequence = last.saturating_add(1).min(CHAT_SEQUENCE_MAX);
         }
-        has_jumped |= message.sequence != 0 && message.sequence != next;
-        last = match message.sequence {
-            0 => next,
-            sequence => last.max(sequence),
-        };
+        last = last.max(message.sequence);
     }
     events
 }

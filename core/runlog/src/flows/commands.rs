@@ -5,7 +5,10 @@ use std::sync::Arc;
 use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
 
 use super::{run::FlowRun, state::command_received};
-use crate::{Error, Result, kernel::inbox::Inbox};
+use crate::{
+    Error, Result,
+    kernel::inbox::{Inbox, Taker},
+};
 
 impl FlowRun {
     /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names. Durable
@@ -78,18 +81,16 @@ impl FlowRun {
     /// Copies the commands that wait for the flow's own run into the state, if an orchestrator executes the run.
     pub(super) fn show_own_inbox(&mut self) {
         if let Some(inbox) = self.own_inbox() {
-            self.show(&inbox);
+            self.show(inbox.waiting());
         }
     }
 
-    /// The same, from the inbox of its own run; returns how many commands were taken without a record of that.
-    pub(super) fn show(&mut self, inbox: &Inbox) -> u32 {
+    /// Replaces the commands for its own run in the state.
+    pub(super) fn show(&mut self, own: Vec<RuntimeCommand>) {
         let run = self.run.to_string();
-        let (waiting, taken) = inbox.saved();
         let shown = &mut self.state.inbox;
         shown.retain(|command| command.run_id.as_deref() != Some(&run));
-        shown.extend(waiting);
-        taken
+        shown.extend(own);
     }
 
     /// Adds a command that was just recorded.
@@ -113,7 +114,7 @@ impl FlowRun {
         if run_id.parse() == Ok(self.run)
             && let Some(inbox) = self.own_inbox()
         {
-            let taken = inbox.take_all();
+            let taken = inbox.take_all(Taker::Flow);
             self.show_own_inbox();
             return taken;
         }

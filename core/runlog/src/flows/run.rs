@@ -9,7 +9,7 @@ use super::state::{load_snapshot, receive, receive_since, state_at};
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::attempts::Retries,
-    kernel::{gates::Gate, live::LiveGuard, lookup::check_id, records::run_stream},
+    kernel::{gates::Gate, inbox::Taker, live::LiveGuard, lookup::check_id, records::run_stream},
 };
 
 /// An active flow. [`blocking::FlowRun`](crate::blocking::FlowRun) is its blocking counterpart.
@@ -67,7 +67,7 @@ impl FlowRun {
         // Commands that wait for the run are in the flow's first snapshot.
         let (waiting, taken) = inbox
             .as_ref()
-            .map(|inbox| inbox.saved())
+            .map(|inbox| inbox.saved(Taker::Flow))
             .unwrap_or_default();
         let state = RunSnapshot {
             run_id: Some(run.to_string()),
@@ -106,10 +106,12 @@ impl FlowRun {
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
                     if let Some(inbox) = &inbox {
-                        inbox.mark_recorded(taken);
+                        inbox.mark_saved(Taker::Flow, taken);
                     }
                     saved.after_commit(store).await;
-                    return Ok(Self::of(store, run, state, last.0));
+                    let mut flow = Self::of(store, run, state, last.0);
+                    flow.show_own_inbox();
+                    return Ok(flow);
                 }
                 // The run's recorder has written in between.
                 Err(error) => retries.again(error)?,
@@ -253,7 +255,8 @@ impl FlowRun {
         Ok(())
     }
 
-    /// Saves the state as the run's latest snapshot. Durable when it returns.
+    /// Saves the state as the run's latest snapshot. Durable when it returns. What this flow took from its inboxes doesn't
+    /// wait again from then on; what the run's agent took waits again after a crash until the run has recorded that.
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
@@ -268,13 +271,17 @@ impl FlowRun {
         if let Some(inbox) = &inbox {
             // The snapshot must list the waiting ones of all commands received so far.
             self.catch_up().await?;
-            taken = self.show(inbox);
+            let (own, count) = inbox.saved(Taker::Flow);
+            self.show(own);
+            taken = count;
         }
-        let saved = self.store.saved_flow(self.run, &self.state).await?;
+        let saved = self.store.saved_flow(self.run, &self.state).await;
+        self.show_own_inbox();
+        let saved = saved?;
         self.commit(saved.batch(Sequence(self.last_sequence)))
             .await?;
         if let Some(inbox) = &inbox {
-            inbox.mark_recorded(taken);
+            inbox.mark_saved(Taker::Flow, taken);
         }
         saved.after_commit(&self.store).await;
         Ok(())

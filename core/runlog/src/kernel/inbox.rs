@@ -29,8 +29,17 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Waiting {
     commands: VecDeque<RuntimeCommand>,
-    /// How many were taken without a record of that in the run's stream.
-    unrecorded: u32,
+    /// Those that were taken without a record of that in the run's stream, in the order of their arrival, and by whom.
+    unrecorded: Vec<(Taker, RuntimeCommand)>,
+}
+
+/// Who takes commands from an inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taker {
+    /// The run's agent.
+    Agent,
+    /// A handle of the run's flow.
+    Flow,
 }
 
 impl Inbox {
@@ -52,7 +61,7 @@ impl Inbox {
         };
         let waiting = Waiting {
             commands: waiting.into_iter().map(own).collect(),
-            unrecorded: 0,
+            unrecorded: Vec::new(),
         };
         Self {
             of,
@@ -93,24 +102,24 @@ impl Inbox {
     }
 
     /// Takes the first one that waits.
-    pub(crate) fn take(&self) -> Option<RuntimeCommand> {
+    pub(crate) fn take(&self, by: Taker) -> Option<RuntimeCommand> {
         let mut waiting = self.locked();
         let command = waiting.commands.pop_front()?;
-        waiting.unrecorded += 1;
+        waiting.unrecorded.push((by, command.clone()));
         Some(command)
     }
 
     /// Takes all that wait.
-    pub(crate) fn take_all(&self) -> Vec<RuntimeCommand> {
-        std::iter::from_fn(|| self.take()).collect()
+    pub(crate) fn take_all(&self, by: Taker) -> Vec<RuntimeCommand> {
+        std::iter::from_fn(|| self.take(by)).collect()
     }
 
     /// Takes the first one, once there is one.
-    pub(crate) async fn next(&self) -> RuntimeCommand {
+    pub(crate) async fn next(&self, by: Taker) -> RuntimeCommand {
         loop {
             // Created before the check, so that no command is missed in between.
             let arrived = self.arrived.notified();
-            if let Some(command) = self.take() {
+            if let Some(command) = self.take(by) {
                 if !self.locked().commands.is_empty() {
                     self.arrived.notify_one();
                 }
@@ -120,12 +129,20 @@ impl Inbox {
         }
     }
 
-    /// The content for a snapshot: the commands that wait, and how many were taken without a record of that.
-    pub(crate) fn saved(&self) -> (Vec<RuntimeCommand>, u32) {
+    /// The commands that wait.
+    pub(crate) fn waiting(&self) -> Vec<RuntimeCommand> {
+        self.locked().commands.iter().cloned().collect()
+    }
+
+    /// The content for a snapshot by one side: the commands that wait, after those that the other side took without a
+    /// record of that; and how many were taken by both without a record.
+    pub(crate) fn saved(&self, by: Taker) -> (Vec<RuntimeCommand>, usize) {
         let waiting = self.locked();
+        let others = waiting.unrecorded.iter().filter(|(taker, _)| *taker != by);
+        let others = others.map(|(_, command)| command);
         (
-            waiting.commands.iter().cloned().collect(),
-            waiting.unrecorded,
+            others.chain(&waiting.commands).cloned().collect(),
+            waiting.unrecorded.len(),
         )
     }
 
@@ -143,14 +160,25 @@ impl Inbox {
 
     /// How many were taken without a record of that in the run's stream.
     pub(crate) fn unrecorded(&self) -> u32 {
-        self.locked().unrecorded
+        u32::try_from(self.locked().unrecorded.len()).unwrap_or(u32::MAX)
     }
 
     /// To be called once the run's stream has a record that `count` commands were taken, with
     /// [`writing`](Self::writing) held since they were counted.
     pub(crate) fn mark_recorded(&self, count: u32) {
         let mut waiting = self.locked();
-        waiting.unrecorded = waiting.unrecorded.saturating_sub(count);
+        let count = waiting.unrecorded.len().min(count as usize);
+        waiting.unrecorded.drain(..count);
+    }
+
+    /// To be called once a snapshot by one side is written, with [`writing`](Self::writing) held since `count` was
+    /// returned by [`saved`](Self::saved).
+    pub(crate) fn mark_saved(&self, by: Taker, count: usize) {
+        let mut index = 0..;
+        self.locked().unrecorded.retain(|(taker, _)| {
+            let is_later = index.next().is_none_or(|index: usize| index >= count);
+            is_later || *taker != by
+        });
     }
 
     /// The lock is never held across a wait.
@@ -228,13 +256,43 @@ mod tests {
             inbox.check_room().unwrap_err().kind(),
             ErrorKind::LimitReached
         );
-        assert_eq!(inbox.saved().0.len(), 2);
-        assert_eq!(pollster::block_on(inbox.next()).command_type, "first");
-        assert_eq!(pollster::block_on(inbox.next()).command_type, "second");
-        assert_eq!(inbox.take(), None);
+        assert_eq!(inbox.waiting().len(), 2);
+        assert_eq!(
+            pollster::block_on(inbox.next(Taker::Agent)).command_type,
+            "first"
+        );
+        assert_eq!(
+            pollster::block_on(inbox.next(Taker::Agent)).command_type,
+            "second"
+        );
+        assert_eq!(inbox.take(Taker::Agent), None);
         assert_eq!(inbox.unrecorded(), 2);
         inbox.mark_recorded(1);
         assert_eq!(inbox.unrecorded(), 1);
+    }
+
+    #[test]
+    fn a_snapshot_by_one_side_keeps_what_the_other_took() {
+        let commands = ["a", "b", "c", "d"].map(RuntimeCommand::new).to_vec();
+        let inbox = Inbox::build(run(), commands, 9, Weak::new());
+        for by in [Taker::Agent, Taker::Flow, Taker::Agent] {
+            inbox.take(by).unwrap();
+        }
+        let saved = |by| {
+            let (commands, count) = inbox.saved(by);
+            let names = commands.into_iter().map(|it| it.command_type);
+            (names.collect::<Vec<_>>().concat(), count)
+        };
+        assert_eq!(saved(Taker::Agent), ("bd".to_owned(), 3));
+        assert_eq!(saved(Taker::Flow), ("acd".to_owned(), 3));
+        inbox.take(Taker::Flow).unwrap();
+        inbox.mark_saved(Taker::Flow, 3);
+        assert_eq!(
+            saved(Taker::Agent),
+            ("d".to_owned(), 3),
+            "it was taken after the snapshot"
+        );
+        assert_eq!(saved(Taker::Flow), ("ac".to_owned(), 3));
     }
 
     #[test]

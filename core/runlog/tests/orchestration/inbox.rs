@@ -16,6 +16,7 @@ crate::claims!(
     a_command_by_the_flow_of_a_run_reaches_its_agent_once
     what_is_sent_to_a_run_is_taken_once_by_its_agent_or_its_flow
     what_an_agent_took_and_answered_does_not_come_back
+    a_snapshot_of_a_flow_keeps_what_the_agent_took_and_did_not_answer
     what_waits_outlives_two_crashes_and_needs_no_run_id
     snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both
     a_flow_that_begins_late_has_what_waits_for_its_run
@@ -33,9 +34,13 @@ fn text(command: runlog::flows::RuntimeCommand) -> String {
 
 /// An agent that tells what it is sent, and says nothing of it in its context.
 async fn listener(world: &World) -> mpsc::UnboundedReceiver<String> {
+    listener_named(world, "listener").await
+}
+
+async fn listener_named(world: &World, name: &str) -> mpsc::UnboundedReceiver<String> {
     let (told, heard) = mpsc::unbounded_channel();
     world
-        .agent("listener", move |run: RunContext| {
+        .agent(name, move |run: RunContext| {
             let told = told.clone();
             async move {
                 loop {
@@ -169,6 +174,67 @@ async fn what_an_agent_took_and_answered_does_not_come_back(world: World) {
         again.wait().await.unwrap().summary.as_deref(),
         Some("not answered")
     );
+}
+
+async fn a_snapshot_of_a_flow_keeps_what_the_agent_took_and_did_not_answer(world: World) {
+    let go_on = Arc::new(Notify::new());
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let answer = Arc::clone(&go_on);
+    world
+        .agent("slow", move |run: RunContext| {
+            let (told, answer) = (told.clone(), Arc::clone(&answer));
+            async move {
+                loop {
+                    told.send(text(run.next_command().await)).unwrap();
+                    answer.notified().await;
+                    run.record_message(NewMessage::assistant("Done.")).await?;
+                }
+            }
+        })
+        .await;
+    let run = world.orchestrator.start(world.start("slow")).await.unwrap();
+    let id = run.run_id();
+    let send = async |text: &str| run.send(&message(id, text)).await.unwrap();
+    send("before the flow").await;
+    assert_eq!(heard.recv().await.unwrap(), "before the flow");
+    let mut flow = FlowRun::create(&world.store, Some(id)).await.unwrap();
+    let waiting = async || {
+        let waiting = FlowRun::waiting(&world.store, id).await.unwrap();
+        waiting.into_iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting().await, ["before the flow"]);
+    go_on.notify_one();
+    send("not answered").await;
+    assert_eq!(heard.recv().await.unwrap(), "not answered");
+    assert_eq!(
+        waiting().await,
+        ["not answered"],
+        "the first one is answered"
+    );
+    send("for the flow").await;
+    assert_eq!(flow.take_inbox(&id.to_string()).len(), 1);
+    send("waits").await;
+    flow.save_snapshot().await.unwrap();
+    assert_eq!(flow.state().inbox.len(), 1, "it shows what waits");
+    assert_eq!(waiting().await, ["not answered", "waits"]);
+    // An answer after the snapshot is one to the command that was taken before it.
+    go_on.notify_one();
+    assert_eq!(heard.recv().await.unwrap(), "waits");
+    assert_eq!(waiting().await, ["waits"]);
+    flow.save_snapshot().await.unwrap();
+    assert!(flow.state().inbox.is_empty());
+
+    let world = world.reopened(options());
+    world.store.recover_runs().await.unwrap();
+    let mut heard = listener_named(&world, "slow").await;
+    let again = world
+        .orchestrator
+        .resume(id, &ResumeOptions::default(), None)
+        .await
+        .unwrap();
+    assert_eq!(heard.recv().await.unwrap(), "waits");
+    world.orchestrator.cancel(again.run_id()).await.unwrap();
+    assert!(heard.try_recv().is_err(), "each once");
 }
 
 async fn what_waits_outlives_two_crashes_and_needs_no_run_id(world: World) {
