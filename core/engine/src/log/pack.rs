@@ -385,7 +385,6 @@ mod tests {
         let storage = MemoryStorage::new();
         let file = storage.create("x.pack").unwrap();
         let header = header();
-        let is_plain = encoding != Encoding::ZstdDictionary;
         let dictionary = zstd::dict::from_samples(&conversations(300), 4096).unwrap();
         let (header, encoding, dictionary) = match encoding {
             Encoding::ZstdDictionary => (compacted(), Encoding::Zstd, Some(&dictionary[..])),
@@ -406,12 +405,9 @@ mod tests {
             }
         }
         let large = vec![3; 3 << 20];
-        if !is_plain {
-            writer.end_dictionary().unwrap();
-        }
-        writer.add(&large).unwrap();
+        let (index, trailer) = large.split_at(large.len() - 128);
+        writer.finish(index, trailer).unwrap();
         image.extend_from_slice(&large);
-        writer.finish().unwrap();
         (storage, header, image)
     }
 

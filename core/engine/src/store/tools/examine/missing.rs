@@ -3,7 +3,7 @@
 use super::{
     examiner::{Examiner, Part},
     gap::{self, Gap},
-    slots::Slot,
+    slots::{Slot, Unusable},
     survey::Hole,
     tail::{MADE_PLACES_MAX, surplus},
 };
@@ -16,11 +16,19 @@ use crate::{
     index::checkpoint::End,
 };
 
+/// What can be done with a pack that has records, but no index.
+pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
+                                        without its records. `runlog salvage` reads those that are whole";
+
 impl Examiner<'_> {
     /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours say of it makes
     /// another in its place.
-    pub(super) fn missing(&mut self, id: SegmentId, why: Option<&str>, rest: &[Slot]) {
-        let what = why.map_or_else(|| "the file is missing".to_owned(), str::to_owned);
+    pub(super) fn missing(&mut self, id: SegmentId, file: Option<&Unusable>, rest: &[Slot]) {
+        let what = file.map_or_else(|| "the file is missing".to_owned(), |file| file.why.clone());
+        if let Some(file) = file.filter(|file| file.has_records) {
+            let message = format!("{what}; {WITHOUT_INDEX}");
+            self.walker.damaged(&file.file.name(), 0, message);
+        }
         let start = DATA_START;
         let base = self.walker.durable.next_position;
         let next = rest.first().and_then(Slot::header);

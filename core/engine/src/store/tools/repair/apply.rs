@@ -25,14 +25,15 @@ impl Plan {
         for save in &self.saves {
             done.saved.extend(save.apply(storage)?);
         }
-        for (id, why) in &self.asides {
-            let (name, aside) = (files::segment_name(*id), free_name(storage, *id, 0)?);
+        for (file, why) in &self.asides {
+            let (name, aside) = (file.name(), free_name(storage, file.first, 0)?);
             storage
                 .rename(&name, &aside)
                 .map_err(|error| failed(storage, error, &name))?;
-            done.actions.push(format!(
-                "{name}: is no segment of this log ({why}); it is kept as {aside}"
-            ));
+            done.actions.push(match file.generation {
+                0 => format!("{name}: is no segment of this log ({why}); it is kept as {aside}"),
+                _ => format!("{name}: can't be used ({why}); it is kept as {aside}"),
+            });
             done.saved.push(aside);
         }
         sync_dir(storage)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     Error, ErrorKind, Host, Result, SegmentId,
     format::{
-        files::{self, End, Identity},
+        files::{self, End, Identity, SegmentFile},
         index::{Block, Ends, TRAILER_BYTES, Trailer},
         segment::{DATA_START, Header},
     },
@@ -16,7 +16,7 @@ use crate::{
     store::{
         published::{batches::apply_block, durable::Durable},
         segments::seal::first_header,
-        tools::examine::{examiner::Part, run::Examined, walker::Walker},
+        tools::examine::{examiner::Part, missing::WITHOUT_INDEX, run::Examined, walker::Walker},
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     /// Bytes that are saved before they are overwritten.
     pub(super) saves: Vec<Save>,
     /// Files that are no segments of this log, and why.
-    pub(super) asides: Vec<(SegmentId, String)>,
+    pub(super) asides: Vec<(SegmentFile, String)>,
     pub(super) headers: Vec<HeaderCopies>,
     /// Packs, and the copies of their dictionaries that are written again from others.
     pub(super) dictionaries: Vec<(Arc<Segment>, Vec<usize>)>,
@@ -111,6 +111,13 @@ impl Plan {
                     names.join(", ")
                 ),
             ));
+        }
+        if let Some((file, why)) = examined.without_index.first() {
+            let message = format!(
+                "{}: {why}; {WITHOUT_INDEX}. Nothing was changed",
+                file.name()
+            );
+            return Err(Error::new(ErrorKind::Damaged, message));
         }
         let mut plan = Self {
             asides: std::mem::take(&mut examined.strays),
