@@ -1334,6 +1334,7 @@ fn assert_opens(files: &Files, expected: &BTreeMap<u64, String>, when: &str) {
 fn changed_byte_among_the_records_of_a_small_pack_does_not_keep_the_store_from_opening() {
     for codec in CODECS {
         let (mut files, _) = packed(codec);
+        checker::check_files(&files, None).unwrap();
         let expected = lines(&files);
         for when in ["with a checkpoint", "without a checkpoint"] {
             let damaged = with_damaged_blocks(&files, &[0]);

@@ -25,9 +25,12 @@ impl Examiner<'_> {
     /// another in its place.
     pub(super) fn missing(&mut self, id: SegmentId, file: Option<&Unusable>, rest: &[Slot]) {
         let what = file.map_or_else(|| "the file is missing".to_owned(), |file| file.why.clone());
-        if let Some(file) = file.filter(|file| file.has_records) {
-            let message = format!("{what}; {WITHOUT_INDEX}");
-            self.walker.damaged(&file.file.name(), 0, message);
+        match file.filter(|file| file.has_records) {
+            Some(file) => {
+                let message = format!("{what}; {WITHOUT_INDEX}");
+                self.walker.damaged(&file.file.name(), 0, message);
+            }
+            None => self.made_in_place(id, &what),
         }
         let start = DATA_START;
         let base = self.walker.durable.next_position;
@@ -84,12 +87,20 @@ impl Examiner<'_> {
                 files::CHECKPOINT,
                 base + missing - 1
             );
+            self.made_in_place(SegmentId(last + 1), &what);
             let data_end = DATA_START + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
             self.lost_segment(SegmentId(last + 1), what, data_end, base + missing, None);
         }
         if let Some(saved) = self.saved.take_if(|_| self.walker.has_open_gap()) {
             self.walker.checkpoint_wrong = self.walker.catch_up(&saved).err();
         }
+    }
+
+    fn made_in_place(&mut self, id: SegmentId, what: &str) {
+        let message = format!(
+            "{what}; a repair makes an empty one in its place, and everything else is readable then"
+        );
+        self.walker.damaged(&files::segment_name(id), 0, message);
     }
 
     fn lost_segment(
@@ -101,10 +112,6 @@ impl Examiner<'_> {
         next: Option<&Header>,
     ) {
         let name = files::segment_name(id);
-        let message = format!(
-            "{what}; a repair makes an empty one in its place, and everything else is readable then"
-        );
-        self.walker.damaged(&name, 0, message);
         let start = DATA_START;
         let salt = next.map_or(offset_to_units(start) ^ id.0, |next| next.predecessor_salt);
         let seed = checksum::crc_from(salt, &id.0.to_le_bytes());

@@ -425,10 +425,11 @@ fn open_pack(storage: &dyn Storage, file: SegmentFile, identity: &Identity) -> R
     if error.kind() != ErrorKind::Damaged {
         return Err(error);
     }
-    let header = segment.map(|segment| segment.header);
     Ok(State::Lost(Some(Unusable {
         has_records: has_whole_block(storage, file)?,
-        next_position: header.map_or(0, |header| header.base_position),
+        next_position: segment.map_or(0, |segment| {
+            next_position(&segment.header, segment.trailer())
+        }),
         ..Unusable::of(file, error.to_string())
     })))
 }

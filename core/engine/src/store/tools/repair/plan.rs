@@ -112,11 +112,8 @@ impl Plan {
                 ),
             ));
         }
-        if let Some((file, why)) = examined.without_index.first() {
-            let message = format!(
-                "{}: {why}; {WITHOUT_INDEX}. Nothing was changed",
-                file.name()
-            );
+        if let Some((_, why)) = examined.without_index.first() {
+            let message = format!("{why}; {WITHOUT_INDEX}. Nothing was changed");
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         let mut plan = Self {
