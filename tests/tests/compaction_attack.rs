@@ -1415,17 +1415,17 @@ fn pack_that_has_records_but_no_index_is_told_of_and_left_where_it_is() {
     files.remove("CHECKPOINT");
     let expected = lines(&files);
     let name = name_of_pack(&files);
-    let mut cases = vec![
+    // The index, the trailer; and the footer and a block's header, which would tell the same.
+    let mut damaged = files.clone();
+    let pack = damaged.get_mut(&name).unwrap();
+    let (length, trailer) = (pack.len(), blocks(pack)[2].start);
+    pack[length - 30] ^= 1;
+    pack[trailer] ^= 1;
+    let cases = [
         with_damaged_blocks(&files, &[1]),
         with_damaged_blocks(&files, &[2]),
+        damaged,
     ];
-    // The table and the footer.
-    for back in [70, 30] {
-        let mut damaged = files.clone();
-        let at = files[&name].len() - back;
-        damaged.get_mut(&name).unwrap()[at] ^= 1;
-        cases.push(damaged);
-    }
     for (case, damaged) in cases.into_iter().enumerate() {
         let storage = FaultyStorage::from_files(&damaged);
         let refused = Store::open_on(Arc::new(storage.clone()), options()).unwrap_err();
@@ -1490,4 +1490,29 @@ fn files_that_an_unreadable_pack_replaced_are_kept_and_taken_up_again_by_a_repai
     assert!(!storage.files().contains_key(&name), "{done:?}");
     let store = Store::open_on(Arc::new(storage), options()).unwrap();
     assert_same(&before, &answers(&store, LABELS).unwrap(), "repaired");
+}
+
+#[test]
+fn damaged_table_of_a_pack_costs_nothing_and_is_written_again_by_a_repair() {
+    for (mut files, before) in [packed(Codec::Zstd), packed_with_dictionary()] {
+        files.remove("CHECKPOINT");
+        let name = name_of_pack(&files);
+        let length = files[&name].len();
+        for back in 1..=64 + 3 * 8 {
+            let mut damaged = files.clone();
+            damaged.get_mut(&name).unwrap()[length - back] ^= 1;
+            let storage = FaultyStorage::from_files(&damaged);
+            let reader = Store::open_on(Arc::new(storage.clone()), options().read_only());
+            let reader = reader.unwrap_or_else(|error| panic!("{back}: {error}"));
+            assert_same(&before, &answers(&reader, LABELS).unwrap(), "with damage");
+            drop(reader);
+            let found = verify(&storage).unwrap();
+            assert!(!found.is_sound(), "{back}");
+            let is_loss = found.problems.iter().any(|problem| problem.is_loss);
+            assert!(!is_loss, "{back}: {found:?}");
+            let done = repair(&storage).unwrap();
+            assert!(done.left.is_empty(), "{back}: {done:?}");
+            assert_eq!(storage.files()[&name], files[&name], "{back}");
+        }
+    }
 }

@@ -140,6 +140,7 @@ impl Examiner<'_> {
             has_losses: true,
             wrong_copies: Vec::new(),
             wrong_dictionaries: Vec::new(),
+            wrong_table: false,
             shorten_to: None,
         });
     }

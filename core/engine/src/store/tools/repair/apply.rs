@@ -47,6 +47,11 @@ impl Plan {
             let action = format!("{}: wrote its dictionary again", segment.name);
             done.actions.push(action);
         }
+        for segment in &self.tables {
+            write_table(storage, segment)?;
+            let action = format!("{}: wrote the table of its blocks again", segment.name);
+            done.actions.push(action);
+        }
         for made in &self.made {
             make(storage, made)?;
             let name = files::segment_name(made.header.segment);
@@ -301,6 +306,18 @@ fn write_dictionaries(storage: &dyn Storage, segment: &Segment, copies: &[usize]
             .map_err(failed)?;
     }
     Ok(())
+}
+
+/// Writes the table of the blocks of a pack again, and the footer.
+fn write_table(storage: &dyn Storage, segment: &Segment) -> Result<()> {
+    let failed = |error| failed(storage, error, &segment.name);
+    let Some(table) = segment.image().and_then(|image| image.damaged_table()) else {
+        return Ok(());
+    };
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    file.write_at(table.offset, &table.bytes)
+        .and_then(|()| file.sync())
+        .map_err(failed)
 }
 
 /// Makes a segment, under its name once it is durable.

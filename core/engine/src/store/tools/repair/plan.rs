@@ -33,6 +33,8 @@ pub(super) struct Plan {
     pub(super) headers: Vec<HeaderCopies>,
     /// Packs, and the copies of their dictionaries that are written again from others.
     pub(super) dictionaries: Vec<(Arc<Segment>, Vec<usize>)>,
+    /// Packs whose table of blocks is written again.
+    pub(super) tables: Vec<Arc<Segment>>,
     /// Files that are made in place of missing ones.
     pub(super) made: Vec<Made>,
     /// The new last segment.
@@ -134,6 +136,9 @@ impl Plan {
             }
             if let Some(length) = part.shorten_to.filter(|_| !part.needs_index) {
                 plan.shortened.push((segment.clone(), length));
+            }
+            if part.wrong_table {
+                plan.tables.push(segment.clone());
             }
             if !part.wrong_dictionaries.is_empty() {
                 plan.dictionaries
@@ -296,6 +301,7 @@ impl Plan {
             && self.asides.is_empty()
             && self.headers.is_empty()
             && self.dictionaries.is_empty()
+            && self.tables.is_empty()
             && self.made.is_empty();
         let nothing =
             nothing && self.next.is_none() && self.seals.is_empty() && self.shortened.is_empty();
