@@ -1266,3 +1266,253 @@ fn backup_over_one_that_goes_further_in_a_pack_is_refused() {
     let refused = old.backup(&*target).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
 }
+
+/// Where the blocks of a pack lie in its file.
+fn blocks(pack: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let four = |at: usize| u32::from_le_bytes(pack[at..at + 4].try_into().unwrap()) as usize;
+    let footer = pack.len() - 64;
+    let (table, count) = (four(footer + 24), four(footer + 32));
+    let starts = (0..count).map(|row| 8 * four(table + 8 * row));
+    starts
+        .map(|start| start..start + 32 + four(start + 8))
+        .collect()
+}
+
+/// The files, with a changed byte in each of these blocks of the pack.
+fn with_damaged_blocks(files: &Files, places: &[usize]) -> Files {
+    let (name, mut damaged) = (name_of_pack(files), files.clone());
+    let blocks = blocks(&files[&name]);
+    for place in places {
+        damaged.get_mut(&name).unwrap()[blocks[*place].end - 1] ^= 1;
+    }
+    damaged
+}
+
+fn repair(storage: &FaultyStorage) -> Result<runlog_engine::Repair> {
+    let as_dyn: Arc<dyn Storage> = Arc::new(storage.clone());
+    runlog_engine::repair(&as_dyn, "a test", &runlog_engine::SystemHost)
+}
+
+/// Opens a store read-only and for writing, and appends; the pack's records are damaged, the one behind it can be read.
+fn assert_opens(files: &Files, expected: &BTreeMap<u64, String>, when: &str) {
+    assert!(!interrogate(files, expected, when), "{when}");
+    let storage = FaultyStorage::from_files(files);
+    for (is_writer, options) in [(false, options().read_only()), (true, options())] {
+        let store = Store::open_on(Arc::new(storage.clone()), options)
+            .unwrap_or_else(|error| panic!("{when}: {error}"));
+        let last = *expected.keys().last().unwrap();
+        for at in expected.keys() {
+            match store.record(Position(*at)) {
+                Ok(record) => assert!(*at == last && record.is_some(), "{when}: {at}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged, "{when}: {at}"),
+            }
+        }
+        let found = store.verify().unwrap();
+        assert!(
+            found.problems.iter().any(|problem| problem.is_loss),
+            "{when}: {found:?}"
+        );
+        if is_writer {
+            let record = NewRecord::data(b"written after the damage");
+            let at = store.append(stream(0), Expected::Any, &[record]).unwrap();
+            assert_eq!(
+                at.ops[0].position.0,
+                store.last_position().unwrap().0,
+                "{when}"
+            );
+            compact(&store, CompactScope::All, Codec::Zstd).unwrap();
+            assert!(
+                store.record(at.ops[0].position).unwrap().is_some(),
+                "{when}"
+            );
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn changed_byte_among_the_records_of_a_small_pack_does_not_keep_the_store_from_opening() {
+    for codec in CODECS {
+        let (mut files, _) = packed(codec);
+        checker::check_files(&files, None).unwrap();
+        let expected = lines(&files);
+        for when in ["with a checkpoint", "without a checkpoint"] {
+            let damaged = with_damaged_blocks(&files, &[0]);
+            assert_opens(&damaged, &expected, &format!("{codec:?} {when}"));
+            files.remove("CHECKPOINT");
+        }
+    }
+}
+
+#[test]
+fn store_opens_by_its_checkpoint_where_nothing_of_a_pack_can_be_read() {
+    for codec in CODECS {
+        let (files, _) = packed(codec);
+        let expected = lines(&files);
+        for places in [&[0, 1, 2][..], &[0, 2], &[0, 1]] {
+            let damaged = with_damaged_blocks(&files, places);
+            assert_opens(
+                &damaged,
+                &expected,
+                &format!("{codec:?}, blocks {places:?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn pack_of_which_nothing_can_be_read_is_put_aside_by_a_repair() {
+    for codec in CODECS {
+        let (mut files, _) = packed(codec);
+        let expected = lines(&files);
+        let last = *expected.keys().last().unwrap();
+        for when in ["with a checkpoint", "without a checkpoint"] {
+            let when = format!("{codec:?} {when}");
+            let damaged = with_damaged_blocks(&files, &[0, 1, 2]);
+            let storage = FaultyStorage::from_files(&damaged);
+            let before = verify(&storage).unwrap();
+            assert!(
+                before.problems.iter().any(|problem| problem.is_loss),
+                "{when}: {before:?}"
+            );
+            let done = repair(&storage).unwrap_or_else(|error| panic!("{when}: {error}"));
+            assert!(
+                done.left.iter().all(|problem| problem.is_loss),
+                "{when}: {done:?}"
+            );
+            assert!(!done.left.is_empty(), "{when}");
+            let name = name_of_pack(&files);
+            assert!(
+                done.actions.iter().any(|action| action.starts_with(&name)),
+                "{done:?}"
+            );
+            let after = storage.files();
+            assert!(
+                after.values().any(|bytes| *bytes == damaged[&name]),
+                "{when}"
+            );
+            // Without a checkpoint nothing names the streams that were created in it.
+            if files.contains_key("CHECKPOINT") {
+                interrogate(&after, &expected, &when);
+            }
+            let store = Store::open_on(Arc::new(storage), options()).unwrap();
+            assert!(store.record(Position(last)).unwrap().is_some(), "{when}");
+            for at in 1..last {
+                let error = store.record(Position(at)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Damaged, "{when}");
+            }
+            let record = NewRecord::data(b"written after the repair");
+            let at = store.append(stream(0), Expected::Any, &[record]).unwrap();
+            assert!(at.ops[0].position.0 > last, "{when}");
+            files.remove("CHECKPOINT");
+        }
+    }
+}
+
+#[test]
+fn pack_that_has_records_but_no_index_is_told_of_and_left_where_it_is() {
+    let (mut files, _) = packed(Codec::Zstd);
+    files.remove("CHECKPOINT");
+    let expected = lines(&files);
+    let name = name_of_pack(&files);
+    // The index, the trailer; and the footer and a block's header, which would tell the same.
+    let mut damaged = files.clone();
+    let pack = damaged.get_mut(&name).unwrap();
+    let (length, trailer) = (pack.len(), blocks(pack)[2].start);
+    pack[length - 30] ^= 1;
+    pack[trailer] ^= 1;
+    let cases = [
+        with_damaged_blocks(&files, &[1]),
+        with_damaged_blocks(&files, &[2]),
+        damaged,
+    ];
+    for (case, damaged) in cases.into_iter().enumerate() {
+        let storage = FaultyStorage::from_files(&damaged);
+        let refused = Store::open_on(Arc::new(storage.clone()), options()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Damaged, "{case}: {refused}");
+        let found = verify(&storage).unwrap();
+        let is_told = |file: &str| found.problems.iter().any(|problem| problem.file == file);
+        assert!(is_told(&name), "{case}: {found:?}");
+        let error = repair(&storage).unwrap_err();
+        assert!(
+            error.to_string().contains("runlog salvage"),
+            "{case}: {error}"
+        );
+        assert_eq!(storage.files()[&name], damaged[&name], "{case}");
+        let mut given = 0;
+        salvage(&storage, &mut |found| {
+            let at = found.position.map_or(0, |at| at.0);
+            given += usize::from(expected.contains_key(&at));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(given >= expected.len(), "{case}: {given}");
+        // Moved elsewhere, as the error says.
+        storage.remove(&name).unwrap();
+        let done = repair(&storage).unwrap();
+        assert!(
+            done.left.iter().all(|problem| problem.is_loss),
+            "{case}: {done:?}"
+        );
+        Store::open_on(Arc::new(storage), options()).unwrap();
+    }
+}
+
+#[test]
+fn files_that_an_unreadable_pack_replaced_are_kept_and_taken_up_again_by_a_repair() {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for number in 0..300_u64 {
+        let text = format!("{number} {}", "x".repeat(400));
+        let record = NewRecord::data(text.as_bytes());
+        store
+            .append(stream(number % 3), Expected::Any, &[record])
+            .unwrap();
+    }
+    let before = answers(&store, LABELS).unwrap();
+    let whole = storage.files();
+    let done = compact(&store, CompactScope::Sealed, Codec::Zstd).unwrap();
+    assert!(done.files_after < done.files_before);
+    store.close().unwrap();
+    drop(store);
+    let mut files = storage.files();
+    let name = name_of_pack(&files);
+    let all: Vec<_> = (0..blocks(&files[&name]).len()).collect();
+    files = with_damaged_blocks(&files, &all);
+    for (name, bytes) in whole.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
+        files.entry(name).or_insert(bytes);
+    }
+    let storage = FaultyStorage::from_files(&files);
+    // A writer that opens it by the checkpoint leaves them there.
+    drop(Store::open_on(Arc::new(storage.clone()), options()).unwrap());
+    let done = repair(&storage).unwrap();
+    assert!(done.left.is_empty(), "{done:?}");
+    assert!(!storage.files().contains_key(&name), "{done:?}");
+    let store = Store::open_on(Arc::new(storage), options()).unwrap();
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "repaired");
+}
+
+#[test]
+fn damaged_table_of_a_pack_costs_nothing_and_is_written_again_by_a_repair() {
+    for (mut files, before) in [packed(Codec::Zstd), packed_with_dictionary()] {
+        files.remove("CHECKPOINT");
+        let name = name_of_pack(&files);
+        let length = files[&name].len();
+        for back in 1..=64 + 3 * 8 {
+            let mut damaged = files.clone();
+            damaged.get_mut(&name).unwrap()[length - back] ^= 1;
+            let storage = FaultyStorage::from_files(&damaged);
+            let reader = Store::open_on(Arc::new(storage.clone()), options().read_only());
+            let reader = reader.unwrap_or_else(|error| panic!("{back}: {error}"));
+            assert_same(&before, &answers(&reader, LABELS).unwrap(), "with damage");
+            drop(reader);
+            let found = verify(&storage).unwrap();
+            assert!(!found.is_sound(), "{back}");
+            let is_loss = found.problems.iter().any(|problem| problem.is_loss);
+            assert!(!is_loss, "{back}: {found:?}");
+            let done = repair(&storage).unwrap();
+            assert!(done.left.is_empty(), "{back}: {done:?}");
+            assert_eq!(storage.files()[&name], files[&name], "{back}");
+        }
+    }
+}

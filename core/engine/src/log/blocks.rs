@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::segment::{Indexed, Segment};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     bounded::Bounded,
     format::index::{Block, LabelIndex, TRAILER_BYTES, Table, Trailer},
     sync::Arc,
@@ -32,12 +32,13 @@ impl Segment {
         BLOCK_LOOKS.set(BLOCK_LOOKS.get() + 1);
         let slot = match &sealed.block {
             Indexed::Made(block) => return Ok(Some(block.clone())),
+            Indexed::Unreadable(why) => return Err(unreadable(why)),
             Indexed::InFile(slot, _) => slot,
         };
         let block = BLOCKS.get(slot, || {
             let block = self.read_block(sealed.trailer)?;
             let weight = block.weight();
-            Ok::<_, crate::Error>((block, weight))
+            Ok::<_, Error>((block, weight))
         })?;
         Ok(Some(block))
     }
@@ -85,6 +86,7 @@ impl Segment {
             None => Ok(None),
             Some(sealed) => match &sealed.block {
                 Indexed::Made(block) => Ok(Some(block.clone())),
+                Indexed::Unreadable(why) => Err(unreadable(why)),
                 Indexed::InFile(..) => self
                     .read_whole_block(sealed.trailer)
                     .map(|block| Some(Arc::new(block))),
@@ -114,6 +116,7 @@ impl Segment {
                     .is_some()
                     .then(|| Labels::Made(block.clone())));
             }
+            Indexed::Unreadable(why) => return Err(unreadable(why)),
             Indexed::InFile(_, slot) => slot,
         };
         if !sealed.trailer.may_have_labels() {
@@ -126,10 +129,14 @@ impl Segment {
             let bytes = self.bytes_at(start, length)?;
             let labels = LabelIndex::of(&table, &bytes, start, self.seed, &self.name)?;
             let weight = labels.weight();
-            Ok::<_, crate::Error>((labels, weight))
+            Ok::<_, Error>((labels, weight))
         })?;
         Ok(Some(Labels::Read(labels)))
     }
+}
+
+fn unreadable(why: &str) -> Error {
+    Error::new(ErrorKind::Damaged, why.to_owned())
 }
 
 /// The labels of a segment, pinned in the cache.

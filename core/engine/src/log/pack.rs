@@ -13,7 +13,7 @@ use crate::{
         ALIGNMENT, aligned,
         pack::{
             BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer, ROW_BYTES,
-            Row,
+            Row, encode_table,
         },
         segment::{DATA_START, Header},
     },
@@ -56,6 +56,16 @@ pub(crate) struct Image {
     decoded: Vec<Arc<Slot<Bytes>>>,
     /// How many bytes of the file one copy of the dictionary takes, and the dictionary; `None` for a pack without.
     dictionary: Option<(u64, Arc<Slot<Dictionary>>)>,
+    /// Where the table in the file is damaged.
+    damaged_table: Option<DamagedTable>,
+}
+
+/// The table of blocks and the footer of a pack, made again from the headers of the blocks.
+pub(crate) struct DamagedTable {
+    /// What is wrong with those in the file.
+    pub(crate) why: String,
+    pub(crate) offset: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Image {
@@ -78,12 +88,34 @@ impl Image {
                 Error::new(ErrorKind::Damaged, message)
             })?;
         file.read_at(footer_offset, &mut footer).map_err(reading)?;
-        let footer = Footer::decode(&footer, header, length, name)?;
-        // No longer than the file is.
-        let mut table = vec![0; footer.blocks as usize * ROW_BYTES];
-        file.read_at(footer.table_offset, &mut table)
-            .map_err(reading)?;
-        let rows = footer.table(&table, header, name)?;
+        let read = || {
+            let footer = Footer::decode(&footer, header, length, name)?;
+            // No longer than the file is.
+            let mut table = vec![0; footer.blocks as usize * ROW_BYTES];
+            file.read_at(footer.table_offset, &mut table)
+                .map_err(reading)?;
+            let rows = footer.table(&table, header, name)?;
+            Ok::<_, Error>((footer, rows))
+        };
+        let (footer, rows, damaged_table) = match read() {
+            Ok((footer, rows)) => (footer, rows, None),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                let Some(bytes) = make_table(&*file, header, length, name).map_err(reading)? else {
+                    return Err(error);
+                };
+                let (table, last) = bytes.split_at(bytes.len() - FOOTER_BYTES);
+                let footer = last.first_chunk().expect("as long as a footer");
+                let footer = Footer::decode(footer, header, length, name)?;
+                let rows = footer.table(table, header, name)?;
+                let damaged = DamagedTable {
+                    why: error.to_string(),
+                    offset: footer.table_offset,
+                    bytes,
+                };
+                (footer, rows, Some(damaged))
+            }
+            Err(error) => return Err(error),
+        };
         let first = rows.first().map_or(DATA_START, |row| row.file_offset);
         let dictionary_bytes = first - DATA_START;
         Ok(Self {
@@ -97,7 +129,13 @@ impl Image {
                 .then(|| (dictionary_bytes, Arc::default())),
             decoded: rows.iter().map(|_| Arc::default()).collect(),
             rows,
+            damaged_table,
         })
+    }
+
+    /// What is wrong with the table of blocks in the file, which was then made from these.
+    pub(crate) fn damaged_table(&self) -> Option<&DamagedTable> {
+        self.damaged_table.as_ref()
     }
 
     /// How many blocks there are.
@@ -301,6 +339,38 @@ impl Image {
     }
 }
 
+/// The table of blocks and the footer, from the headers of the blocks; `None` if these don't fill the file up to where the
+/// table has to begin.
+fn make_table(
+    file: &dyn File,
+    header: &Header,
+    file_bytes: u64,
+    name: &str,
+) -> io::Result<Option<Vec<u8>>> {
+    let (mut offset, mut image_offset, mut rows) = (DATA_START, DATA_START, Vec::new());
+    while file_bytes.saturating_sub(offset) >= BLOCK_HEADER_BYTES as u64 {
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
+        file.read_at(offset, &mut bytes)?;
+        let Ok(block) = BlockHeader::decode(&bytes, header.seed(), offset, name) else {
+            break;
+        };
+        if block.content == Content::Image {
+            if block.image_offset != image_offset {
+                return Ok(None);
+            }
+            rows.push(Row {
+                file_offset: offset,
+                image_offset,
+            });
+            image_offset += u64::from(block.raw_bytes);
+        }
+        offset += (BLOCK_HEADER_BYTES + aligned(block.stored_bytes as usize)) as u64;
+    }
+    let table_bytes = (rows.len() * ROW_BYTES + FOOTER_BYTES) as u64;
+    let is_all = offset.checked_add(table_bytes) == Some(file_bytes);
+    Ok(is_all.then(|| encode_table(header, &rows, image_offset, offset)))
+}
+
 impl File for Image {
     fn read_at(&self, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
         if bytes.len() as u64 > self.bytes.saturating_sub(offset) {
@@ -385,7 +455,6 @@ mod tests {
         let storage = MemoryStorage::new();
         let file = storage.create("x.pack").unwrap();
         let header = header();
-        let is_plain = encoding != Encoding::ZstdDictionary;
         let dictionary = zstd::dict::from_samples(&conversations(300), 4096).unwrap();
         let (header, encoding, dictionary) = match encoding {
             Encoding::ZstdDictionary => (compacted(), Encoding::Zstd, Some(&dictionary[..])),
@@ -406,12 +475,9 @@ mod tests {
             }
         }
         let large = vec![3; 3 << 20];
-        if !is_plain {
-            writer.end_dictionary().unwrap();
-        }
-        writer.add(&large).unwrap();
+        let (index, trailer) = large.split_at(large.len() - 128);
+        writer.finish(index, trailer).unwrap();
         image.extend_from_slice(&large);
-        writer.finish().unwrap();
         (storage, header, image)
     }
 

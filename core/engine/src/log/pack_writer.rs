@@ -75,7 +75,7 @@ impl PackWriter {
         self.raw_start + self.raw.len() as u64
     }
 
-    /// Appends a unit that is read at once: a record, or a part of an index block. Its length is a multiple of the
+    /// Appends a unit that is read at once: a record, or an index block. Its length is a multiple of the
     /// alignment.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if !self.raw.is_empty() && self.raw.len() + bytes.len() > self.block_bytes {
@@ -101,14 +101,22 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Encodes the rest without the dictionary: the index, which every opening reads.
-    pub(crate) fn end_dictionary(&mut self) -> io::Result<()> {
-        if self.uses_dictionary {
-            self.end_block()?;
-            self.uses_dictionary = false;
-            self.block_bytes = BLOCK_BYTES;
-        }
-        Ok(())
+    /// Appends the index block and the trailer, and writes the end of the file and flushes it.
+    ///
+    /// They have blocks of their own, without the dictionary: every opening reads the trailer, and damage to records must
+    /// not cost the index, nor damage to the index the trailer.
+    pub(crate) fn finish(mut self, index: &[u8], trailer: &[u8]) -> io::Result<()> {
+        self.end_block()?;
+        self.uses_dictionary = false;
+        self.block_bytes = BLOCK_BYTES;
+        self.add(index)?;
+        self.end_block()?;
+        self.add(trailer)?;
+        self.end_block()?;
+        self.put_dictionary()?;
+        let table = encode_table(&self.header, &self.rows, self.raw_start, self.file_end);
+        self.file.write_at(self.file_end, &table)?;
+        self.file.sync()
     }
 
     fn end_block(&mut self) -> io::Result<()> {
@@ -163,14 +171,5 @@ impl PackWriter {
         self.file.write_at(self.file_end, &bytes)?;
         self.file_end += bytes.len() as u64;
         Ok(())
-    }
-
-    /// Writes the end of the file and flushes it.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.end_block()?;
-        self.put_dictionary()?;
-        let table = encode_table(&self.header, &self.rows, self.raw_start, self.file_end);
-        self.file.write_at(self.file_end, &table)?;
-        self.file.sync()
     }
 }

@@ -45,6 +45,8 @@ pub(super) enum Indexed {
     InFile(Arc<Slot<Block>>, Arc<Slot<LabelIndex>>),
     /// Made from the records, and not in the file.
     Made(Arc<Block>),
+    /// Of a pack: its trailer can't be read, for this reason, and another stands in its place.
+    Unreadable(String),
 }
 
 impl Segment {
@@ -195,24 +197,47 @@ impl Segment {
             image: Some(image),
             sealed: None,
         };
-        let length = segment.file_bytes()?;
-        let lost = || segment.damaged(length, "the image of this pack has no trailer");
+        segment.sealed = Some(match segment.read_pack_trailer() {
+            Ok(trailer) => Sealed {
+                trailer,
+                block: Indexed::InFile(Arc::default(), Arc::default()),
+            },
+            Err(error) if error.kind() == ErrorKind::Damaged => Sealed {
+                trailer: Trailer::unreadable(&header, segment.file_bytes()?),
+                block: Indexed::Unreadable(format!("{error}; its index can't be read")),
+            },
+            Err(error) => return Err(error),
+        });
+        Ok(segment)
+    }
+
+    fn read_pack_trailer(&self) -> Result<Trailer> {
+        let length = self.file_bytes()?;
+        let lost = || self.damaged(length, "the image of this pack has no trailer");
         let offset = length
             .checked_sub(TRAILER_BYTES as u64)
             .filter(|offset| *offset >= segment::DATA_START)
             .ok_or_else(lost)?;
-        let bytes = segment.bytes_at(offset, TRAILER_BYTES as u64)?;
-        let trailer = bytes
+        let bytes = self.bytes_at(offset, TRAILER_BYTES as u64)?;
+        bytes
             .first_chunk()
-            .map(|bytes| Trailer::decode(bytes, &header, length))
+            .map(|bytes| Trailer::decode(bytes, &self.header, length))
             .transpose()?
             .flatten()
-            .ok_or_else(lost)?;
-        segment.sealed = Some(Sealed {
+            .ok_or_else(lost)
+    }
+
+    /// Where the trailer of a pack can't be read, the header of the segment behind it says how far it reached.
+    pub(crate) fn reach_to(&mut self, next: &segment::Header) {
+        if let Some(Sealed {
             trailer,
-            block: Indexed::InFile(Arc::default(), Arc::default()),
-        });
-        Ok(segment)
+            block: Indexed::Unreadable(_),
+        }) = &mut self.sealed
+        {
+            trailer.next_position = next.base_position.max(trailer.base_position);
+            trailer.time_max_ms = next.base_time_ms.max(trailer.time_min_ms);
+            trailer.next_stream = next.next_stream;
+        }
     }
 
     /// A segment that was just made.
@@ -338,14 +363,14 @@ impl Segment {
     pub(crate) fn has_block_in_file(&self) -> bool {
         self.sealed
             .as_ref()
-            .is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(..)))
+            .is_some_and(|sealed| !matches!(sealed.block, Indexed::Made(_)))
     }
 
     /// The memory map of a segment, if the storage supports it: of a sealed one, and in a reader process also of the
     /// active one, with the length it had when it was mapped.
     pub(crate) fn map(&self) -> Option<Arc<dyn Map>> {
         match self.sealed.as_ref().map(|sealed| &sealed.block) {
-            Some(Indexed::InFile(..)) | None => self.file.map(),
+            Some(Indexed::InFile(..) | Indexed::Unreadable(_)) | None => self.file.map(),
             Some(Indexed::Made(_)) => None,
         }
     }

@@ -95,6 +95,20 @@ impl Trailer {
         }
     }
 
+    /// In place of the trailer of a pack, where that can't be read: its index may have anything.
+    pub(crate) fn unreadable(header: &segment::Header, file_bytes: u64) -> Self {
+        let ends = Ends {
+            data_end: file_bytes.saturating_sub(TRAILER_BYTES as u64),
+            next_position: header.base_position,
+            next_stream: header.next_stream,
+            repaired: false,
+        };
+        Self {
+            sections: SECTIONS_MAX,
+            ..Self::new(header, &ends, 0, None)
+        }
+    }
+
     pub(super) fn encode(&self) -> [u8; TRAILER_BYTES] {
         format::fixed(|bytes| put!(bytes, MAGIC, format::VERSION, *self))
     }

@@ -11,7 +11,8 @@ use crate::{
     format::{
         Features, WRITER_VERSION, aligned,
         index::{
-            ControlRow, DROPPED, Ends, KeyRow, Labelled, Parts, SampleRow, StreamRow, Trailer,
+            ControlRow, DROPPED, Ends, KeyRow, Labelled, Parts, SampleRow, StreamRow,
+            TRAILER_BYTES, Trailer,
         },
         offset_to_units,
         pack::IMAGE_BYTES_MAX,
@@ -146,13 +147,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         self.streams()?;
         self.keys()?;
         self.end_part()?;
+        let (index, trailer) = self.index()?;
         let name = self.name;
         self.writer
-            .end_dictionary()
-            .with_context(|| format!("writing {name}"))?;
-        self.index()?;
-        self.writer
-            .finish()
+            .finish(&index, &trailer)
             .with_context(|| format!("writing {name}"))?;
         Ok(self.gathered)
     }
@@ -369,11 +367,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         Ok(offset)
     }
 
-    fn index(&mut self) -> Outcome<()> {
-        let (Some(last), data_end) = (self.sources.last(), self.writer.image_end()) else {
-            return Ok(());
-        };
-        let last = last.trailer().copied();
+    /// The index block and the trailer.
+    fn index(&mut self) -> Outcome<(Vec<u8>, Vec<u8>)> {
+        let data_end = self.writer.image_end();
+        let last = self.sources.last().and_then(|last| last.trailer().copied());
         let ends = Ends {
             data_end,
             next_position: last.map_or(0, |last| last.next_position),
@@ -397,16 +394,13 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         self.parts.set_labels(labels.collect());
         let records = count(self.parts.samples.len());
         let trailer = Trailer::new(&self.header, &ends, records, times);
-        let (bytes, _) = self.parts.encode(trailer, &self.header);
-        let name = self.name;
-        if data_end + bytes.len() as u64 > IMAGE_BYTES_MAX {
-            let message = format!("{name}: it would be longer than a pack can be");
+        let (mut index, _) = self.parts.encode(trailer, &self.header);
+        if data_end + index.len() as u64 > IMAGE_BYTES_MAX {
+            let message = format!("{}: it would be longer than a pack can be", self.name);
             return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
-        self.writer
-            .add(&bytes)
-            .with_context(|| format!("writing {name}"))?;
-        Ok(())
+        let trailer = index.split_off(index.len().saturating_sub(TRAILER_BYTES));
+        Ok((index, trailer))
     }
 }
 

@@ -317,6 +317,9 @@ impl Shared {
         let (Some(trailer), Some(_)) = (pack.trailer(), pack.block()?) else {
             return Err(pack.damaged(0, "what was just written has no index"));
         };
+        if let Some(damaged) = pack.image().and_then(|image| image.damaged_table()) {
+            return Err(pack.damaged(trailer.data_end, &damaged.why));
+        }
         let mut scan = Scan::of_file(&pack, DATA_START, trailer.data_end);
         let mut records = 0;
         while let Some(frame) = scan.next_of_any_kind()? {

@@ -105,7 +105,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     }
     let watermark = WatermarkFile::open(&*storage)?;
     // The store opens without the replaced segments, so they can be removed.
-    remove_replaced(&*storage)?;
+    remove_replaced(&*storage, &loaded.durable.segments)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     // A new store was not left by a crash.
     let report = Recovery {

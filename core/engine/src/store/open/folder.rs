@@ -3,8 +3,10 @@
 use crate::{
     Error, ErrorKind, Result,
     format::files::{self, Identity},
+    log::segment::Segment,
     storage::{IoContext, Storage},
     store::{files::small, segments::chain},
+    sync::Arc,
 };
 
 /// The most bytes that are read of the identity file.
@@ -92,9 +94,16 @@ pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
     Ok(())
 }
 
-/// Removes segments that a pack has replaced, left by a compaction that a crash interrupted.
-pub(super) fn remove_replaced(storage: &dyn Storage) -> Result<()> {
+/// Removes segments that a pack has replaced, left by a compaction that a crash interrupted; not those of a pack whose
+/// index can't be read: a repair goes back to them.
+pub(super) fn remove_replaced(storage: &dyn Storage, segments: &[Arc<Segment>]) -> Result<()> {
     for file in chain::segment_files(storage)?.replaced {
+        let mut packs = segments
+            .iter()
+            .filter(|segment| segment.named().replaces(&file));
+        if packs.any(|pack| pack.block().is_err()) {
+            continue;
+        }
         let name = file.name();
         storage
             .remove(&name)

@@ -37,7 +37,7 @@ pub(crate) fn segment_files(storage: &dyn Storage) -> Result<SegmentFiles> {
 }
 
 impl SegmentFiles {
-    fn of(mut files: Vec<SegmentFile>) -> Self {
+    pub(crate) fn of(mut files: Vec<SegmentFile>) -> Self {
         // Of those that begin at one segment the longest first, and of as long ones the newest: each that another one
         // replaces then follows that one.
         runlog_log::order::sort_by_key(&mut files, |file| {
@@ -100,6 +100,9 @@ pub(crate) fn open_segments(
                         segment.damaged(0, "the first segment's header names one before it")
                     );
                 }
+            }
+            if let Some(before) = segments.last_mut().and_then(Arc::get_mut) {
+                before.reach_to(&segment.header);
             }
             segments.push(Arc::new(segment));
         }

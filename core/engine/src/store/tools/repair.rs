@@ -6,7 +6,7 @@
 //! everything that the whole repair preserves, or is refused as damaged and the next repair has the same result:
 //!
 //! 1. What is overwritten is saved in `cut-….bin`, and files that are no segments of this log get such names.
-//! 2. Copies of headers are written again, one after the other: there is always another, or else the records, which give the
+//! 2. Copies of headers, and tables of the blocks of packs, are written again, one after the other: there is always another, or else the records, which give the
 //!    seed.
 //! 3. Files in place of missing ones get their names when they are whole and durable. So does the new last segment, *before*
 //!    the one before it is sealed with its holes: its header says where those end, and its base position lies behind all that
@@ -90,7 +90,7 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         ))?;
         let mode = LoadMode::Writer(sources.watermark);
         let view = match load(storage, &sources.identity, Access::Read, mode) {
-            Ok(loaded) => View::Opened(Box::new(loaded)),
+            Ok(loaded) => View::of(storage, loaded)?,
             Err(error) if error.kind() == ErrorKind::Damaged => View::Refused(error),
             Err(error) => return Err(error),
         };

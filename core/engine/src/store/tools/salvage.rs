@@ -10,10 +10,31 @@ mod remains;
 
 use std::ops::ControlFlow;
 
-use self::{known::Known, places::places, remains::Remains};
-use crate::{Result, storage::Storage, store::files::checkpoint};
+use self::{
+    image::SalvagedImage,
+    known::Known,
+    places::{Place, places},
+    remains::Remains,
+};
+use crate::{
+    Result,
+    format::files::SegmentFile,
+    storage::{Access, IoContext, Storage},
+    store::files::checkpoint,
+};
 
 pub use found::{Salvage, Salvaged};
+
+/// Whether any block of a pack's image is whole, and can be decoded.
+pub(super) fn has_whole_block(storage: &dyn Storage, file: SegmentFile) -> Result<bool> {
+    let name = file.name();
+    let opened = storage
+        .open(&name, Access::Read)
+        .with_context(|| format!("opening {name}"))?;
+    let place = Place::of(name, file);
+    let image = SalvagedImage::of(&opened, &place, &mut Salvage::default())?;
+    Ok(image.is_some_and(|image| image.has_blocks()))
+}
 
 /// Finds every whole record of a folder, in order of segment and offset, whether it can be opened as a store or not. It
 /// takes no lock, changes nothing, and keeps in memory only the ids of the streams.

@@ -64,6 +64,9 @@ fn pack(shared: &Shared, segment: &Arc<Segment>) -> io::Result<Source> {
 impl Source {
     /// The first damage of a pack, all of which is read for it.
     pub(super) fn damage_of_pack(&self) -> Result<Option<Error>> {
+        if let Some(damaged) = self.segment.image().and_then(|image| image.damaged_table()) {
+            return Ok(Some(self.segment.damaged(0, &damaged.why)));
+        }
         let blocks = self.segment.image().map_or(0, |image| image.blocks());
         for place in 0..blocks {
             let read = self.segment.image().map(|image| image.read_block(place));

@@ -3,7 +3,7 @@
 use super::{
     examiner::{Examiner, Part},
     gap::{self, Gap},
-    slots::Slot,
+    slots::{Slot, Unusable},
     survey::Hole,
     tail::{MADE_PLACES_MAX, surplus},
 };
@@ -16,11 +16,22 @@ use crate::{
     index::checkpoint::End,
 };
 
+/// What can be done with a pack that has records, but no index.
+pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
+                                        without its records. `runlog salvage` reads those that are whole";
+
 impl Examiner<'_> {
     /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours say of it makes
     /// another in its place.
-    pub(super) fn missing(&mut self, id: SegmentId, why: Option<&str>, rest: &[Slot]) {
-        let what = why.map_or_else(|| "the file is missing".to_owned(), str::to_owned);
+    pub(super) fn missing(&mut self, id: SegmentId, file: Option<&Unusable>, rest: &[Slot]) {
+        let what = file.map_or_else(|| "the file is missing".to_owned(), |file| file.why.clone());
+        match file.filter(|file| file.has_records) {
+            Some(file) => {
+                let message = format!("{what}; {WITHOUT_INDEX}");
+                self.walker.damaged(&file.file.name(), 0, message);
+            }
+            None => self.made_in_place(id, &what),
+        }
         let start = DATA_START;
         let base = self.walker.durable.next_position;
         let next = rest.first().and_then(Slot::header);
@@ -76,12 +87,20 @@ impl Examiner<'_> {
                 files::CHECKPOINT,
                 base + missing - 1
             );
+            self.made_in_place(SegmentId(last + 1), &what);
             let data_end = DATA_START + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
             self.lost_segment(SegmentId(last + 1), what, data_end, base + missing, None);
         }
         if let Some(saved) = self.saved.take_if(|_| self.walker.has_open_gap()) {
             self.walker.checkpoint_wrong = self.walker.catch_up(&saved).err();
         }
+    }
+
+    fn made_in_place(&mut self, id: SegmentId, what: &str) {
+        let message = format!(
+            "{what}; a repair makes an empty one in its place, and everything else is readable then"
+        );
+        self.walker.damaged(&files::segment_name(id), 0, message);
     }
 
     fn lost_segment(
@@ -93,10 +112,6 @@ impl Examiner<'_> {
         next: Option<&Header>,
     ) {
         let name = files::segment_name(id);
-        let message = format!(
-            "{what}; a repair makes an empty one in its place, and everything else is readable then"
-        );
-        self.walker.damaged(&name, 0, message);
         let start = DATA_START;
         let salt = next.map_or(offset_to_units(start) ^ id.0, |next| next.predecessor_salt);
         let seed = checksum::crc_from(salt, &id.0.to_le_bytes());
@@ -125,6 +140,7 @@ impl Examiner<'_> {
             has_losses: true,
             wrong_copies: Vec::new(),
             wrong_dictionaries: Vec::new(),
+            wrong_table: false,
             shorten_to: None,
         });
     }

@@ -17,7 +17,7 @@ pub(crate) mod examiner;
 mod gap;
 mod guide;
 mod lose;
-mod missing;
+pub(crate) mod missing;
 mod names;
 mod pack;
 mod part;

@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     Error, Result, SegmentId,
-    format::{files, segment::COPIES},
+    format::{
+        files::{self, SegmentFile},
+        segment::COPIES,
+    },
     limits,
     log::segment::Segment,
     storage::Storage,
@@ -26,6 +29,19 @@ pub(crate) enum View {
     Refused(Error),
 }
 
+impl View {
+    /// What was loaded; but not where the checkpoint stands for a pack of which nothing can be read. Without the checkpoint
+    /// the store wouldn't open, and what is lost is named by it.
+    pub(crate) fn of(storage: &dyn Storage, loaded: Loaded) -> Result<Self> {
+        for segment in &loaded.durable.segments {
+            if let Some(error) = slots::unreadable_pack(storage, segment)? {
+                return Ok(Self::Refused(error));
+            }
+        }
+        Ok(Self::Opened(Box::new(loaded)))
+    }
+}
+
 /// Everything that was found.
 pub(crate) struct Examined {
     pub(crate) walker: Walker,
@@ -33,7 +49,9 @@ pub(crate) struct Examined {
     /// The segments, in order. Empty where nothing has to be done to any.
     pub(crate) parts: Vec<Part>,
     /// Files to be put aside, and why.
-    pub(crate) strays: Vec<(SegmentId, String)>,
+    pub(crate) strays: Vec<(SegmentFile, String)>,
+    /// Packs that have records, but no index to read them by, and what is wrong.
+    pub(crate) without_index: Vec<(SegmentFile, String)>,
     /// Files that have the names of other segments, which are missing: which, and the segments that they are.
     pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
     /// Which of the small files don't match the log.
@@ -80,11 +98,9 @@ pub(crate) fn examine(
             .into_iter()
             .flat_map(|saved| saved.directory.redacted().to_vec()),
     );
-    for (id, why) in &slots.strays {
+    for (file, why) in &slots.strays {
         let message = format!("it is no segment of this log: {why}");
-        examiner
-            .walker
-            .damaged(&files::segment_name(*id), 0, message);
+        examiner.walker.damaged(&file.name(), 0, message);
     }
     let lengths: Vec<u64> = slots
         .slots
@@ -135,16 +151,23 @@ pub(crate) fn examine(
         misnamed,
         ..
     } = slots;
-    strays.extend(slots.into_iter().filter_map(|slot| match slot.state {
-        // Another file is made in its place.
-        State::Lost(Some(unusable)) => Some((slot.id, unusable.why)),
-        _ => None,
-    }));
+    let mut without_index = Vec::new();
+    for slot in slots {
+        if let State::Lost(Some(unusable)) = slot.state {
+            // Another file is made in the place of a stray.
+            let list = match unusable.has_records {
+                true => &mut without_index,
+                false => &mut strays,
+            };
+            list.push((unusable.file, unusable.why));
+        }
+    }
     Ok(Examined {
         walker,
         sources,
         parts,
         strays,
+        without_index,
         misnamed,
         wrong,
         next_segment,
@@ -228,9 +251,8 @@ impl Examiner<'_> {
                 let segment = Arc::new(Segment::unsealed(header, file.clone()));
                 self.segment(&segment, rest, COPIES.to_vec())
             }
-            State::Lost(why) => {
-                let why = why.as_ref().map(|unusable| &unusable.why[..]);
-                self.missing(slot.id, why, rest);
+            State::Lost(unusable) => {
+                self.missing(slot.id, unusable.as_ref(), rest);
                 Ok(())
             }
         }

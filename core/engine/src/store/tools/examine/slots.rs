@@ -8,16 +8,19 @@ use super::{
     survey::Source,
 };
 use crate::{
-    ErrorKind, Result, SegmentId,
+    Error, ErrorKind, Result, SegmentId,
     format::{
-        files::{self, Identity},
+        files::{self, Identity, SegmentFile},
         index::{TRAILER_BYTES, Trailer},
         segment::{COPIES, COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
     limits,
     log::segment::Segment,
     storage::{Access, File, IoContext, Storage},
-    store::segments::chain,
+    store::{
+        segments::chain::{self, SegmentFiles},
+        tools::salvage::has_whole_block,
+    },
 };
 
 /// At most this many missing numbers between two files are filled in; files after a larger gap are not part of the
@@ -35,6 +38,7 @@ impl Slot {
     fn last_id(&self) -> SegmentId {
         match &self.state {
             State::Usable(segment) => segment.last_id(),
+            State::Lost(Some(unusable)) => unusable.file.last,
             _ => self.id,
         }
     }
@@ -70,7 +74,10 @@ pub(crate) enum State {
 
 /// A file that is named like a segment and can't be used as that.
 pub(crate) struct Unusable {
+    pub(crate) file: SegmentFile,
     pub(crate) why: String,
+    /// It is a pack without a readable index, and some of its blocks are whole: it isn't put aside.
+    pub(crate) has_records: bool,
     /// It is another segment of the same store.
     pub(crate) is_segment: Option<SegmentId>,
     /// The position behind the highest that it is known to have.
@@ -78,9 +85,11 @@ pub(crate) struct Unusable {
 }
 
 impl Unusable {
-    fn of(why: String) -> Self {
+    fn of(file: SegmentFile, why: String) -> Self {
         Self {
+            file,
             why,
+            has_records: false,
             is_segment: None,
             next_position: 0,
         }
@@ -90,9 +99,8 @@ impl Unusable {
     fn stray(segment: &Segment, why: String) -> Self {
         let next_position = next_position(&segment.header, segment.trailer());
         Self {
-            why,
-            is_segment: None,
             next_position,
+            ..Self::of(segment.named(), why)
         }
     }
 }
@@ -108,7 +116,7 @@ pub(crate) struct Slots {
     /// From the first to the last that can be used.
     pub(crate) slots: Vec<Slot>,
     /// Files that aren't part of the store, though they are named like one, and why.
-    pub(crate) strays: Vec<(SegmentId, String)>,
+    pub(crate) strays: Vec<(SegmentFile, String)>,
     /// The position behind the highest of those.
     pub(crate) stray_position: u64,
     /// Files that have each other's names: which, and the segments that they are.
@@ -125,10 +133,10 @@ impl State {
     }
 
     /// The same, as what can't be used.
-    fn stray(&self, why: String) -> Unusable {
+    fn stray(&self, id: SegmentId, why: String) -> Unusable {
         match self {
             Self::Usable(segment) => Unusable::stray(segment, why),
-            _ => Unusable::of(why),
+            _ => Unusable::of(SegmentFile::of_log(id), why),
         }
     }
 }
@@ -138,30 +146,24 @@ impl Slots {
     pub(crate) fn of(storage: &dyn Storage, sources: &Sources) -> Result<Self> {
         let identity = &sources.identity;
         let mut slots: Vec<Slot> = Vec::new();
-        let mut strays: Vec<(SegmentId, String)> = Vec::new();
+        let mut strays: Vec<(SegmentFile, String)> = Vec::new();
         let mut stray_position = 0;
-        for file in chain::segment_files(storage)?.current {
+        for file in files_to_use(storage, identity, &mut strays)? {
             let id = file.first;
             let next = slots
                 .last()
                 .map_or(1, |slot| slot.last_id().0.saturating_add(1));
             let state = match file.generation {
                 0 => open(storage, id, identity)?,
-                // The records of a damaged pack can't be rebuilt: that takes a backup.
-                _ => State::Usable(Arc::new(Segment::open_file(
-                    storage,
-                    file,
-                    Access::Read,
-                    &identity.store,
-                )?)),
+                _ => open_pack(storage, file, identity)?,
             };
             // Two that overlap: the one behind isn't of this log.
             if id.0 < next {
-                strays.push((id, format!("segments before {next} are there already")));
+                strays.push((file, format!("segments before {next} are there already")));
                 continue;
             }
             if id.0 - next > MISSING_MAX {
-                strays.push((id, format!("segments {next} to {} are missing", id.0 - 1)));
+                strays.push((file, format!("segments {next} to {} are missing", id.0 - 1)));
                 stray_position = stray_position.max(state.next_position());
                 continue;
             }
@@ -181,6 +183,7 @@ impl Slots {
             sources.checkpoint.as_ref(),
             sources.end.as_ref(),
         ));
+        found.fill_ranges();
         found.find_misnamed();
         found.drop_tail();
         Ok(found)
@@ -199,7 +202,7 @@ impl Slots {
         };
         if let Some(first) = self.slots.first_mut().filter(|slot| !is_first(slot)) {
             let why = "its header names a segment before it".to_owned();
-            first.state = State::Lost(Some(first.state.stray(why)));
+            first.state = State::Lost(Some(first.state.stray(first.id, why)));
         }
         for place in 1..self.slots.len() {
             let Some(why) = unlinked(&self.slots[place - 1], &self.slots[place]) else {
@@ -215,7 +218,24 @@ impl Slots {
             let is_before =
                 holds(Some(place), place + 1) && !before_holds || is_named(&self.slots[place]);
             let odd = if is_before { place - 1 } else { place };
-            self.slots[odd].state = State::Lost(Some(self.slots[odd].state.stray(why)));
+            let odd = &mut self.slots[odd];
+            odd.state = State::Lost(Some(odd.state.stray(odd.id, why)));
+        }
+    }
+
+    /// A pack that can't be used leaves the places of all segments that it stands for.
+    fn fill_ranges(&mut self) {
+        let slots = std::mem::take(&mut self.slots);
+        for slot in slots {
+            let places = match &slot.state {
+                State::Lost(Some(_)) => slot.id.0 + 1..=slot.last_id().0,
+                _ => 1..=0,
+            };
+            self.slots.push(slot);
+            self.slots.extend(places.map(|number| Slot {
+                id: SegmentId(number),
+                state: State::Lost(None),
+            }));
         }
     }
 
@@ -244,14 +264,18 @@ impl Slots {
 
     /// Behind the last that can be used, nothing has to be filled in.
     fn drop_tail(&mut self) {
+        // A pack that isn't put aside stays in its place.
+        let is_lost = |slot: &mut Slot| match &slot.state {
+            State::Lost(why) => why.as_ref().is_none_or(|unusable| !unusable.has_records),
+            _ => false,
+        };
         while let Some(Slot {
-            id,
             state: State::Lost(why),
-        }) = self
-            .slots
-            .pop_if(|slot| matches!(slot.state, State::Lost(_)))
+            ..
+        }) = self.slots.pop_if(is_lost)
         {
-            self.strays.extend(why.map(|unusable| (id, unusable.why)));
+            self.strays
+                .extend(why.map(|unusable| (unusable.file, unusable.why)));
         }
     }
 }
@@ -317,12 +341,15 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
             files::segment_name(header.segment)
         );
         Ok(State::Lost(Some(Unusable {
-            why,
             is_segment: Some(header.segment),
             next_position,
+            ..Unusable::of(SegmentFile::of_log(id), why)
         })))
     };
-    let lost = |why: String| Ok(State::Lost(Some(Unusable::of(why))));
+    let lost = |why: String| {
+        let unusable = Unusable::of(SegmentFile::of_log(id), why);
+        Ok(State::Lost(Some(unusable)))
+    };
     match Header::decode(&start, &name) {
         // Only longer than a segment can be: what follows is none of it.
         Ok(header) if header.segment == id && header.store == identity.store => {
@@ -356,6 +383,68 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
     match seed::find(&source, DATA_START, length, 0)?.first() {
         Some(seed) => Ok(State::Headless { file, seed: *seed }),
         None => lost(error.to_string()),
+    }
+}
+
+/// The files of the log: in place of a pack of which nothing can be read, those that it replaced, if any are left.
+fn files_to_use(
+    storage: &dyn Storage,
+    identity: &Identity,
+    strays: &mut Vec<(SegmentFile, String)>,
+) -> Result<Vec<SegmentFile>> {
+    let mut found = chain::segment_files(storage)?;
+    let mut place = 0;
+    while let Some(pack) = found.current.get(place).copied() {
+        place += 1;
+        if !found.replaced.iter().any(|file| pack.replaces(file)) {
+            continue;
+        }
+        if let State::Lost(Some(unusable)) = open_pack(storage, pack, identity)?
+            && !unusable.has_records
+        {
+            strays.push((pack, unusable.why));
+            let mut files = [found.current, found.replaced].concat();
+            files.retain(|file| *file != pack);
+            found = SegmentFiles::of(files);
+            place = 0;
+        }
+    }
+    Ok(found.current)
+}
+
+/// What the file of a pack is good for. Without its index nothing tells what was left out of it, so it isn't made again.
+fn open_pack(storage: &dyn Storage, file: SegmentFile, identity: &Identity) -> Result<State> {
+    let opened = Segment::open_file(storage, file, Access::Read, &identity.store);
+    let (segment, error) = match opened {
+        Ok(segment) => match segment.block() {
+            Ok(_) => return Ok(State::Usable(Arc::new(segment))),
+            Err(error) => (Some(segment), error),
+        },
+        Err(error) => (None, error),
+    };
+    if error.kind() != ErrorKind::Damaged {
+        return Err(error);
+    }
+    Ok(State::Lost(Some(Unusable {
+        has_records: has_whole_block(storage, file)?,
+        next_position: segment.map_or(0, |segment| {
+            next_position(&segment.header, segment.trailer())
+        }),
+        ..Unusable::of(file, error.to_string())
+    })))
+}
+
+/// The damage of a pack's index, if no other block of it can be read either.
+pub(super) fn unreadable_pack(storage: &dyn Storage, segment: &Segment) -> Result<Option<Error>> {
+    if !segment.is_pack() {
+        return Ok(None);
+    }
+    match segment.block() {
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            let has_blocks = has_whole_block(storage, segment.named())?;
+            Ok((!has_blocks).then_some(error))
+        }
+        block => block.map(|_| None),
     }
 }
 

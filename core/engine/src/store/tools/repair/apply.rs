@@ -25,14 +25,15 @@ impl Plan {
         for save in &self.saves {
             done.saved.extend(save.apply(storage)?);
         }
-        for (id, why) in &self.asides {
-            let (name, aside) = (files::segment_name(*id), free_name(storage, *id, 0)?);
+        for (file, why) in &self.asides {
+            let (name, aside) = (file.name(), free_name(storage, file.first, 0)?);
             storage
                 .rename(&name, &aside)
                 .map_err(|error| failed(storage, error, &name))?;
-            done.actions.push(format!(
-                "{name}: is no segment of this log ({why}); it is kept as {aside}"
-            ));
+            done.actions.push(match file.generation {
+                0 => format!("{name}: is no segment of this log ({why}); it is kept as {aside}"),
+                _ => format!("{name}: can't be used ({why}); it is kept as {aside}"),
+            });
             done.saved.push(aside);
         }
         sync_dir(storage)?;
@@ -44,6 +45,11 @@ impl Plan {
         for (segment, copies) in &self.dictionaries {
             write_dictionaries(storage, segment, copies)?;
             let action = format!("{}: wrote its dictionary again", segment.name);
+            done.actions.push(action);
+        }
+        for segment in &self.tables {
+            write_table(storage, segment)?;
+            let action = format!("{}: wrote the table of its blocks again", segment.name);
             done.actions.push(action);
         }
         for made in &self.made {
@@ -300,6 +306,18 @@ fn write_dictionaries(storage: &dyn Storage, segment: &Segment, copies: &[usize]
             .map_err(failed)?;
     }
     Ok(())
+}
+
+/// Writes the table of the blocks of a pack again, and the footer.
+fn write_table(storage: &dyn Storage, segment: &Segment) -> Result<()> {
+    let failed = |error| failed(storage, error, &segment.name);
+    let Some(table) = segment.image().and_then(|image| image.damaged_table()) else {
+        return Ok(());
+    };
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    file.write_at(table.offset, &table.bytes)
+        .and_then(|()| file.sync())
+        .map_err(failed)
 }
 
 /// Makes a segment, under its name once it is durable.

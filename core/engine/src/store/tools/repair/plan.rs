@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     Error, ErrorKind, Host, Result, SegmentId,
     format::{
-        files::{self, End, Identity},
+        files::{self, End, Identity, SegmentFile},
         index::{Block, Ends, TRAILER_BYTES, Trailer},
         segment::{DATA_START, Header},
     },
@@ -16,7 +16,7 @@ use crate::{
     store::{
         published::{batches::apply_block, durable::Durable},
         segments::seal::first_header,
-        tools::examine::{examiner::Part, run::Examined, walker::Walker},
+        tools::examine::{examiner::Part, missing::WITHOUT_INDEX, run::Examined, walker::Walker},
     },
 };
 
@@ -29,10 +29,12 @@ pub(super) struct Plan {
     /// Bytes that are saved before they are overwritten.
     pub(super) saves: Vec<Save>,
     /// Files that are no segments of this log, and why.
-    pub(super) asides: Vec<(SegmentId, String)>,
+    pub(super) asides: Vec<(SegmentFile, String)>,
     pub(super) headers: Vec<HeaderCopies>,
     /// Packs, and the copies of their dictionaries that are written again from others.
     pub(super) dictionaries: Vec<(Arc<Segment>, Vec<usize>)>,
+    /// Packs whose table of blocks is written again.
+    pub(super) tables: Vec<Arc<Segment>>,
     /// Files that are made in place of missing ones.
     pub(super) made: Vec<Made>,
     /// The new last segment.
@@ -112,6 +114,10 @@ impl Plan {
                 ),
             ));
         }
+        if let Some((_, why)) = examined.without_index.first() {
+            let message = format!("{why}; {WITHOUT_INDEX}. Nothing was changed");
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
         let mut plan = Self {
             asides: std::mem::take(&mut examined.strays),
             ..Self::default()
@@ -130,6 +136,9 @@ impl Plan {
             }
             if let Some(length) = part.shorten_to.filter(|_| !part.needs_index) {
                 plan.shortened.push((segment.clone(), length));
+            }
+            if part.wrong_table {
+                plan.tables.push(segment.clone());
             }
             if !part.wrong_dictionaries.is_empty() {
                 plan.dictionaries
@@ -292,6 +301,7 @@ impl Plan {
             && self.asides.is_empty()
             && self.headers.is_empty()
             && self.dictionaries.is_empty()
+            && self.tables.is_empty()
             && self.made.is_empty();
         let nothing =
             nothing && self.next.is_none() && self.seals.is_empty() && self.shortened.is_empty();

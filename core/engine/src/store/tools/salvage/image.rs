@@ -118,6 +118,11 @@ impl SalvagedImage {
         }))
     }
 
+    /// Whether any block is whole.
+    pub(super) fn has_blocks(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
     /// Whether no block is lost.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole

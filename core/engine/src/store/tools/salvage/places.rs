@@ -16,6 +16,19 @@ pub(super) struct Place {
     pub(super) named: Option<SegmentFile>,
 }
 
+impl Place {
+    /// The whole of a file with this name.
+    pub(super) fn of(name: String, named: SegmentFile) -> Self {
+        Self {
+            segment: named.first,
+            is_cut: false,
+            offset: 0,
+            name,
+            named: Some(named),
+        }
+    }
+}
+
 pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
     let names = storage.list().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
@@ -31,13 +44,7 @@ pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
 
 fn place_of(name: String) -> Option<Place> {
     if let Some(named) = SegmentFile::of_name(&name) {
-        return Some(Place {
-            segment: named.first,
-            is_cut: false,
-            offset: 0,
-            name,
-            named: Some(named),
-        });
+        return Some(Place::of(name, named));
     }
     let mut numbers = name.strip_prefix("cut-")?.strip_suffix(".bin")?.split('-');
     let (segment, offset) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
