@@ -6,8 +6,8 @@
 //! everything that the whole repair preserves, or is refused as damaged and the next repair has the same result:
 //!
 //! 1. What is overwritten is saved in `cut-….bin`, and files that are no segments of this log get such names.
-//! 2. Copies of headers, and tables of the blocks of packs, are written again, one after the other: there is always another, or else the records, which give the
-//!    seed.
+//! 2. Copies of headers are written again, one after the other: there is always another, or else the records, which give the
+//!    seed. So are the tables of packs, which the headers of their blocks give.
 //! 3. Files in place of missing ones get their names when they are whole and durable. So does the new last segment, *before*
 //!    the one before it is sealed with its holes: its header says where those end, and its base position lies behind all that
 //!    was ever acknowledged, so that this is known from then on, whatever becomes of the watermark. It names an index block

@@ -28,8 +28,6 @@ pub(crate) struct Part {
     pub(crate) wrong_copies: Vec<usize>,
     /// The copies of a pack's dictionary that are damaged while another is whole.
     pub(crate) wrong_dictionaries: Vec<usize>,
-    /// The table of a pack's blocks is to be written again.
-    pub(crate) wrong_table: bool,
     /// The file is longer than a segment can be; it is to be so long.
     pub(crate) shorten_to: Option<u64>,
 }

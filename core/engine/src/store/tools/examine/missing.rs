@@ -140,7 +140,6 @@ impl Examiner<'_> {
             has_losses: true,
             wrong_copies: Vec::new(),
             wrong_dictionaries: Vec::new(),
-            wrong_table: false,
             shorten_to: None,
         });
     }

@@ -57,8 +57,8 @@ impl Examiner<'_> {
                 .damaged(&segment.name, *offset as u64, what.clone());
         }
         self.check_header(segment);
-        let wrong_table = segment.image().and_then(|image| image.damaged_table());
-        if let Some(table) = wrong_table {
+        let damaged_table = segment.image().and_then(|image| image.damaged_table());
+        if let Some(table) = damaged_table {
             let message = format!(
                 "the table of its blocks is damaged, and their headers tell the same ({})",
                 table.why
@@ -104,7 +104,6 @@ impl Examiner<'_> {
             has_losses: false,
             wrong_copies: wrong.into_iter().map(|(offset, _)| offset).collect(),
             wrong_dictionaries,
-            wrong_table: wrong_table.is_some(),
             shorten_to: None,
         });
         Ok(())

@@ -191,7 +191,6 @@ impl Examiner<'_> {
                 || segment.trailer().is_some_and(|trailer| trailer.repaired),
             wrong_copies,
             wrong_dictionaries: Vec::new(),
-            wrong_table: false,
             shorten_to: is_too_long.then(|| {
                 found
                     .quiet_from

@@ -227,12 +227,13 @@ impl Slots {
     fn fill_ranges(&mut self) {
         let slots = std::mem::take(&mut self.slots);
         for slot in slots {
-            let places = match &slot.state {
-                State::Lost(Some(_)) => slot.id.0 + 1..=slot.last_id().0,
-                _ => 1..=0,
+            let last = match &slot.state {
+                State::Lost(Some(_)) => slot.last_id(),
+                _ => slot.id,
             };
+            let others = slot.id.0 + 1..=last.0;
             self.slots.push(slot);
-            self.slots.extend(places.map(|number| Slot {
+            self.slots.extend(others.map(|number| Slot {
                 id: SegmentId(number),
                 state: State::Lost(None),
             }));

@@ -137,7 +137,8 @@ impl Plan {
             if let Some(length) = part.shorten_to.filter(|_| !part.needs_index) {
                 plan.shortened.push((segment.clone(), length));
             }
-            if part.wrong_table {
+            let image = segment.image();
+            if image.is_some_and(|image| image.damaged_table().is_some()) {
                 plan.tables.push(segment.clone());
             }
             if !part.wrong_dictionaries.is_empty() {
