@@ -197,7 +197,11 @@ impl Segment {
             image: Some(image),
             sealed: None,
         };
-        segment.sealed = Some(match segment.read_pack_trailer() {
+        // Read twice before it is taken for damaged, which holds for as long as the store is open: a read may have failed once.
+        let trailer = segment
+            .read_pack_trailer()
+            .or_else(|_| segment.read_pack_trailer());
+        segment.sealed = Some(match trailer {
             Ok(trailer) => Sealed {
                 trailer,
                 block: Indexed::InFile(Arc::default(), Arc::default()),
@@ -209,6 +213,14 @@ impl Segment {
             Err(error) => return Err(error),
         });
         Ok(segment)
+    }
+
+    /// Why the index of a pack can't be read, where it can't.
+    pub(crate) fn index_error(&self) -> Option<Error> {
+        match self.sealed.as_ref().map(|sealed| &sealed.block) {
+            Some(Indexed::Unreadable(why)) => Some(Error::new(ErrorKind::Damaged, why.clone())),
+            _ => None,
+        }
     }
 
     fn read_pack_trailer(&self) -> Result<Trailer> {

@@ -330,9 +330,7 @@ fn read_of_any_length_goes_on_behind_a_segment_whose_index_block_is_damaged() {
         }
     }
     store.close().unwrap();
-    let second = storage
-        .open("00000002.seg", Access::Write)
-        .unwrap();
+    let second = storage.open("00000002.seg", Access::Write).unwrap();
     let offset = second.len().unwrap() - 660;
     let mut byte = [0];
     second.read_at(offset, &mut byte).unwrap();

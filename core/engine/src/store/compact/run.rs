@@ -298,7 +298,9 @@ impl Shared {
             packing.failed = Some(error.clone());
             return Err(error);
         }
-        let opened = Segment::open_file(&*self.storage, file, Access::Read, &self.identity.store);
+        // A store is opened with a pack of which nothing can be read; none is put in the place of segments that can.
+        let opened = Segment::open_file(&*self.storage, file, Access::Read, &self.identity.store)
+            .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
         let pack = Arc::new(opened.inspect_err(|error| packing.failed = Some(error.clone()))?);
         let mut durable = sync::write(&self.durable);
         let first = durable
