@@ -10,7 +10,7 @@ mod recorder;
 mod spawn;
 
 pub(crate) use child::{Child, Ended, Stopper};
-pub(crate) use play::{Conclusion, UNSUPPORTED_PROTOCOL, opening, record, reply};
-pub(crate) use protocol::Refusal;
+pub(crate) use play::{Conclusion, opening, record, reply};
+pub(crate) use protocol::{Refusal, UNSUPPORTED_PROTOCOL};
 pub(crate) use recorder::{Recorded, Recorder};
 pub(crate) use spawn::Spawner;

@@ -10,7 +10,7 @@ use runlog::{
 
 use super::{
     child::{Child, ChildEvent, Ended, Opening},
-    protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent},
+    protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent, UNSUPPORTED_PROTOCOL},
     recorder::{Recorded, Recorder},
     spawn::{self, Spawner},
 };
@@ -20,8 +20,6 @@ use crate::failure::{Exit, Failure, Result};
 const LINES_TOGETHER: usize = 256;
 /// How long an agent has to end by itself after its last step, and again after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// The kind of a failure caused by the agent: the program doesn't speak the protocol.
-pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
 
 /// The agent's first lines: its identity, its context, and the tool calls without a result.
 pub(crate) fn opening(

@@ -83,6 +83,9 @@ pub(crate) struct Refusal {
     pub(crate) is_echo: bool,
 }
 
+/// The kind of a failure caused by the agent: the program doesn't speak the protocol.
+pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
+
 /// The types of lines that only Runlog writes.
 const ONLY_TO_AGENT: [&str; 8] = [
     "ready",
@@ -355,7 +358,7 @@ impl FromAgent {
                 }
                 let message =
                     format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
-                return Err(refusal(id, "unsupported_protocol", message));
+                return Err(refusal(id, UNSUPPORTED_PROTOCOL, message));
             }
             Some(other) => {
                 let message = format!(

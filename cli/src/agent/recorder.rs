@@ -10,8 +10,7 @@ use runlog::{
 
 use super::{
     ask::Ask,
-    play::UNSUPPORTED_PROTOCOL,
-    protocol::{Ack, Done, FromAgent, Refusal, Step},
+    protocol::{Ack, Done, FromAgent, Refusal, Step, UNSUPPORTED_PROTOCOL},
 };
 use crate::{
     failure::{Failure, Result},

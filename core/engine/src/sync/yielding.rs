@@ -88,7 +88,13 @@ impl Yielding {
         }
         yield_now();
         let end = self.origin.elapsed();
-        if end - start >= SLOW && super::lock(&self.slow).add(start, end) {
+        if end - start >= SLOW
+            && self
+                .slow
+                .lock()
+                .expect("no panic under this lock")
+                .add(start, end)
+        {
             let until = u64::try_from((end + PAUSE).as_nanos()).unwrap_or(u64::MAX);
             self.paused_until.store(until, Ordering::Relaxed);
         }
