@@ -1516,3 +1516,26 @@ fn damaged_table_of_a_pack_costs_nothing_and_is_written_again_by_a_repair() {
         }
     }
 }
+
+#[test]
+fn file_that_claims_to_stand_for_all_segments_there_can_be_takes_no_more_memory_than_another() {
+    let (mut files, _) = packed(Codec::Zstd);
+    let last = files
+        .keys()
+        .filter_map(|name| name.strip_suffix(".seg"))
+        .filter_map(|number| number.parse::<u32>().ok())
+        .max()
+        .unwrap();
+    let name = format!("{:08}-{}.1.pack", last + 1, u32::MAX);
+    files.insert(name.clone(), vec![7; 5000]);
+    let storage = FaultyStorage::from_files(&files);
+    let found = verify(&storage).unwrap();
+    let names_it = |problem: &runlog_engine::Problem| problem.file == name;
+    assert!(found.problems.iter().any(names_it), "{found:?}");
+    let done = repair(&storage).unwrap();
+    assert!(
+        done.actions.iter().any(|action| action.starts_with(&name)),
+        "{done:?}"
+    );
+    assert!(verify(&storage).unwrap().is_sound());
+}

@@ -3,7 +3,7 @@
 use super::{
     examiner::{Examiner, Part},
     gap::{self, Gap},
-    slots::{Slot, Unusable},
+    slot::{Slot, Unusable, WITHOUT_INDEX},
     survey::Hole,
     tail::{MADE_PLACES_MAX, surplus},
 };
@@ -15,10 +15,6 @@ use crate::{
     },
     index::checkpoint::End,
 };
-
-/// What can be done with a pack that has records, but no index.
-pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
-                                        without its records. `runlog salvage` reads those that are whole";
 
 impl Examiner<'_> {
     /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours say of it makes

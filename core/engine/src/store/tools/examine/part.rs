@@ -3,7 +3,7 @@
 use super::{
     compare,
     examiner::{Examiner, Part},
-    slots::{Slot, State},
+    slot::{Slot, State},
     tail::Tail,
     walker::{Task, Walked},
 };

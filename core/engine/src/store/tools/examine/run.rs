@@ -4,7 +4,9 @@ use super::{
     compare, ends,
     examiner::{Examiner, Part, Wrong},
     names::Names,
-    slots::{self, Slot, Slots, State},
+    pack_files,
+    slot::{Slot, State},
+    slots::{self, Slots},
     sources::{Sources, named_salts},
     walker::Walker,
 };
@@ -34,7 +36,7 @@ impl View {
     /// the store wouldn't open, and what is lost is named by it.
     pub(crate) fn of(storage: &dyn Storage, loaded: Loaded) -> Result<Self> {
         for segment in &loaded.durable.segments {
-            if let Some(error) = slots::unreadable_pack(storage, segment)? {
+            if let Some(error) = pack_files::unreadable_pack(storage, segment)? {
                 return Ok(Self::Refused(error));
             }
         }

@@ -1,9 +1,11 @@
-//! [`Slot`]: the places of the segments of a store that doesn't open, and what can be used of the files there.
+//! [`Slots`]: the places of the segments of a store that doesn't open, and what can be used of the files there.
 
 use std::sync::Arc;
 
 use super::{
+    pack_files::{files_to_use, open_pack},
     seed,
+    slot::{Slot, State, Unusable, WITHOUT_INDEX, next_position},
     sources::{Sources, footer_of, named_salts},
     survey::Source,
 };
@@ -17,99 +19,11 @@ use crate::{
     limits,
     log::segment::Segment,
     storage::{Access, File, IoContext, Storage},
-    store::{
-        segments::chain::{self, SegmentFiles},
-        tools::salvage::has_whole_block,
-    },
 };
 
 /// At most this many missing numbers between two files are filled in; files after a larger gap are not part of the
 /// store.
 const MISSING_MAX: u32 = 1024;
-
-/// The place of one segment.
-pub(crate) struct Slot {
-    pub(crate) id: SegmentId,
-    pub(crate) state: State,
-}
-
-impl Slot {
-    /// The last segment that it is: of a pack, it stands for several.
-    fn last_id(&self) -> SegmentId {
-        match &self.state {
-            State::Usable(segment) => segment.last_id(),
-            State::Lost(Some(unusable)) => unusable.file.last,
-            _ => self.id,
-        }
-    }
-
-    pub(super) fn file_bytes(&self) -> Result<u64> {
-        let length = match &self.state {
-            State::Usable(segment) => segment.file.len(),
-            State::Headless { file, .. } => file.len(),
-            State::Lost(_) => Ok(0),
-        };
-        let length = length.with_context(|| format!("measuring segment {}", self.id))?;
-        Ok(length.min(limits::SEGMENT_BYTES_MAX))
-    }
-
-    /// The header, where it is there.
-    pub(super) fn header(&self) -> Option<&Header> {
-        match &self.state {
-            State::Usable(segment) => Some(&segment.header),
-            _ => None,
-        }
-    }
-}
-
-/// What is there.
-pub(crate) enum State {
-    /// A segment with a header.
-    Usable(Arc<Segment>),
-    /// Every copy of its header is lost; its records are there.
-    Headless { file: Arc<dyn File>, seed: u32 },
-    /// No usable segment; if a file exists, why it isn't usable.
-    Lost(Option<Unusable>),
-}
-
-/// A file that is named like a segment and can't be used as that.
-pub(crate) struct Unusable {
-    pub(crate) file: SegmentFile,
-    pub(crate) why: String,
-    /// It is a pack without a readable index, and some of its blocks are whole: it isn't put aside.
-    pub(crate) has_records: bool,
-    /// It is another segment of the same store.
-    pub(crate) is_segment: Option<SegmentId>,
-    /// The position behind the highest that it is known to have.
-    pub(crate) next_position: u64,
-}
-
-impl Unusable {
-    fn of(file: SegmentFile, why: String) -> Self {
-        Self {
-            file,
-            why,
-            has_records: false,
-            is_segment: None,
-            next_position: 0,
-        }
-    }
-
-    /// A segment that is no part of the log here.
-    fn stray(segment: &Segment, why: String) -> Self {
-        let next_position = next_position(&segment.header, segment.trailer());
-        Self {
-            next_position,
-            ..Self::of(segment.named(), why)
-        }
-    }
-}
-
-fn next_position(header: &Header, trailer: Option<&Trailer>) -> u64 {
-    trailer.map_or(header.base_position, |trailer| {
-        trailer.next_position.max(header.base_position)
-    })
-}
 
 /// Everything that the numbers of the segments lead to.
 pub(crate) struct Slots {
@@ -121,24 +35,6 @@ pub(crate) struct Slots {
     pub(crate) stray_position: u64,
     /// Files that have each other's names: which, and the segments that they are.
     pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
-}
-
-impl State {
-    fn next_position(&self) -> u64 {
-        match self {
-            Self::Usable(segment) => next_position(&segment.header, segment.trailer()),
-            Self::Lost(Some(unusable)) => unusable.next_position,
-            Self::Headless { .. } | Self::Lost(None) => 0,
-        }
-    }
-
-    /// The same, as what can't be used.
-    fn stray(&self, id: SegmentId, why: String) -> Unusable {
-        match self {
-            Self::Usable(segment) => Unusable::stray(segment, why),
-            _ => Unusable::of(SegmentFile::of_log(id), why),
-        }
-    }
 }
 
 impl Slots {
@@ -157,6 +53,21 @@ impl Slots {
                 0 => open(storage, id, identity)?,
                 _ => open_pack(storage, file, identity)?,
             };
+            // Places are made for all segments that it stands for: its name alone could claim any number.
+            let others = file.last.0 - file.first.0;
+            if let State::Lost(Some(unusable)) = &state
+                && others > MISSING_MAX
+            {
+                let why = format!("{}, and {others} more segments than one", unusable.why);
+                if unusable.has_records {
+                    return Err(Error::new(
+                        ErrorKind::Damaged,
+                        format!("{why}; {WITHOUT_INDEX}"),
+                    ));
+                }
+                strays.push((file, why));
+                continue;
+            }
             // Two that overlap: the one behind isn't of this log.
             if id.0 < next {
                 strays.push((file, format!("segments before {next} are there already")));
@@ -384,68 +295,6 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
     match seed::find(&source, DATA_START, length, 0)?.first() {
         Some(seed) => Ok(State::Headless { file, seed: *seed }),
         None => lost(error.to_string()),
-    }
-}
-
-/// The files of the log: in place of a pack of which nothing can be read, those that it replaced, if any are left.
-fn files_to_use(
-    storage: &dyn Storage,
-    identity: &Identity,
-    strays: &mut Vec<(SegmentFile, String)>,
-) -> Result<Vec<SegmentFile>> {
-    let mut found = chain::segment_files(storage)?;
-    let mut place = 0;
-    while let Some(pack) = found.current.get(place).copied() {
-        place += 1;
-        if !found.replaced.iter().any(|file| pack.replaces(file)) {
-            continue;
-        }
-        if let State::Lost(Some(unusable)) = open_pack(storage, pack, identity)?
-            && !unusable.has_records
-        {
-            strays.push((pack, unusable.why));
-            let mut files = [found.current, found.replaced].concat();
-            files.retain(|file| *file != pack);
-            found = SegmentFiles::of(files);
-            place = 0;
-        }
-    }
-    Ok(found.current)
-}
-
-/// What the file of a pack is good for. Without its index nothing tells what was left out of it, so it isn't made again.
-fn open_pack(storage: &dyn Storage, file: SegmentFile, identity: &Identity) -> Result<State> {
-    let opened = Segment::open_file(storage, file, Access::Read, &identity.store);
-    let (segment, error) = match opened {
-        Ok(segment) => match segment.block() {
-            Ok(_) => return Ok(State::Usable(Arc::new(segment))),
-            Err(error) => (Some(segment), error),
-        },
-        Err(error) => (None, error),
-    };
-    if error.kind() != ErrorKind::Damaged {
-        return Err(error);
-    }
-    Ok(State::Lost(Some(Unusable {
-        has_records: has_whole_block(storage, file)?,
-        next_position: segment.map_or(0, |segment| {
-            next_position(&segment.header, segment.trailer())
-        }),
-        ..Unusable::of(file, error.to_string())
-    })))
-}
-
-/// The damage of a pack's index, if no other block of it can be read either.
-pub(super) fn unreadable_pack(storage: &dyn Storage, segment: &Segment) -> Result<Option<Error>> {
-    if !segment.is_pack() {
-        return Ok(None);
-    }
-    match segment.block() {
-        Err(error) if error.kind() == ErrorKind::Damaged => {
-            let has_blocks = has_whole_block(storage, segment.named())?;
-            Ok((!has_blocks).then_some(error))
-        }
-        block => block.map(|_| None),
     }
 }
 

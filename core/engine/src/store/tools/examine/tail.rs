@@ -3,7 +3,7 @@
 use super::{
     examiner::Examiner,
     gap,
-    slots::{Slot, State},
+    slot::{Slot, State},
     survey::{self, Padded, Piece, Survey},
 };
 use crate::{

@@ -16,7 +16,7 @@ use crate::{
     store::{
         published::{batches::apply_block, durable::Durable},
         segments::seal::first_header,
-        tools::examine::{examiner::Part, missing::WITHOUT_INDEX, run::Examined, walker::Walker},
+        tools::examine::{examiner::Part, run::Examined, slot::WITHOUT_INDEX, walker::Walker},
     },
 };
 
