@@ -72,16 +72,22 @@ async function served(folder: string, { isLocked = false } = {}) {
   };
 }
 
-test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
+/** A run that is at work, told so much before, in a store that is served until the test is over. */
+async function recording(said: string[]) {
   const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
   const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: said.map((content) => ({ role: "user", content })) });
   const server = await served(join(folder, "store"));
   onTestFinished(async () => {
     server.stop();
     await store.close();
     await rm(folder, { recursive: true });
   });
+  return { store, run, server };
+}
+
+test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
+  const { store, run, server } = await recording(["Begin."]);
   const { page, told, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toHaveLength(1);
   await dropOn(page, "empty.jsonl", "");
@@ -100,15 +106,7 @@ test("a store that is followed is so after something was dropped that can't be o
 });
 
 test("a file that was seen while it was written is sent again as a whole", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
-  const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: `Begin. ${"x".repeat(200_000)}` }] });
-  const server = await served(join(folder, "store"));
-  onTestFinished(async () => {
-    server.stop();
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+  const { store, run, server } = await recording([`Begin. ${"x".repeat(200_000)}`]);
   const { page, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toHaveLength(1);
   // What comes stands before the end of what was sent: a hole that is filled later.
@@ -125,15 +123,7 @@ test("a file that was seen while it was written is sent again as a whole", async
 });
 
 test("a store that is served is there at once; what is new comes below, or waits while it is paused; a lost server is told", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
-  const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: `Begin. ${"So much was said before. ".repeat(10_000)}` }] });
-  const server = await served(join(folder, "store"));
-  onTestFinished(async () => {
-    server.stop();
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+  const { store, run, server } = await recording([`Begin. ${"So much was said before. ".repeat(10_000)}`]);
   const { page, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
   await page.getByText("Begin.").click();
@@ -163,16 +153,7 @@ test("a store that is served is there at once; what is new comes below, or waits
 });
 
 test("what comes below what is read is counted, and gone to with a click", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
-  const store = await open(join(folder, "store"));
-  const messages = Array.from({ length: 60 }, (_, at) => ({ role: "user" as const, content: `Line ${at}.` }));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages });
-  const server = await served(join(folder, "store"));
-  onTestFinished(async () => {
-    server.stop();
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+  const { store, run, server } = await recording(Array.from({ length: 60 }, (_, at) => `Line ${at}.`));
   const { page, close } = await app.open(server.url);
   await page.getByText("Line 1.").waitFor();
   for (const view of ["conversation", "events"] as const) {
@@ -193,15 +174,7 @@ test("what comes below what is read is counted, and gone to with a click", async
 });
 
 test("a server that answers with something else is asked again, until it tells its log", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
-  const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
-  const server = await served(join(folder, "store"));
-  onTestFinished(async () => {
-    server.stop();
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+  const { store, run, server } = await recording(["Begin."]);
   const { page, close } = await app.open(server.url);
   await page.getByText("Begin.").waitFor();
   server.refuse(true);

@@ -1,6 +1,7 @@
 // The room around what is shown: panes, chips, the timeline's hover, and the ways into a list.
 
 import type { Page } from "playwright";
+import { openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { lines, pick, viewer } from "./page.js";
@@ -181,5 +182,31 @@ test("playing goes on when another agent of the session is looked at, and ends w
   await expect.poll(moment, { timeout: 8000 }).toBeGreaterThan(then + 2);
   await page.getByRole("treeitem", { name: /reporter/ }).click();
   await page.getByRole("button", { name: "Play (space)" }).waitFor();
+  await close();
+});
+
+test("a copy with the title of its source is told from it, and the tree counts what the header counts", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Invoices" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  for (const content of ["One.", "Two.", "Three."]) await run.recordMessage({ role: "assistant", content });
+  await run.complete("done");
+  await store.copySession(run.sessionId, { toPoint: 2, name: "another try" });
+  await store.copySession(run.sessionId, { toPoint: 3 });
+  await store.truncateSession(run.sessionId, 3);
+  const pieces: Uint8Array[] = [];
+  for await (const piece of store.export()) pieces.push(piece);
+  await store.close();
+  const { page, told, close } = await app.open("");
+  await pick(page, [{ name: "export.jsonl", text: Buffer.concat(pieces) }]);
+  await page.locator("#tab-compare").click();
+  await expect.poll(() => page.getByLabel("Compare with").locator("option").allInnerTexts()).toHaveLength(2);
+  const sessions = [await page.locator(".crumb.session").innerText(), ...(await page.getByLabel("Compare with").locator("option").allInnerTexts())].map((title) => title.replace(" › coder", ""));
+  expect(sessions.toSorted()).toEqual(["Invoices", "Invoices (another try)", "Invoices (fork at 3)"]);
+  await expect.poll(() => page.locator(".compare .head h2").allInnerTexts()).toHaveLength(2);
+  const heads = await page.locator(".compare .head h2").allInnerTexts();
+  expect(new Set(heads).size).toBe(2);
+  const counts = await page.locator('[role="treeitem"] .count[title="events"]').allInnerTexts();
+  expect(counts.toSorted()).toEqual(["2", "3", "3"]);
+  expect(told).toEqual([]);
   await close();
 });

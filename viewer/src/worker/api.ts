@@ -19,6 +19,7 @@ import { snapshotsOf } from "./snapshots.js";
 import { type GivenFile, type Source, openGiven } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
+import { titleOf } from "./titles.js";
 import { Tree, statusOf } from "./tree.js";
 
 type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
@@ -157,7 +158,7 @@ export class Api {
     return {
       id,
       name: lane.name,
-      session: this.#titleOf(lane),
+      session: titleOf(this.#store.index, lane),
       sessionId: lane.sessionId ?? "",
       status: statusOf(index, lane),
       statusText: run?.text ?? "",
@@ -170,14 +171,14 @@ export class Api {
         depth: family.depths[at] ?? 0,
         status: statusOf(index, one),
         isFork: one.forkOf >= 0,
-        session: this.#titleOf(one),
+        session: titleOf(this.#store.index, one),
       })),
       tools: toolsOf(index, family),
       folds: family.folds.length > 5000 ? [] : family.folds,
       duration: family.duration,
       firstTime: family.length === 0 ? 0 : index.rows.time.at(family.order[0] as number),
       lastTime: family.length === 0 ? 0 : index.rows.time.at(family.order[family.length - 1] as number),
-      forkOf: source === undefined ? undefined : { id: source.id, name: this.#titleOf(source), at: lane.forkAt, moment: (family.rank[lane.forkRow] ?? -1) + 1 },
+      forkOf: source === undefined ? undefined : { id: source.id, name: titleOf(this.#store.index, source), at: lane.forkAt, moment: (family.rank[lane.forkRow] ?? -1) + 1 },
       steps: this.#steps(lane).length,
       snapshots: lane.snapshots.length,
       tokensIn: lane.tokensIn,
@@ -191,7 +192,7 @@ export class Api {
     const { index } = this.#store;
     const family = this.#family?.lanes ?? [];
     const others = index.lanes.filter((lane) => !family.includes(lane)).slice(0, 200);
-    return [...family.slice(0, 200), ...others].map((lane) => ({ id: lane.id, title: `${this.#titleOf(lane)} › ${lane.name}` }));
+    return [...family.slice(0, 200), ...others].map((lane) => ({ id: lane.id, title: `${titleOf(this.#store.index, lane)} › ${lane.name}` }));
   }
 
   moment(at: number): Moment | undefined {
@@ -231,7 +232,7 @@ export class Api {
       }
       row.forgotten = isForgotten(family, lane, entry, moment);
       row.hit = this.#hits.has(row.row);
-      if (entry < lane.inherited) row.inherited = this.#titleOf(index.lanes[lane.forkOf] as Lane);
+      if (entry < lane.inherited) row.inherited = titleOf(this.#store.index, index.lanes[lane.forkOf] as Lane);
       rows.push(row);
     }
     await Promise.all(rows.map((row) => (row.kind === "group" ? row : withPayload(row, index.rows.kind.at(row.row), payloads, true))));
@@ -400,18 +401,6 @@ export class Api {
 
   #part(row: number, part: string): Promise<unknown> {
     return partOf(this.#store.index, this.#store.payloads, row, part);
-  }
-
-  #titleOf(lane: Lane): string {
-    const session = this.#store.index.sessions.get(lane.sessionId ?? "");
-    if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
-    const title = session?.title ?? session?.name ?? `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
-    // A copy has the title of what it is a copy of, unless it was given one.
-    const { index } = this.#store;
-    const root = index.lanes[session?.lanes[0] ?? -1];
-    const source = index.sessions.get(index.lanes[root?.forkOf ?? -1]?.sessionId ?? "");
-    if (root === undefined || source === undefined || source.title !== session?.title) return title;
-    return `${title} (${session?.name === undefined || session.name === title ? `fork at ${root.forkAt}` : session.name})`;
   }
 
   get #store(): Opened {

@@ -8,6 +8,7 @@ import { Kind } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
+import { titleOf } from "./titles.js";
 import { statusOf } from "./tree.js";
 
 /** So many events of each side are aligned; the others are put side by side as they come. */
@@ -142,7 +143,7 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
   return {
     id: lane.id,
     name: lane.name,
-    session: index.sessions.get(lane.sessionId ?? "")?.title ?? lane.id,
+    session: titleOf(index, lane),
     status: statusOf(index, lane),
     events: now.length,
     steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),

@@ -2,6 +2,7 @@ import type { LaneStatus, TreeRow } from "../protocol.js";
 import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
+import { sessionTitle } from "./titles.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
@@ -102,7 +103,7 @@ export class Tree {
     const base = { id: node.id, depth: node.depth, children: node.children, open };
     if (session !== undefined) {
       const root = this.index.lanes[session.lanes[0] ?? -1];
-      const title = session.title ?? session.name ?? `session ${session.id.slice(0, 8)}`;
+      const title = sessionTitle(session);
       return { ...base, kind: "session", title, status: "none", count: session.lanes.length, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
     }
     const own = lane as Lane;

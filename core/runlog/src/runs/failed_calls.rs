@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use runlog_log::{Direction, FindOptions, Position, Sequence};
+use runlog_log::Sequence;
 use runlog_model::{
     ContextEvent, ContextEventKind, ToolCall, ToolCallFold, ToolCallStatus, is_response_item,
     tool_error_label,
 };
 
 use super::{Runs, events::More, load::LoadedRun, recorder::SEARCHED_MAX};
-use crate::{ErrorKind, Result, journal::cursor::Cursor, kernel::records::context_stream};
+use crate::{Result, journal::cursor::Cursor};
 
 /// Calls by their sequence in the context.
 type Calls = BTreeMap<u64, ToolCall>;
@@ -23,38 +23,19 @@ impl Runs {
         limit: usize,
         cursor: Option<Cursor>,
     ) -> Result<Vec<ToolCall>> {
-        let (instance, wanted) = (run.run.instance_id, limit.saturating_add(1));
+        let wanted = limit.saturating_add(1);
         let after = cursor.as_ref().map_or(0, |cursor| cursor.second);
-        let first = match cursor {
-            None => run.created_position,
-            // A result comes after the message that asked for it.
-            Some(cursor) => match self.store.contexts().event(instance, cursor.first).await? {
-                Some(event) => event.position,
-                // It was truncated since, with everything after it.
-                None => return Ok(Vec::new()),
-            },
+        // A result comes after the message that asked for it.
+        let message = cursor.map(|cursor| cursor.first);
+        let Some(first) = self.position_after(run, message).await? else {
+            return Ok(Vec::new());
         };
-        let (mut calls, mut next) = (Calls::new(), Some(Position(first).next()));
+        let (mut calls, mut next) = (Calls::new(), Some(first));
+        let label = tool_error_label(run.run.id);
         while let Some(first) = next {
-            let find = FindOptions {
-                stream: Some(context_stream(instance)),
-                direction: Direction::Forward,
-                first,
-                last: Position(run.ended_position.unwrap_or(u64::MAX)),
-                limit: wanted as u64,
-            };
-            let label = tool_error_label(run.run.id);
-            let page = match self.store.backend().find(label, find).await {
-                // An instance has no stream before its first event.
-                Err(error) if error.kind() == ErrorKind::NotFound => break,
-                page => page?,
-            };
-            next = page.next;
-            for record in page.records {
-                let result = ContextEvent::decode(instance, &record)?;
-                if !run.owns(&result) {
-                    continue;
-                }
+            let results;
+            (results, next) = self.labelled_events(run, label, first, wanted).await?;
+            for result in results {
                 // Results of one message come in any order, but before all results of the next message.
                 let turn = self.turn_before(run, result.sequence_number).await?;
                 if calls.range(..turn).nth(limit).is_some() {

@@ -14,6 +14,7 @@ mod extras;
 mod failed_calls;
 mod handle;
 mod history;
+mod labelled;
 mod load;
 mod open_calls;
 mod outcome;

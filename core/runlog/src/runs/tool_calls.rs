@@ -1,6 +1,6 @@
 //! The tool calls of a run, with their results.
 
-use runlog_log::{Direction, FindOptions, Position, Sequence};
+use runlog_log::Sequence;
 use runlog_model::{
     ContextEvent, ContextEventKind, Page, RunId, ToolCall, ToolCallFold, ToolCallStatus,
     tool_call_label,
@@ -13,12 +13,11 @@ use super::{
     load::LoadedRun,
 };
 use crate::{
-    ErrorKind, Result,
+    Result,
     journal::{
         cursor::{Cursor, Kind},
         page::check_limit,
     },
-    kernel::records::context_stream,
 };
 
 /// Which tool calls of a run to list, and how many.
@@ -167,37 +166,16 @@ impl Runs {
         options: &ListToolCalls,
         after: Option<u64>,
     ) -> Result<Vec<ToolCall>> {
-        let instance = run.run.instance_id;
-        let after = match after {
-            None => run.created_position,
-            Some(sequence) => match self.store.contexts().event(instance, sequence).await? {
-                Some(event) => event.position,
-                // It was truncated since, with everything after it.
-                None => return Ok(Vec::new()),
-            },
-        };
         let (label, wanted) = (
             tool_call_label(run.run.id, tool_name),
             options.limit.saturating_add(1),
         );
-        let (mut calls, mut next) = (Vec::new(), Some(Position(after).next()));
+        let (mut calls, mut next) = (Vec::new(), self.position_after(run, after).await?);
         while let Some(first) = next.filter(|_| calls.len() < wanted) {
-            let find = FindOptions {
-                stream: Some(context_stream(instance)),
-                direction: Direction::Forward,
-                first,
-                last: Position(run.ended_position.unwrap_or(u64::MAX)),
-                limit: wanted as u64,
-            };
-            let page = match self.store.backend().find(label, find).await {
-                // An instance has no stream before its first event.
-                Err(error) if error.kind() == ErrorKind::NotFound => break,
-                page => page?,
-            };
-            next = page.next;
-            for record in page.records {
-                let event = ContextEvent::decode(instance, &record)?;
-                if !run.owns(&event) || event.event_type != ContextEventKind::ToolCall {
+            let events;
+            (events, next) = self.labelled_events(run, label, first, wanted).await?;
+            for event in events {
+                if event.event_type != ContextEventKind::ToolCall {
                     continue;
                 }
                 let call = self.call_at(run, &event).await?;
