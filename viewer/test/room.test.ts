@@ -190,9 +190,10 @@ test("a copy with the title of its source is told from it, and the tree counts w
   const run = await store.runs.start({ session: { title: "Invoices" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
   for (const content of ["One.", "Two.", "Three."]) await run.recordMessage({ role: "assistant", content });
   await run.complete("done");
-  await store.copySession(run.sessionId, { toPoint: 2, name: "another try" });
-  await store.copySession(run.sessionId, { toPoint: 3 });
-  await store.truncateSession(run.sessionId, 3);
+  const session = (await store.listSessions()).items[0]?.id ?? "";
+  await store.copySession(session, { upToSequence: 2, name: "another try" });
+  await store.copySession(session, { upToSequence: 3 });
+  await store.truncateSession(session, 3);
   const pieces: Uint8Array[] = [];
   for await (const piece of store.export()) pieces.push(piece);
   await store.close();
