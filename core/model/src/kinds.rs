@@ -93,6 +93,8 @@ kinds! {
     CHAT_COPIED = 69,
     /// A request was begun, or has ended.
     REQUEST_SAVED = 70,
+    /// A step was saved, with its input or its space as the difference from an earlier step's.
+    STEP_DIFF_SAVED = 71,
 
     // 80 to 95: chats, in the catalog of sessions.
     /// A session was changed as a chat.

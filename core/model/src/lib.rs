@@ -32,10 +32,11 @@ pub use agent::{
     ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord, max_steps,
 };
 pub use chat::{
-    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, KeptMessage, MessageFilter,
-    MessagePlace, OpenRequest, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType,
-    assistant_steps_label, changed_messages_label, chat_labels, id_in_copy, is_in_copy,
-    request_messages_label, status_steps_label, type_steps_label,
+    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, FoldedStep, KeptMessage,
+    MessageFilter, MessagePlace, OpenRequest, RequestDetails, RequestStatus, Space, Step, StepDiff,
+    StepDiffs, StepStatus, StepTexts, StepType, assistant_steps_label, changed_messages_label,
+    chat_labels, id_in_copy, is_in_copy, request_messages_label, status_steps_label,
+    type_steps_label,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use context::{

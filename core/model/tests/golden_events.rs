@@ -12,8 +12,8 @@ use runlog_model::{
     ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
     RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId,
-    SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus,
-    StepType, StopKind, TakenRecord, Timestamp, Updates,
+    SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepDiffs,
+    StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -324,6 +324,16 @@ fn chat_events(lines: &mut Lines) {
         created_at: Timestamp(1_000),
         updated_at: Timestamp(2_000),
     };
+    let growing = |more: &str| Step {
+        input: Some(json(&format!(
+            r#"{{"messages": ["{}"{more}]}}"#,
+            "x".repeat(600)
+        ))),
+        ..step()
+    };
+    let mut diffs = StepDiffs::new();
+    diffs.texts_of(&growing(""));
+    let diff = diffs.texts_of(&growing(r#", {"say": "\"hi\""}"#));
     encoded!(lines,
         "message-saved": ChatEvent::MessageSaved(Box::new(message())),
         "message-saved-bare": ChatEvent::MessageSaved(Box::new(ChatMessage::text(ChatRole::User, "hi"))),
@@ -334,6 +344,7 @@ fn chat_events(lines: &mut Lines) {
         "step-updated": ChatEvent::StepUpdated { step_id: "s".into(), at: Timestamp(5), updates: updates() },
         "request-saved": ChatEvent::RequestSaved(Box::new(request)),
         "chat-copied": ChatEvent::Copied { session_id: SessionId(id(1)), chat_id: "c".into() },
+        "step-diff-saved": diff.event(step()),
     );
 }
 

@@ -2,6 +2,7 @@
 //! of positions, and include records that were truncated since.
 
 use runlog_log::{Position, Record, StreamId};
+use runlog_model::{ChatEvent, kinds};
 
 pub use runlog_model::{EventSummary, TextQuery, TokenUsage};
 
@@ -117,13 +118,30 @@ impl Store {
             let read = self.backend().scan(first, PAGE_RECORDS).await?;
             for record in &read.records {
                 bytes += record.payload.len();
-                if query.is_in(&record.payload) {
+                if is_in(query, record) {
                     page.found.push(record.position);
                 }
             }
             page.next = read.next;
         }
         Ok(page)
+    }
+}
+
+/// Whether a record has a text. In a step that was saved as a difference, JSON is in strings of JSON, as nothing else has
+/// it; so those are looked through by themselves.
+fn is_in(query: &TextQuery, record: &Record) -> bool {
+    if query.is_in(&record.payload) {
+        return true;
+    }
+    if record.kind.0 != kinds::STEP_DIFF_SAVED {
+        return false;
+    }
+    match ChatEvent::decode(record.kind.0, &record.meta, &record.payload) {
+        Ok(ChatEvent::StepDiffSaved(diff)) => {
+            diff.new_texts().any(|text| query.is_in(text.as_bytes()))
+        }
+        _ => false,
     }
 }
 

@@ -147,7 +147,11 @@ export function eventText(kind: number, json: unknown): string {
     case 64:
       return oneLine(shown((json["props"] as Json | undefined)?.["content"] ?? json["props"]));
     case 67:
-      return [text(json["type"]), text(json["status"])].join(" · ");
+    case 71: {
+      // A step that was saved as a difference has its fields in `step`.
+      const step = kind === 71 && isObject(json["step"]) ? json["step"] : json;
+      return [text(step["type"]), text(step["status"])].join(" · ");
+    }
     default:
       return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }

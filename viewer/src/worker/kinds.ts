@@ -49,6 +49,7 @@ const NAMES = new Map<number, string>([
   [67, "chat step"],
   [68, "chat step changed"],
   [69, "chat copied"],
+  [71, "chat step"],
   [Kind.FlowAgent, "agent"],
   [Kind.FlowDelta, "agent delta"],
   [Kind.Flow, "flow"],

@@ -1,6 +1,6 @@
 //! [`ChatEvent`]: the events of a chat.
 
-use super::{ChatMessage, ChatRequest, Step};
+use super::{ChatMessage, ChatRequest, Step, StepDiff};
 use crate::{
     SessionId, Timestamp, Updates,
     encoding::{Event, events},
@@ -49,6 +49,19 @@ events! {
         },
         /// A request was begun, or has ended.
         REQUEST_SAVED => RequestSaved(request: Box<ChatRequest>),
+        /// A step was saved, with its input or its space as the difference from an earlier step's.
+        STEP_DIFF_SAVED => StepDiffSaved(step: Box<StepDiff>),
+    }
+}
+
+impl ChatEvent {
+    /// The step that was saved, if it is about that: in a difference, without the texts that differ.
+    pub fn saved_step(&self) -> Option<&Step> {
+        match self {
+            Self::StepSaved(step) => Some(step),
+            Self::StepDiffSaved(diff) => Some(&diff.step),
+            _ => None,
+        }
     }
 }
 

@@ -5,11 +5,14 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{ChatEvent, ChatMessage, ChatRequest, Step, id_in_copy};
+use super::{ChatEvent, ChatMessage, ChatRequest, id_in_copy};
 use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
 
 mod find;
+mod step;
 mod steps;
+
+pub use step::FoldedStep;
 
 /// The messages and steps of a chat.
 ///
@@ -29,7 +32,10 @@ pub struct ChatFold {
     /// Indexed by the fields that lists of messages can be filtered by, once one is.
     by_field: OnceLock<HashMap<Field, BTreeSet<MessageOrder>>>,
     last_message_sequence: u64,
-    steps: Vec<Step>,
+    steps: Vec<FoldedStep>,
+    /// The texts of steps as they were saved, where they were changed since: later steps may be saved as differences from
+    /// those.
+    saved_texts: HashMap<usize, step::Texts>,
     /// The position at which each step was first saved: its place in the order, also after changes.
     step_positions: Vec<u64>,
     step_places: HashMap<String, usize>,
@@ -179,16 +185,23 @@ impl ChatFold {
                     self.deleted_messages.insert(id);
                 }
             }
-            ChatEvent::StepSaved(step) => self.save_step(position, *step),
+            ChatEvent::StepSaved(step) => self.save_step(position, FoldedStep::from(*step)),
+            ChatEvent::StepDiffSaved(diff) => {
+                let step = FoldedStep::from_diff(*diff, |id| self.saved_texts_of(id))?;
+                self.save_step(position, step);
+            }
             ChatEvent::StepUpdated {
                 step_id,
                 at,
                 updates,
             } => {
                 if let Some(place) = self.step_places.get(&step_id).copied() {
-                    let step = self.steps[place].updated(&updates, at)?;
+                    let (step, has_other_texts) = self.steps[place].updated(&updates, at)?;
                     self.unlink_step(place);
-                    self.steps[place] = step;
+                    let before = std::mem::replace(&mut self.steps[place], step);
+                    if has_other_texts {
+                        self.saved_texts.entry(place).or_insert(before.texts);
+                    }
                     self.link_step(place);
                 }
             }
@@ -268,24 +281,33 @@ impl ChatFold {
         })
     }
 
-    fn save_step(&mut self, position: u64, mut step: Step) {
+    /// The input and the space of a step, as it was saved last.
+    fn saved_texts_of(&self, step_id: &str) -> Option<step::Texts> {
+        let place = self.step_places.get(step_id)?;
+        let before = self.saved_texts.get(place);
+        Some(before.unwrap_or(&self.steps[*place].texts).clone())
+    }
+
+    fn save_step(&mut self, position: u64, mut saved: FoldedStep) {
+        let step = saved.step_mut();
         let request = entry(&mut self.requests, &step.request_id);
         if step.sequence == 0 {
             step.sequence = sequence_after(request.last_step_sequence);
         }
         request.last_step_sequence = step.sequence.max(request.last_step_sequence);
         step.id = Some(position);
-        let place = match self.step_places.get(&step.step_id).copied() {
+        let place = match self.step_places.get(&saved.step_id).copied() {
             Some(place) => {
                 self.unlink_step(place);
-                self.steps[place] = step;
+                self.saved_texts.remove(&place);
+                self.steps[place] = saved;
                 place
             }
             None => {
                 self.step_places
-                    .insert(step.step_id.clone(), self.steps.len());
+                    .insert(saved.step_id.clone(), self.steps.len());
                 self.step_positions.push(position);
-                self.steps.push(step);
+                self.steps.push(saved);
                 self.steps.len() - 1
             }
         };
@@ -353,7 +375,7 @@ impl ChatFold {
             self.link_message(place);
         }
         for place in 0..self.steps.len() {
-            let step = &mut self.steps[place];
+            let step = self.steps[place].step_mut();
             [&mut step.step_id, &mut step.request_id, &mut step.stack_id]
                 .into_iter()
                 .for_each(renew);

@@ -103,6 +103,7 @@ impl ChatEvent {
                     .collect()
             }
             Self::StepSaved(step) => labels_of_step(step),
+            Self::StepDiffSaved(diff) => labels_of_step(&diff.step),
             Self::StepUpdated {
                 step_id, updates, ..
             } => labels_of_changed_step(step_id, updates),
@@ -117,20 +118,25 @@ impl ChatEvent {
     /// Whether it concerns the object that an id names.
     pub fn is_of(&self, of: ChatIdOf, id: &str) -> bool {
         let updated = |updates: &Updates, field| text(updates, field).as_deref() == Some(id);
+        if let Some(step) = self.saved_step() {
+            return match of {
+                ChatIdOf::Message => false,
+                ChatIdOf::Step => step.step_id == id,
+                ChatIdOf::Request => step.request_id == id,
+                ChatIdOf::Stack => step.stack_id == id,
+            };
+        }
         match (of, self) {
             (ChatIdOf::Message, Self::MessageSaved(message)) => message.message_id == id,
             (ChatIdOf::Message, Self::MessageUpdated { message_id, .. }) => message_id == id,
             (ChatIdOf::Message, Self::MessagesDeleted { message_ids, .. }) => {
                 message_ids.iter().any(|other| other == id)
             }
-            (ChatIdOf::Step, Self::StepSaved(step)) => step.step_id == id,
             (ChatIdOf::Step, Self::StepUpdated { step_id, .. }) => step_id == id,
-            (ChatIdOf::Request, Self::StepSaved(step)) => step.request_id == id,
             (ChatIdOf::Request, Self::RequestSaved(request)) => request.request_id == id,
             (ChatIdOf::Request, Self::StepUpdated { updates, .. }) => {
                 updated(updates, "request_id")
             }
-            (ChatIdOf::Stack, Self::StepSaved(step)) => step.stack_id == id,
             (ChatIdOf::Stack, Self::StepUpdated { updates, .. }) => updated(updates, "stack_id"),
             _ => false,
         }

@@ -12,11 +12,12 @@ mod message;
 mod request;
 mod space;
 mod step;
+mod step_diff;
 
 pub use copied::{id_in_copy, is_in_copy};
 pub use event::ChatEvent;
 pub use filter::MessageFilter;
-pub use fold::{ChatFold, KeptMessage, MessagePlace};
+pub use fold::{ChatFold, FoldedStep, KeptMessage, MessagePlace};
 pub use labels::{
     ChatIdOf, assistant_steps_label, changed_messages_label, chat_labels, request_messages_label,
     status_steps_label, type_steps_label,
@@ -25,3 +26,4 @@ pub use message::{ChatMessage, ChatRole};
 pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};
+pub use step_diff::{StepDiff, StepDiffs, StepTexts};

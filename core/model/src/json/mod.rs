@@ -1,5 +1,6 @@
 //! JSON: text kept byte for byte, slices of it, and error messages for its author.
 
+pub(crate) mod diff;
 pub(crate) mod extra;
 pub(crate) mod raw;
 mod reading;
@@ -12,3 +13,14 @@ pub use reading::{read_json, read_json_at, read_value};
 pub use updates::Updates;
 
 pub(crate) use updates::overlay;
+
+/// An upper bound of a text's size in a string of JSON, without the quotes.
+pub fn string_bytes(text: &str) -> usize {
+    let bytes = |byte| match byte {
+        b'"' | b'\\' => 2,
+        // As `\u0000`.
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(bytes).sum()
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, Updates};
+use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, StepTexts, Updates};
 
 use super::sizes::step_bytes;
 use crate::{Error, Result};
@@ -38,9 +38,11 @@ pub(super) struct BufferedMessage {
 }
 
 pub(super) struct BufferedStep {
+    /// Without its input and its space.
     pub(super) step: Step,
+    texts: StepTexts,
     /// An upper bound of its size as JSON.
-    pub(super) bytes: usize,
+    bytes: usize,
     written: Written,
 }
 
@@ -120,10 +122,13 @@ impl BufferedMessage {
 }
 
 impl BufferedStep {
-    pub(super) fn new(step: Step, bytes: usize) -> Self {
+    /// A step with the texts that are to be saved in place of its own.
+    pub(super) fn new(mut step: Step, texts: StepTexts) -> Self {
+        (step.input, step.space_snapshot) = (None, None);
         Self {
+            bytes: step_bytes(&step) + texts.json_bytes(),
             step,
-            bytes,
+            texts,
             written: Written::No,
         }
     }
@@ -133,11 +138,15 @@ impl BufferedStep {
         unwritten_bytes(self.written, self.bytes)
     }
 
-    pub(super) fn change(&mut self, step: Step, bytes: usize) {
-        *self = Self {
-            written: self.written.changed(),
-            ..Self::new(step, bytes)
-        };
+    /// How many bytes it has as JSON with another version of the step.
+    pub(super) fn bytes_with(&self, step: &Step) -> usize {
+        step_bytes(step) + self.texts.json_bytes()
+    }
+
+    pub(super) fn change(&mut self, step: Step) {
+        self.bytes = self.bytes_with(&step);
+        self.step = step;
+        self.written = self.written.changed();
     }
 
     /// The event that writes its current version.
@@ -148,7 +157,7 @@ impl BufferedStep {
     /// The event that writes it with another outcome.
     pub(super) fn event_as(&self, settled: Step) -> Option<ChatEvent> {
         match self.written {
-            Written::No => Some(ChatEvent::StepSaved(Box::new(settled))),
+            Written::No => Some(self.texts.clone().event(settled)),
             Written::All if settled.status == self.step.status => None,
             Written::Before | Written::All => {
                 let status = RawJson::string(settled.status.name());
@@ -170,7 +179,8 @@ impl BufferedStep {
 
     /// Drops the parts that aren't needed for its end.
     pub(super) fn mark_written(&mut self) {
-        (self.step.input, self.step.output, self.step.space_snapshot) = (None, None, None);
+        self.step.output = None;
+        self.texts = StepTexts::default();
         self.bytes = step_bytes(&self.step);
         self.written = Written::All;
     }

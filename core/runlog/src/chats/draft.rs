@@ -6,8 +6,8 @@ use std::{
 };
 
 use runlog_model::{
-    ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step,
-    StepStatus, StepType, Timestamp,
+    ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step, StepDiffs,
+    StepStatus, StepType, Timestamp, json::string_bytes,
 };
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     ending::{RequestEnd, ended, settled},
     sizes::{
         self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, message_bytes,
-        step_bytes, text_bytes,
+        step_bytes,
     },
     stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
@@ -38,6 +38,8 @@ pub struct RequestDraft {
     /// The ids chosen by the caller, which the chat may have already.
     given_ids: Vec<String>,
     pub(super) steps: Vec<BufferedStep>,
+    /// What the inputs and spaces of the next steps are saved as differences from.
+    diffs: StepDiffs,
     /// Whether the request's own record has changed since it was written.
     is_request_changed: bool,
 }
@@ -65,6 +67,7 @@ impl RequestDraft {
             message_indexes: HashMap::new(),
             given_ids: Vec::new(),
             steps: Vec::new(),
+            diffs: StepDiffs::new(),
             is_request_changed: false,
         }
     }
@@ -169,7 +172,7 @@ impl RequestDraft {
         if buffered.appended.is_empty() {
             content_of(&buffered.message)?;
         }
-        let after = buffered.bytes + text_bytes(text);
+        let after = buffered.bytes + string_bytes(text);
         check_size(after)?;
         buffered.append(text, after);
         buffered.message.updated_at = now;
@@ -246,9 +249,11 @@ impl RequestDraft {
             ..self.new_step(node, step_type)
         };
         step.check()?;
-        let (id, bytes) = (step.step_id.clone(), step_bytes(&step));
-        check_size(bytes)?;
-        self.steps.push(BufferedStep::new(step, bytes));
+        let id = step.step_id.clone();
+        // The whole of it is limited, also where less is written: readers have it whole.
+        check_size(step_bytes(&step))?;
+        let texts = self.diffs.texts_of(&step);
+        self.steps.push(BufferedStep::new(step, texts));
         Ok(id)
     }
 
@@ -296,9 +301,8 @@ impl RequestDraft {
             ..step.clone()
         };
         ended.check()?;
-        let bytes = step_bytes(&ended);
-        check_size(bytes)?;
-        self.steps[index].change(ended, bytes);
+        check_size(self.steps[index].bytes_with(&ended))?;
+        self.steps[index].change(ended);
         Ok(())
     }
 
@@ -453,40 +457,4 @@ fn check_size(bytes: usize) -> Result<()> {
         return Err(sizes::too_large(bytes));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use pollster::block_on;
-    use runlog_model::{Chat, RawJson, StepType};
-
-    use crate::{
-        Store,
-        chats::{ChatMessage, ChatRole, NewRequest},
-    };
-
-    #[test]
-    fn steps_share_the_space_until_it_is_changed() {
-        let chats = Store::in_memory().chats();
-        let chat = block_on(chats.create_chat(Chat::new("a"))).unwrap();
-        let asked = ChatMessage::text(ChatRole::User, "?");
-        let begun = chats.begin_request(&chat.chat_id, NewRequest::new("a"), asked);
-        let mut request = block_on(begun).unwrap();
-        let input = || RawJson::parse("{}").unwrap();
-        for value in ["one", "two"] {
-            request.space_mut().set("key", RawJson::string(value));
-            request.start_step(StepType::Llm, input()).unwrap();
-            request.start_step(StepType::Tool, input()).unwrap();
-        }
-        let spaces = request
-            .steps
-            .iter()
-            .map(|it| it.step.space_snapshot.clone());
-        let spaces: Vec<RawJson> = spaces.flatten().collect();
-        let texts: Vec<&str> = spaces.iter().map(RawJson::as_str).collect();
-        let (one, two) = (r#"{"key":"one"}"#, r#"{"key":"two"}"#);
-        assert_eq!(texts, [one, one, two, two]);
-        assert_eq!(texts[0].as_ptr(), texts[1].as_ptr());
-        assert_eq!(texts[2].as_ptr(), texts[3].as_ptr());
-    }
 }

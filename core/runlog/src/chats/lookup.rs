@@ -212,14 +212,14 @@ impl Store {
                 .labelled_in(session, ChatIdOf::Request.label(&request))
                 .await?;
             for record in &of_request {
-                match event_of(record)? {
-                    ChatEvent::StepSaved(step) => {
-                        let label = ChatIdOf::Step.label(&step.step_id);
-                        records.extend(self.labelled_in(session, label).await?);
-                    }
-                    // A step that was moved from another request has its sequence from there.
-                    ChatEvent::StepUpdated { .. } => return self.chat_fold(session).await,
-                    _ => {}
+                let event = event_of(record)?;
+                if let Some(step) = event.saved_step() {
+                    let label = ChatIdOf::Step.label(&step.step_id);
+                    records.extend(self.labelled_in(session, label).await?);
+                }
+                // A step that was moved from another request has its sequence from there.
+                if matches!(event, ChatEvent::StepUpdated { .. }) {
+                    return self.chat_fold(session).await;
                 }
             }
             records.extend(of_request);
@@ -233,7 +233,7 @@ impl Store {
     pub(super) async fn step_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
         let records = self.labelled_in(session, ChatIdOf::Step.label(id)).await?;
         for record in &records {
-            if let ChatEvent::StepSaved(step) = event_of(record)?
+            if let Some(step) = event_of(record)?.saved_step()
                 && step.step_id == id
             {
                 return self
@@ -259,10 +259,10 @@ impl Store {
         }
         let mut requests = BTreeSet::new();
         for record in self.labelled_in(session, of.label(id)).await? {
-            match event_of(&record)? {
-                ChatEvent::StepSaved(step) => drop(requests.insert(step.request_id.clone())),
-                _ => return Ok(None),
-            }
+            match event_of(&record)?.saved_step() {
+                Some(step) => requests.insert(step.request_id.clone()),
+                None => return Ok(None),
+            };
         }
         Ok(Some(requests))
     }

@@ -196,7 +196,7 @@ impl Chats {
             });
         }
         let of_request = fold.steps_of_request(&resumption.step.request_id);
-        let stack = CallStack::resumed(path, &of_request);
+        let stack = CallStack::resumed(path, of_request.into_iter().map(|step| &**step));
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
         let request = match fold.request(&step.request_id) {
             Some(request) => ChatRequest {

@@ -1,8 +1,8 @@
 //! Resuming an interrupted request, nested calls included.
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatIdOf, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step,
-    StepStatus, StepType, Timestamp, Updates,
+    ChatEvent, ChatFold, ChatIdOf, ChatRequest, FoldedStep, RawJson, RequestStatus, SessionId,
+    Space, Step, StepStatus, StepType, Timestamp, Updates,
 };
 
 use super::{Chats, store::not_found, write::Of};
@@ -157,7 +157,7 @@ impl Chats {
                 .steps_of_request(request_id)
                 .into_iter()
                 .filter(|step| step.can_resume());
-            let dismissed = |step: &Step| ChatEvent::StepUpdated {
+            let dismissed = |step: &FoldedStep| ChatEvent::StepUpdated {
                 step_id: step.step_id.clone(),
                 at,
                 updates: updates.clone(),
@@ -189,8 +189,10 @@ impl Chats {
             let caller = waiting_for(fold, step);
             let mut events = vec![completed(step, output.clone(), at)?];
             for other in fold.steps_of_stack(&step.stack_id) {
-                let same = other.step_type == step.step_type && other.input == step.input;
-                if same && other.step_id != step.step_id && other.status.can_resume() {
+                let may_be_same = other.step_type == step.step_type
+                    && other.step_id != step.step_id
+                    && other.status.can_resume();
+                if may_be_same && other.has_input_of(step)? {
                     events.push(completed(other, output.clone(), at)?);
                 }
             }
@@ -256,7 +258,7 @@ impl Chats {
         let ids = changed.into_inner().expect("nobody else has it");
         let shared = self.store.chat_fold(session).await?;
         let fold = shared.read();
-        Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
+        FoldedStep::whole_all(ids.iter().filter_map(|id| fold.step(id)))
     }
 }
 
@@ -295,43 +297,45 @@ fn check_given(request_id: &str) -> Result<()> {
 }
 
 /// How to resume from a step.
-fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
+fn resumption(fold: &ChatFold, step: &FoldedStep) -> Result<Resumption> {
+    let whole = step.whole()?;
     let mut space = Space::new();
-    if let Some(snapshot) = &step.space_snapshot {
+    if let Some(snapshot) = &whole.space_snapshot {
         space.restore(snapshot)?;
     }
     let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
-    let mut below: Option<&Step> = Some(step);
+    let mut below: Option<&FoldedStep> = Some(step);
     let level = |stack_id: String| {
-        let steps: Vec<Step> = fold
-            .steps_of_stack(&stack_id)
-            .into_iter()
-            .cloned()
-            .collect();
+        let steps = FoldedStep::whole_all(fold.steps_of_stack(&stack_id))?;
         let waiting = if stack_id == step.stack_id {
             None
         } else {
             let called = below.filter(|below| below.stack_parent_id.as_ref() == Some(&stack_id));
             let waiting = called.and_then(|called| waiting_for(fold, called));
-            waiting.or_else(|| waiting_in(fold, &stack_id)).cloned()
+            let waiting = waiting.or_else(|| waiting_in(fold, &stack_id));
+            waiting.map(FoldedStep::whole).transpose()?
         };
         below = fold.steps_of_stack(&stack_id).first().copied();
         let assistant_id = steps
             .first()
             .map(|step| step.assistant_id.clone())
             .unwrap_or_default();
-        StackLevel {
+        Ok(StackLevel {
             stack_id,
             assistant_id,
             steps,
             waiting,
-        }
+        })
     };
     // From the step up: each level knows which step of the one above waits for it.
-    let mut stack: Vec<StackLevel> = path.into_iter().rev().map(level).collect();
+    let mut stack = path
+        .into_iter()
+        .rev()
+        .map(level)
+        .collect::<Result<Vec<StackLevel>>>()?;
     stack.reverse();
     Ok(Resumption {
-        step: step.clone(),
+        step: whole,
         space,
         stack,
     })
@@ -361,7 +365,7 @@ pub(super) fn delegate_of(steps: &[Step]) -> Option<String> {
 }
 
 /// The delegate step that waits for the node of a step: the one it names, or else one of its caller.
-fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a Step> {
+fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a FoldedStep> {
     match &called.delegate_step_id {
         Some(id) => fold.step(id).filter(|step| step.status.can_resume()),
         None => waiting_in(fold, called.stack_parent_id.as_deref()?),
@@ -387,7 +391,7 @@ fn is_updated(events: &[ChatEvent], id: &str) -> bool {
 }
 
 /// The delegate step of a node that waits for an assistant it called.
-fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
+fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a FoldedStep> {
     let steps = fold.steps_of_stack(stack_id).into_iter().rev();
     steps
         .into_iter()
@@ -408,7 +412,7 @@ pub(super) fn ended_with_request(
     let open =
         open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
     let events = open.map(|step| {
-        step.updated(&updates, at)?;
+        Step::updated(step, &updates, at)?;
         Ok(ChatEvent::StepUpdated {
             step_id: step.step_id.clone(),
             at,

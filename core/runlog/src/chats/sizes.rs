@@ -1,6 +1,6 @@
 //! The sizes of messages and steps, and the limits of one batch of a request.
 
-use runlog_model::{ChatMessage, RawJson, Step};
+use runlog_model::{ChatMessage, RawJson, Step, json::string_bytes};
 
 use crate::{Error, ErrorKind};
 
@@ -38,7 +38,7 @@ pub(super) fn message_bytes(message: &ChatMessage) -> usize {
     let texts = texts.into_iter().chain(ids.into_iter().flatten());
     let json =
         message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
-    ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
+    ROW_BYTES + json + texts.map(|text| string_bytes(text)).sum::<usize>()
 }
 
 /// An upper bound of a step's size as JSON.
@@ -64,17 +64,7 @@ pub(super) fn step_bytes(step: &Step) -> usize {
     .into_iter()
     .map(|json| length(json.as_ref()))
     .sum();
-    ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
-}
-
-/// An upper bound of a text's size in a JSON string.
-pub(super) fn text_bytes(text: &str) -> usize {
-    let bytes = |byte| match byte {
-        b'"' | b'\\' => 2,
-        0..0x20 => CHAR_BYTES_MAX,
-        _ => 1,
-    };
-    text.bytes().map(bytes).sum()
+    ROW_BYTES + json + extra(&step.extra) + texts.map(|text| string_bytes(text)).sum::<usize>()
 }
 
 fn length(json: Option<&RawJson>) -> usize {

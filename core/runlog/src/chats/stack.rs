@@ -58,9 +58,9 @@ impl CallStack {
     }
 
     /// The stack of a resumed request: the path to the current node, and the other nodes of its steps.
-    pub(super) fn resumed(path: Vec<StackNode>, steps: &[&Step]) -> Self {
+    pub(super) fn resumed<'a>(path: Vec<StackNode>, steps: impl Iterator<Item = &'a Step>) -> Self {
         let current = path.last().map(|node| node.stack_id.clone());
-        let of_steps = steps.iter().map(|step| StackNode::of(step));
+        let of_steps = steps.map(StackNode::of);
         let mut nodes: HashMap<_, _> = of_steps.map(|node| (node.stack_id.clone(), node)).collect();
         nodes.extend(path.into_iter().map(|node| (node.stack_id.clone(), node)));
         let is_whole = |node: &StackNode, nodes: &HashMap<String, StackNode>| {

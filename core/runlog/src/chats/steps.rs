@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, ChatIdOf, Page, Step, Timestamp, Updates};
+use runlog_model::{ChatEvent, ChatIdOf, FoldedStep, Page, Step, StepDiffs, Timestamp, Updates};
 
 use super::{
     Chats,
@@ -18,13 +18,17 @@ use crate::{
     },
 };
 
+/// The most bytes of inputs and spaces in one page of steps: 64 MiB.
+const PAGE_BYTES_MAX: usize = 64 << 20;
+
 impl Chats {
     /// One page of the steps of a chat, in the order in which they were saved, or of all chats, in the order in which
     /// each first matched the filters: when it was saved, or changed.
     ///
     /// For all chats the cost is that of the page, and of the steps that match the narrowest filter but not the others.
     /// From narrow to wide: a request, a node of the stack, a status other than `completed`, an assistant, a type.
-    /// Steps that a copied chat has from its original aren't listed, unless they were changed in the copy.
+    /// Steps that a copied chat has from its original aren't listed, unless they were changed in the copy. A page of more
+    /// than 64 MiB of inputs and spaces ends before its limit.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -70,8 +74,9 @@ impl Chats {
             }
             None => self.store.steps_found(options, after).await?,
         };
-        let is_more = found.len() > options.limit;
-        found.truncate(options.limit);
+        let fitting = fitting(&found).min(options.limit);
+        let is_more = found.len() > fitting;
+        found.truncate(fitting);
         let last = found.last().filter(|_| is_more);
         let next = last.map(|last| {
             let cursor = Cursor {
@@ -80,7 +85,7 @@ impl Chats {
             };
             cursor.encode(CursorKind::Steps, &filter)
         });
-        let items = found.into_iter().map(|listed| listed.step).collect();
+        let items = FoldedStep::whole_all(found.iter().map(|listed| &listed.step))?;
         Ok(Page { items, next })
     }
 
@@ -105,6 +110,8 @@ impl Chats {
             }
             completed.push(self.complete_step(step, &chat)?);
         }
+        let saved = |step: &Step| ChatEvent::StepSaved(Box::new(step.clone()));
+        let events = StepDiffs::between(completed.iter().map(saved).collect());
         self.write(session, Of::Chat, |fold| {
             let mut taken = HashSet::new();
             for step in &completed {
@@ -116,18 +123,13 @@ impl Chats {
                     ));
                 }
             }
-            Ok(completed
-                .iter()
-                .map(|step| ChatEvent::StepSaved(Box::new(step.clone())))
-                .collect())
+            Ok(events.clone())
         })
         .await?;
         let shared = self.store.chat_fold(session).await?;
         let fold = shared.read();
-        Ok(completed
-            .iter()
-            .filter_map(|step| fold.step(&step.step_id).cloned())
-            .collect())
+        let saved = completed.iter();
+        FoldedStep::whole_all(saved.filter_map(|step| fold.step(&step.step_id)))
     }
 
     pub(super) fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
@@ -155,7 +157,7 @@ impl Chats {
             let step = fold
                 .step(step_id)
                 .ok_or_else(|| not_found("step", step_id))?;
-            let updated = step.updated(updates, at)?;
+            let updated = Step::updated(step, updates, at)?;
             if updates.get("sequence").is_some() {
                 updated.check_moved()?;
             }
@@ -169,8 +171,8 @@ impl Chats {
         let shared = self.fold_of(session, Of::Step(step_id)).await?;
         let fold = shared.read();
         fold.step(step_id)
-            .cloned()
-            .ok_or_else(|| not_found("step", step_id))
+            .ok_or_else(|| not_found("step", step_id))?
+            .whole()
     }
 
     /// The steps of a request, in its order.
@@ -182,8 +184,7 @@ impl Chats {
         let session = self.store.chat_with(of, request_id).await?;
         let shared = self.store.steps_fold(session, of, request_id).await?;
         let fold = shared.read();
-        let steps = fold.steps_of_request(request_id).into_iter();
-        Ok(steps.cloned().collect())
+        FoldedStep::whole_all(fold.steps_of_request(request_id))
     }
 
     /// The chat's last step that isn't completed; `None` when there is nothing to resume.
@@ -193,8 +194,10 @@ impl Chats {
     pub async fn get_last_incomplete_step(&self, chat_id: &str) -> Result<Option<Step>> {
         let session = self.session_id(chat_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        let step = fold.read().last_incomplete_step().cloned();
-        Ok(step)
+        let fold = fold.read();
+        fold.last_incomplete_step()
+            .map(FoldedStep::whole)
+            .transpose()
     }
 
     /// The steps of a node of the call stack, in their order.
@@ -206,8 +209,7 @@ impl Chats {
         let session = self.store.chat_with(of, stack_id).await?;
         let shared = self.store.steps_fold(session, of, stack_id).await?;
         let fold = shared.read();
-        let steps = fold.steps_of_stack(stack_id).into_iter();
-        Ok(steps.cloned().collect())
+        FoldedStep::whole_all(fold.steps_of_stack(stack_id))
     }
 
     /// The nodes of the call stack from the root to this one.
@@ -221,4 +223,14 @@ impl Chats {
         let path = fold.read().stack_path(stack_id)?;
         path.ok_or_else(|| Error::not_found(format!("no step has the stack {stack_id:?}")))
     }
+}
+
+/// How many of some steps fit one page: at least one.
+fn fitting(found: &[Listed]) -> usize {
+    let mut bytes = 0;
+    let fits = |listed: &&Listed| {
+        bytes += listed.step.text_bytes();
+        bytes <= PAGE_BYTES_MAX
+    };
+    found.iter().take_while(fits).count().max(1)
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use runlog_log::{Direction, FindOptions, Label, Position, Record};
 use runlog_model::{
-    ChatEvent, ChatIdOf, SessionId, Step, StepStatus, StepType, assistant_steps_label,
+    ChatEvent, ChatIdOf, FoldedStep, SessionId, Step, StepStatus, StepType, assistant_steps_label,
     status_steps_label, type_steps_label,
 };
 
@@ -116,7 +116,7 @@ impl ListSteps {
 /// A step, with its place in the list.
 pub(super) struct Listed {
     pub(super) position: u64,
-    pub(super) step: Step,
+    pub(super) step: FoldedStep,
 }
 
 impl Store {
@@ -175,12 +175,14 @@ impl Store {
             of_event.any(|label| labels.contains(&label))
         };
         let event = event_of(record)?;
-        let step_id = match &event {
-            ChatEvent::StepSaved(step) if has(&event) => {
-                return Ok(Some((step.step_id.clone(), step.request_id.clone())));
-            }
-            ChatEvent::StepUpdated { step_id, .. } if has(&event) => step_id,
-            _ => return Ok(None),
+        if !has(&event) {
+            return Ok(None);
+        }
+        if let Some(step) = event.saved_step() {
+            return Ok(Some((step.step_id.clone(), step.request_id.clone())));
+        }
+        let ChatEvent::StepUpdated { step_id, .. } = &event else {
+            return Ok(None);
         };
         let label = ChatIdOf::Step.label(step_id);
         let mut request_id = None;
@@ -195,8 +197,8 @@ impl Store {
             if other.position < record.position && has(&other_event) {
                 return Ok(None);
             }
-            if let ChatEvent::StepSaved(step) = other_event {
-                request_id = Some(step.request_id);
+            if let Some(step) = other_event.saved_step() {
+                request_id = Some(step.request_id.clone());
             }
         }
         if request_id.is_none() {

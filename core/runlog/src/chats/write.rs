@@ -111,8 +111,7 @@ impl Prepared {
         let events = numbered(events, after);
         let made = events.iter().filter_map(|event| match event {
             ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
-            ChatEvent::StepSaved(_) => Some(0),
-            _ => None,
+            _ => event.saved_step().map(|_| 0),
         });
         let touched = made
             .max()

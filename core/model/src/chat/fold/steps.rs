@@ -1,21 +1,21 @@
 //! Looking up steps: those of a request, those of a node of the call stack, and those that can be resumed.
 
-use super::ChatFold;
-use crate::{Error, RequestStatus, Result, Step, StepStatus, limits::STACK_DEPTH_MAX};
+use super::{ChatFold, FoldedStep};
+use crate::{Error, RequestStatus, Result, StepStatus, limits::STACK_DEPTH_MAX};
 
 impl ChatFold {
     /// The step with this id.
-    pub fn step(&self, id: &str) -> Option<&Step> {
+    pub fn step(&self, id: &str) -> Option<&FoldedStep> {
         self.step_places.get(id).map(|place| &self.steps[*place])
     }
 
     /// Every step, in the order in which they were saved.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[FoldedStep] {
         &self.steps
     }
 
     /// The steps that were saved after a position of the log, in that order, each with its own.
-    pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &Step)> {
+    pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &FoldedStep)> {
         let first = self
             .step_positions
             .partition_point(|saved| *saved <= position);
@@ -27,7 +27,7 @@ impl ChatFold {
     }
 
     /// The steps of a request, in its order.
-    pub fn steps_of_request(&self, request_id: &str) -> Vec<&Step> {
+    pub fn steps_of_request(&self, request_id: &str) -> Vec<&FoldedStep> {
         let steps = self
             .requests
             .get(request_id)
@@ -37,7 +37,7 @@ impl ChatFold {
     }
 
     /// The steps of a node of the call stack, in the order in which they were saved.
-    pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&Step> {
+    pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&FoldedStep> {
         self.stacks
             .get(stack_id)
             .into_iter()
@@ -48,7 +48,7 @@ impl ChatFold {
 
     /// The last step that can be resumed and that nothing has made up for: a failed step that the same assistant tried
     /// again, with success, is over, and so is one of a request that was completed all the same.
-    pub fn last_resumable_step(&self) -> Option<&Step> {
+    pub fn last_resumable_step(&self) -> Option<&FoldedStep> {
         self.open_steps
             .iter()
             .rev()
@@ -57,7 +57,7 @@ impl ChatFold {
     }
 
     /// As [`last_resumable_step`](Self::last_resumable_step), of one request.
-    pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&Step> {
+    pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&FoldedStep> {
         let places = self
             .requests
             .get(request_id)?
@@ -91,7 +91,7 @@ impl ChatFold {
     }
 
     /// The last step that can be resumed.
-    pub fn last_incomplete_step(&self) -> Option<&Step> {
+    pub fn last_incomplete_step(&self) -> Option<&FoldedStep> {
         self.open_steps.last().map(|place| &self.steps[*place])
     }
 

@@ -1,7 +1,10 @@
 //! Tests of the fold of a chat.
 
 use super::*;
-use crate::{ChatRole, MessageFilter, RawJson, StepStatus, StepType, Timestamp, Updates};
+use crate::{
+    ChatRole, MessageFilter, RawJson, Step, StepDiff, StepDiffs, StepStatus, StepType, Timestamp,
+    Updates,
+};
 
 fn saved(id: &str) -> ChatEvent {
     let message = ChatMessage {
@@ -366,14 +369,14 @@ fn what_is_found_by_request_stack_and_status_is_what_looking_through_finds() {
         }
         for step in fold.steps() {
             assert_eq!(fold.step(&step.step_id), Some(step));
-            let mut of_request: Vec<&Step> = fold
+            let mut of_request: Vec<&FoldedStep> = fold
                 .steps()
                 .iter()
                 .filter(|other| other.request_id == step.request_id)
                 .collect();
             of_request.sort_by_key(|step| step.sequence);
             assert_eq!(fold.steps_of_request(&step.request_id), of_request);
-            let of_stack: Vec<&Step> = fold
+            let of_stack: Vec<&FoldedStep> = fold
                 .steps()
                 .iter()
                 .filter(|other| other.stack_id == step.stack_id)
@@ -388,4 +391,197 @@ fn what_is_found_by_request_stack_and_status_is_what_looking_through_finds() {
                 .find(|step| step.status.can_resume())
         );
     }
+}
+
+/// A step whose input is as long as its number says, with a space that is the same for ten steps.
+fn growing(number: usize) -> Step {
+    let message =
+        |it| format!(r#"{{"role":"user","content":"the words of message {it}, and more"}}"#);
+    let messages: Vec<String> = (0..number + 50).map(message).collect();
+    let space = format!(r#"{{"part":{},"text":"{}"}}"#, number / 10, "t".repeat(600));
+    Step {
+        step_id: format!("s{number}"),
+        input: RawJson::parse(format!(r#"{{"messages":[{}]}}"#, messages.join(","))).ok(),
+        space_snapshot: RawJson::parse(space).ok(),
+        ..Step::new("req", "a", "root", StepType::Llm)
+    }
+}
+
+/// The events that save steps, each as the difference from earlier ones where that is shorter.
+fn saved_as_differences(steps: &[Step]) -> Vec<ChatEvent> {
+    let mut diffs = StepDiffs::new();
+    steps
+        .iter()
+        .map(|step| diffs.texts_of(step).event(step.clone()))
+        .collect()
+}
+
+fn texts(fold: &ChatFold, id: &str) -> (Option<RawJson>, Option<RawJson>) {
+    let step = fold.step(id).unwrap().whole().unwrap();
+    (step.input, step.space_snapshot)
+}
+
+#[test]
+fn steps_that_were_saved_as_differences_are_what_they_were() {
+    let steps: Vec<Step> = (0..300).map(growing).collect();
+    let events = saved_as_differences(&steps);
+    let whole = events
+        .iter()
+        .filter(|event| matches!(event, ChatEvent::StepSaved(_)))
+        .count();
+    assert!(whole < 20, "{whole} were saved whole");
+    let fold = folded(events);
+    for step in &steps {
+        let told = (step.input.clone(), step.space_snapshot.clone());
+        assert_eq!(texts(&fold, &step.step_id), told);
+    }
+}
+
+#[test]
+fn a_step_that_is_changed_changes_none_that_was_saved_as_a_difference_from_it() {
+    let steps: Vec<Step> = (0..40).map(growing).collect();
+    let mut events = saved_as_differences(&steps);
+    let other = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+    for (place, value) in [(20, other.clone()), (21, RawJson::null())] {
+        events.insert(
+            place,
+            ChatEvent::StepUpdated {
+                step_id: "s15".into(),
+                at: Timestamp(1),
+                updates: Updates::new().with("input", value),
+            },
+        );
+    }
+    // s16 to s19 were saved before the changes, s20 differs from s19, and s32 from s16.
+    let fold = folded(events);
+    assert_eq!(
+        texts(&fold, "s15"),
+        (None, steps[15].space_snapshot.clone())
+    );
+    for number in [14, 16, 17, 20, 32, 39] {
+        assert_eq!(texts(&fold, &format!("s{number}")).0, steps[number].input);
+    }
+}
+
+#[test]
+fn a_change_of_what_others_differ_from_comes_before_they_are_saved() {
+    let steps: Vec<Step> = (0..4).map(growing).collect();
+    let mut events = saved_as_differences(&steps);
+    let update = |updates| ChatEvent::StepUpdated {
+        step_id: "s1".into(),
+        at: Timestamp(1),
+        updates,
+    };
+    let (input, space) = (
+        steps[0].input.clone().unwrap(),
+        RawJson::parse("{}").unwrap(),
+    );
+    events.insert(2, update(Updates::new().with("input", input.clone())));
+    events.insert(
+        3,
+        update(Updates::new().with("space_snapshot", space.clone())),
+    );
+    let fold = folded(events);
+    assert_eq!(texts(&fold, "s1"), (Some(input), Some(space)));
+    for number in [0, 2, 3] {
+        let told = (
+            steps[number].input.clone(),
+            steps[number].space_snapshot.clone(),
+        );
+        assert_eq!(texts(&fold, &format!("s{number}")), told);
+    }
+}
+
+#[test]
+fn of_a_redacted_step_nothing_is_left_in_those_that_differ_from_it() {
+    let steps: Vec<Step> = (0..40).map(growing).collect();
+    let mut fold = ChatFold::new();
+    for (sequence, event) in (1..).zip(saved_as_differences(&steps)) {
+        if sequence == 17 {
+            fold.skip_redacted(sequence, crate::kinds::STEP_DIFF_SAVED);
+        } else {
+            fold.apply(sequence, sequence, 1, event).unwrap();
+        }
+    }
+    assert!(fold.step("s16").is_none());
+    assert_eq!(texts(&fold, "s15").0, steps[15].input);
+    for number in [17, 31, 32, 39] {
+        let id = format!("s{number}");
+        assert_eq!(texts(&fold, &id).0, None, "{id}");
+        assert_eq!(fold.step(&id).unwrap().status, steps[number].status);
+    }
+}
+
+#[test]
+fn a_copy_has_the_texts_of_its_original() {
+    let steps: Vec<Step> = (0..20).map(growing).collect();
+    let copied = ChatEvent::Copied {
+        session_id: SessionId(uuid::Uuid::from_u128(7)),
+        chat_id: "copy".into(),
+    };
+    let fold = folded([saved_as_differences(&steps), vec![copied]].concat());
+    for (step, copied) in steps.iter().zip(fold.steps()) {
+        assert_eq!(copied.whole().unwrap().input, step.input);
+    }
+}
+
+#[test]
+fn differences_that_do_not_fit_are_damage() {
+    let of = |json: &str| -> Result<ChatFold> {
+        let diff: StepDiff = serde_json::from_str(&format!(
+            r#"{{"step":{},"input":{json}}}"#,
+            serde_json::to_string(&growing(1)).unwrap()
+        ))
+        .unwrap();
+        let mut fold = folded(vec![ChatEvent::StepSaved(Box::new(growing(0)))]);
+        fold.apply(2, 2, 1, ChatEvent::StepDiffSaved(Box::new(diff)))?;
+        fold.step("s1").unwrap().whole()?;
+        Ok(fold)
+    };
+    for json in [
+        r#"{"step_id":"s0","diff":[[0,100000]]}"#,
+        r#"{"step_id":"s0","diff":[[0,10]]}"#,
+        r#"{"step_id":"s0","diff":["{"]}"#,
+    ] {
+        let error = of(json).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Damaged, "{json}");
+    }
+    let lost = of(r#"{"step_id":"none","diff":[[0,10]]}"#).unwrap();
+    assert_eq!(texts(&lost, "s1").0, None);
+
+    // A small record can't claim a text that is larger than an event.
+    let ranges = vec!["[0,60]"; 400_000].join(",");
+    let error = of(&format!(r#"{{"step_id":"s0","diff":[{ranges}]}}"#)).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Damaged);
+}
+
+#[test]
+fn a_chain_of_differences_has_an_end() {
+    let mut fold = folded(vec![ChatEvent::StepSaved(Box::new(growing(0)))]);
+    let length = growing(0).input.unwrap().as_bytes().len();
+    let mut applied = Ok(());
+    for number in 1..2_000 {
+        let diff = format!(
+            r#"{{"step":{},"input":{{"step_id":"s{}","diff":[[0,{length}]]}}}}"#,
+            serde_json::to_string(&Step {
+                input: None,
+                ..growing(number)
+            })
+            .unwrap(),
+            number - 1
+        );
+        let diff: StepDiff = serde_json::from_str(&diff).unwrap();
+        applied = fold.apply(
+            number as u64 + 1,
+            number as u64 + 1,
+            1,
+            ChatEvent::StepDiffSaved(Box::new(diff)),
+        );
+        if applied.is_err() {
+            break;
+        }
+    }
+    assert_eq!(applied.unwrap_err().kind(), crate::ErrorKind::Damaged);
+    let last = fold.steps().last().unwrap();
+    assert_eq!(last.whole().unwrap().input, growing(0).input);
 }

@@ -6,7 +6,8 @@ use std::{
 };
 
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, Session, SessionId, Step, Timestamp,
+    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, Session, SessionId, Step, StepDiffs,
+    Timestamp,
 };
 
 use super::super::write::Of;
@@ -157,6 +158,7 @@ impl Chosen {
                 Err(error) => chosen.issues.push((*line, error)),
             }
         }
+        chosen.events = StepDiffs::between(chosen.events);
         chosen
     }
 }
