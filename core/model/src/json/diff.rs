@@ -416,8 +416,8 @@ mod tests {
         let string = |end: &str| {
             format!(
                 r#"{{"a":"{}{end}","b":"{}"}}"#,
-                "ab".repeat(1 << 20),
-                "ba".repeat(1 << 20)
+                "ab".repeat(1 << 16),
+                "ba".repeat(1 << 16)
             )
         };
         let (base, text) = (string("1"), string("2"));
