@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Ends, Place, fixture};
+use common::{Ends, Place, fixture, said};
 
 #[test]
 fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
@@ -175,7 +175,9 @@ fn an_import_that_broke_off_is_completed_and_it_is_said_so() {
     let said = place.expect(0, &["import", "chat.jsonl"]).out;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("there already; completed 1 session that an interrupted import had begun"),
+        said.contains(
+            "messages there already; completed 1 session that an interrupted import had begun"
+        ),
         "{said}"
     );
     // Once only; and a file that grew later is no interrupted import.
@@ -569,7 +571,9 @@ fn what_is_no_store_is_told_apart() {
     for command in ["ls", "stat", "verify", "tail"] {
         let said = place.expect(3, &[command]);
         assert!(
-            said.err.contains("there is no store at"),
+            said.err.contains(
+                "there is no store at ./runlog-data; name another one with --store or RUNLOG_STORE"
+            ),
             "{command}: {}",
             said.err
         );
@@ -1081,4 +1085,39 @@ fn sessions_are_given_up_by_rules_and_a_dry_run_says_which() {
     let again = ["retain", "--older-than", "30d", "--compact"];
     let again = place.expect(0, &again).out;
     assert!(again.contains("nothing to compact"), "{again}");
+}
+
+#[test]
+fn a_store_of_the_environment_is_no_required_option() {
+    let place = Place::new();
+    let with_env = |value: &str, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        said(command.env("RUNLOG_STORE", value).output().unwrap())
+    };
+    let with = |arguments: &[&str]| with_env("of-env", arguments);
+    for wrong in [&["show"][..], &["run"], &["import"], &["copy"]] {
+        let said = with(wrong);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains("Usage: runlog"), "{said:?}");
+        assert!(!said.err.contains("--store"), "{said:?}");
+    }
+    let help = with(&["show", "--help"]).out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("[env: RUNLOG_STORE]") && help.contains("[default: ./runlog-data]"),
+        "{help}"
+    );
+    let said = with(&["ls"]);
+    assert!(
+        said.code == 3 && said.err.contains("there is no store at of-env"),
+        "{said:?}"
+    );
+    // The option goes before it, and an empty variable says nothing.
+    let said = with(&["ls", "--store", "given"]);
+    assert!(said.err.contains("there is no store at given"), "{said:?}");
+    let empty = with_env("", &["ls"]);
+    assert!(
+        empty.code == 3 && empty.err.contains("there is no store at ./runlog-data"),
+        "{empty:?}"
+    );
 }
