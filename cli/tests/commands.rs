@@ -183,7 +183,7 @@ fn an_import_that_broke_off_is_completed_and_it_is_said_so() {
     // Once only; and a file that grew later is no interrupted import.
     let again = place.expect(0, &["import", "chat.jsonl"]).out;
     assert!(
-        again.contains("1,300 there already") && !again.contains("completed"),
+        again.contains("1,300 messages there already") && !again.contains("completed"),
         "{again}"
     );
     place.write("chat.jsonl", lines(0..1400));
@@ -1120,4 +1120,29 @@ fn a_store_of_the_environment_is_no_required_option() {
         empty.code == 3 && empty.err.contains("there is no store at ./runlog-data"),
         "{empty:?}"
     );
+}
+
+#[test]
+fn an_import_says_what_was_there_already() {
+    let place = Place::new();
+    let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    place.write("chat.jsonl", message);
+    place.expect(0, &["import", "chat.jsonl"]);
+    let again = |place: &Place| {
+        let said = place.expect(0, &["import", "chat.jsonl"]).out;
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(again(&place).contains("; 1 message there already"));
+    place.write("chat.jsonl", format!("{message}{call}\n"));
+    place.expect(0, &["import", "chat.jsonl"]);
+    let said = again(&place);
+    assert!(
+        said.contains("0 messages, 0 tool calls; 2 messages there already"),
+        "{said}"
+    );
+    let session = place.expect(0, &["ls", "--json"]).json()[0]["id"].clone();
+    place.expect(0, &["export", session.as_str().unwrap(), "-o", "all.jsonl"]);
+    let said = place.expect(0, &["import", "all.jsonl"]).out;
+    assert!(said.contains(" records there already"), "{said}");
 }
