@@ -1146,3 +1146,41 @@ fn an_import_says_what_was_there_already() {
     let said = place.expect(0, &["import", "all.jsonl"]).out;
     assert!(said.contains(" records there already"), "{said}");
 }
+
+#[test]
+fn a_retention_without_a_rule_is_told_the_rules() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    for wrong in [
+        &["retain"][..],
+        &["retain", "--dry-run"],
+        &["retain", "--project", "p"],
+    ] {
+        let said = place.expect(2, wrong);
+        for option in [
+            "--older-than",
+            "--keep-last",
+            "--max-bytes",
+            "--status",
+            "--deleted",
+            "--deltas",
+        ] {
+            assert!(said.err.contains(option), "{option}: {said:?}");
+        }
+    }
+    for (option, wrong) in [
+        ("--older-than", "0d"),
+        ("--keep-last", "0"),
+        ("--max-bytes", "0"),
+        ("--deltas", "0s"),
+        ("--status", "running"),
+    ] {
+        let said = place.expect(2, &["retain", option, wrong]);
+        assert!(said.err.contains(option), "{option}: {said:?}");
+    }
+    let said = place.expect(2, &["retain", "--deltas", "1h", "--keep-last", "1"]);
+    assert!(
+        said.err.contains("--deltas") && said.err.contains("--keep-last"),
+        "{said:?}"
+    );
+}
