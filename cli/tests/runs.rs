@@ -696,3 +696,50 @@ fn a_run_is_described_from_the_command_line_and_its_list_tells_it() {
         &["run", "describe", &"f".repeat(32), "--usage", "{}"],
     );
 }
+
+#[test]
+fn a_run_that_was_resumed_is_listed_with_the_one_that_goes_on() {
+    let place = Place::new();
+    let (run, _) = record(&place);
+    let store_of = store(&place);
+    let resumed = store_of
+        .runs()
+        .resume(run, &ResumeOptions::default())
+        .unwrap();
+    let next = resumed.recorder.id().to_string();
+    resumed.recorder.pause("dinner").unwrap();
+    drop((resumed, store_of));
+    let listed = place.expect(0, &["runs", "--json"]).json();
+    let items = listed[0]["items"].as_array().unwrap();
+    let of = |id: &str| items.iter().find(|it| it["id"] == id).unwrap();
+    let run = run.to_string();
+    assert_eq!(
+        (&of(&run)["status"], &of(&run)["resumed_by"]),
+        (&"paused".into(), &next.as_str().into())
+    );
+    assert_eq!(of(&next).get("resumed_by"), None);
+    let table = place.expect(0, &["runs"]);
+    narrow(&table);
+    let width = table.out.lines().nth(1).unwrap().find(' ').unwrap();
+    let row = |id: &str| {
+        table
+            .out
+            .lines()
+            .find(|line| line.starts_with(&id[..width]))
+            .unwrap()
+    };
+    assert!(row(&run).contains(&next[..width]), "{}", table.out);
+    assert!(table.out.contains("resumed by"), "{}", table.out);
+    // It isn't offered again.
+    let open = place
+        .expect(0, &["resume", "--list", "--limit", "1", "--json"])
+        .json();
+    assert_eq!(open[0]["items"][0]["id"], next.as_str());
+    let after = open[0]["next"].as_str().unwrap();
+    let after = place
+        .expect(0, &["resume", "--list", "--cursor", after, "--json"])
+        .json();
+    assert_eq!(after[0]["items"], serde_json::json!([]));
+    let shown = place.expect(0, &["resume", "--list"]).out;
+    assert!(shown.contains(&next) && !shown.contains(&run), "{shown}");
+}

@@ -1561,6 +1561,8 @@ export interface RunSummary {
   parentRunId?: RunId;
   /** The project it belongs to. */
   project?: string;
+  /** The run that resumes this one. */
+  resumedBy?: RunId;
   /** The run it resumes. */
   resumedFrom?: RunId;
   /** The session it works in. */
