@@ -37,7 +37,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(after_help = "With --json one document: the run with its fields.")]
 pub(crate) struct ShowArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
 }
@@ -49,7 +49,7 @@ that goes on from it, and keeps its usage, which is each run's own.
 
 With --json one document: the run with its fields.")]
 pub(crate) struct DescribeArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// What it took, such as tokens and their cost: a JSON object
@@ -63,7 +63,7 @@ pub(crate) struct DescribeArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct MessagesArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this message alone, whole
@@ -78,7 +78,7 @@ pub(crate) struct MessagesArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct ToolCallsArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this call alone, with its whole input and output
