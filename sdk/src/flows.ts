@@ -256,7 +256,8 @@ export class FlowRun implements AsyncDisposable {
    * Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names.
    *
    * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
-   * with the error, and waits nowhere.
+   * with the error, and waits nowhere; `limit_reached` when an orchestrator works on the run and its inbox is full: nothing is
+   * recorded.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     this.state.inbox = (await this.#handle.value("command", undefined, jsonBytes(command))).inbox;
