@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use clap::builder::RangedU64ValueParser;
 use runlog::{
     RunStatus,
     retention::{RetainStage, Retained, RetentionPolicy},
@@ -42,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<u64>,
     /// Rule: so many sessions were in use later
-    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
     keep_last: Option<u64>,
     /// Rule: with those that were in use later it has more than so many bytes, such as 10G, 500M or 4096
     #[arg(long, value_name = "BYTES", value_parser = size)]
@@ -90,15 +89,18 @@ fn times(text: &str, number: u64, unit: u64) -> std::result::Result<u64, String>
 
 /// The status of a run that has stopped.
 fn status(text: &str) -> std::result::Result<RunStatus, String> {
-    match text
-        .parse()
-        .map_err(|error: runlog::Error| error.to_string())?
-    {
-        RunStatus::Running => {
+    match text.parse() {
+        Ok(RunStatus::Running) => {
             Err("a run that is at work isn't given up; cancel it first".to_owned())
         }
-        status => Ok(status),
+        Ok(status) => Ok(status),
+        Err(_) => Err("it should be paused, completed, failed or cancelled".to_owned()),
     }
+}
+
+fn count(text: &str) -> std::result::Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "it should be a whole number, at least 1".to_owned())
 }
 
 /// Milliseconds.
@@ -278,6 +280,16 @@ mod tests {
         ] {
             assert!(age(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(count("7"), Ok(7));
+        for wrong in ["", "0", "-1", "x"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        let told = status("odd").unwrap_err();
+        assert!(
+            told.contains("paused") && !told.contains("running"),
+            "{told}"
+        );
+        assert_eq!(status("failed"), Ok(RunStatus::Failed));
         for wrong in ["", "0", "0K", "G", "10X", "10GB", "99999999999G"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(value_name = "STORE")]
     folder: Option<PathBuf>,
     /// Where to listen; port 0 is any that is free
-    #[arg(long, default_value = "127.0.0.1:7710", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:7710", value_name = "ADDRESS:PORT", value_parser = address)]
     listen: SocketAddr,
     /// Let requests write too; makes a token for it where none is given, and prints it on stderr once it listens
     #[arg(long)]
@@ -56,6 +56,14 @@ pub(crate) struct Args {
     /// Open the viewer in the browser
     #[arg(long)]
     open: bool,
+}
+
+/// An address and a port; names aren't looked up.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it should be an address in numbers and a port, such as 127.0.0.1:7710 or [::1]:7710"
+            .to_owned()
+    })
 }
 
 pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {

@@ -297,6 +297,8 @@ fn a_token_is_told_by_a_server_that_listens_alone() {
     assert!(said.err.contains("can't listen at"), "{said:?}");
     assert!(!said.err.contains("token"), "{said:?}");
     drop(taken);
+    let said = place.expect(2, &["serve", "--listen", "localhost:7710"]);
+    assert!(said.err.contains("such as 127.0.0.1:7710"), "{said:?}");
     let elsewhere = place.expect(
         3,
         &[
