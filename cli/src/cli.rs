@@ -14,8 +14,10 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
-INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's and FLOW a flow's, or @last (the newest).
+SESSION is a session's id, the beginning of it when no other begins so, its name, or @last.
+INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's and FLOW a flow's, or @last.
+@last is one thing to every command: the session that was made, or in which a run was started, last; as a RUN the newest \
+of that session's first agent, which `run --resume @last` goes on with; as a FLOW the newest. What an agent spawned is never the last.
 CHAT is a chat's id, or a session as above.
 
 With --json every command but completions and man prints one JSON document, or one JSON value a line (`runlog \

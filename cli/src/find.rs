@@ -1,8 +1,15 @@
 //! Resolving names of the command line: an id, a prefix of one, a name, or `@last`.
+//!
+//! `@last` is one thing to every command: the session that was made, or in which a run was started, last. As a run it is
+//! the newest run of that session's first agent, with which `run --resume` goes on; what an agent spawned is never the last.
 
 use runlog::{
-    AgentInstance, ErrorKind, InstanceId, RunId, Session, blocking::Store, flows::ListFlows,
-    runs::ListRuns, sessions::ListSessions,
+    AgentInstance, ErrorKind, InstanceId, Page, RunId, Session, SessionId,
+    blocking::Store,
+    flows::ListFlows,
+    log::{ReadOptions, StreamId},
+    runs::{ListRuns, RunSummary},
+    sessions::ListSessions,
 };
 
 use crate::failure::{Failure, Result};
@@ -18,17 +25,106 @@ pub(crate) fn chat(store: &Store, text: &str) -> Result<String> {
 /// How many items are read at a time when a whole list is walked.
 const WALKED_AT_ONCE: usize = 500;
 
+/// What names the last session, run or flow.
+pub(crate) const LAST: &str = "@last";
+
+/// The session that was made, or in which a run was started, last.
+fn last_session(store: &Store) -> Result<Option<Session>> {
+    let newest = store.list_sessions(&ListSessions {
+        limit: 1,
+        ..ListSessions::default()
+    })?;
+    let Some(newest) = newest.items.into_iter().next() else {
+        return Ok(None);
+    };
+    let Some(run) = newest_of_nobody(store)?.filter(|run| run.session_id != newest.id) else {
+        return Ok(Some(newest));
+    };
+    // The newest run is of another session. It was started later than the newest session was made if that has a run, for
+    // that one is older; else if it was by the order of the log.
+    let has_run = !runs_of(store, newest.id, 1, None)?.items.is_empty();
+    let is_later = has_run || is_after(store, &run, &newest)?;
+    let session = match is_later {
+        true => store.get_session(run.session_id)?,
+        // The newest run's session may have been deleted.
+        false => None,
+    };
+    Ok(Some(session.unwrap_or(newest)))
+}
+
+/// The newest run that no other spawned.
+fn newest_of_nobody(store: &Store) -> Result<Option<RunSummary>> {
+    let mut runs = walk(|cursor| {
+        let page = store.runs().list(&ListRuns {
+            limit: WALKED_AT_ONCE,
+            cursor,
+            ..ListRuns::default()
+        })?;
+        Ok((page.items, page.next))
+    });
+    runs.find(|run| run.as_ref().map_or(true, |run| run.parent_run_id.is_none()))
+        .transpose()
+}
+
+/// Whether a run was started after a session without runs was made.
+fn is_after(store: &Store, run: &RunSummary, session: &Session) -> Result<bool> {
+    let first = |stream| {
+        let options = ReadOptions {
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = pollster::block_on(store.backend().read(stream, options));
+        match page {
+            Ok(page) => Ok(page.records.first().map(|record| record.position)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::from(error)),
+        }
+    };
+    let started = first(StreamId(run.id.as_uuid()))?;
+    // What a copy has first is its source's; a session that is empty was made when it says so, as a copy was.
+    if session.copied_from.is_none() {
+        for instance in store.instances(session.id)? {
+            if let Some(position) = first(StreamId(instance.id.as_uuid()))? {
+                return Ok(started.is_some_and(|started| started > position));
+            }
+        }
+    }
+    Ok(run.created_at_ms > session.created_at_ms)
+}
+
+/// A page of the runs of a session, newest first.
+fn runs_of(
+    store: &Store,
+    session: SessionId,
+    limit: usize,
+    cursor: Option<String>,
+) -> Result<Page<RunSummary>> {
+    let options = ListRuns {
+        session_id: Some(session),
+        limit,
+        cursor,
+        ..ListRuns::default()
+    };
+    Ok(store.runs().list(&options)?)
+}
+
+/// The newest run of a session's first agent: the one that its context ends with.
+pub(crate) fn newest_run(store: &Store, session: SessionId) -> Result<Option<RunId>> {
+    let Some(root) = store.instances(session)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let mut runs = walk(|cursor| {
+        let page = runs_of(store, session, WALKED_AT_ONCE, cursor)?;
+        Ok((page.items, page.next))
+    });
+    let newest = runs.find(|run| run.as_ref().map_or(true, |run| run.instance_id == root.id));
+    Ok(newest.transpose()?.map(|run| run.id))
+}
+
 /// The session named on the command line: by id, a prefix of one, name, or `@last`.
 pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
-    if text == "@last" {
-        let newest = store.list_sessions(&ListSessions {
-            limit: 1,
-            ..ListSessions::default()
-        })?;
-        return newest
-            .items
-            .into_iter()
-            .next()
+    if text == LAST {
+        return last_session(store)?
             .ok_or_else(|| Failure::not_found("there is no session yet, so @last is nothing"));
     }
     store.find_session(text).map_err(|error| match error.kind() {
@@ -139,13 +235,15 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);
     }
-    if text == "@last" {
-        let newest = store.runs().list(&ListRuns {
-            limit: 1,
-            ..ListRuns::default()
-        })?;
-        let none = || Failure::not_found("there is no run yet, so @last is nothing");
-        return newest.items.first().map(|run| run.id).ok_or_else(none);
+    if text == LAST {
+        let last = last_session(store)?
+            .ok_or_else(|| Failure::not_found("there is no run yet, so @last is nothing"))?;
+        return newest_run(store, last.id)?.ok_or_else(|| {
+            Failure::not_found(format!(
+                "@last is the session {}, whose first agent has no run; `runlog runs` lists those of others",
+                last.id
+            ))
+        });
     }
     let candidates = beginning_so(text, run_ids(store))?;
     only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
@@ -194,17 +292,21 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
 
 /// The flow named on the command line: by id, a prefix of one, or `@last`. The error of a run without a flow says so.
 pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
-    if text == "@last" {
-        let newest = store.flows().list(&ListFlows {
-            limit: 1,
-            ..ListFlows::default()
-        })?;
+    if text == LAST {
+        let mut flows = walk(|cursor| {
+            let page = store.flows().list(&ListFlows {
+                limit: WALKED_AT_ONCE,
+                cursor,
+                ..ListFlows::default()
+            })?;
+            Ok((page.items, page.next))
+        });
+        let newest = flows.find(|flow| {
+            flow.as_ref()
+                .map_or(true, |flow| flow.parent_run_id.is_none())
+        });
         let none = || Failure::not_found("there is no flow yet, so @last is nothing");
-        return newest
-            .items
-            .first()
-            .map(|flow| flow.run_id)
-            .ok_or_else(none);
+        return newest.transpose()?.map(|flow| flow.run_id).ok_or_else(none);
     }
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);

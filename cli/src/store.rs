@@ -140,7 +140,7 @@ fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
 
 fn missing(global: &Global) -> Failure {
     let message = format!(
-        "there is no store at {}; name another one with --store, or make one with `runlog import` or `runlog run`",
+        "there is no store at {}; name another one with --store or RUNLOG_STORE, or make one with `runlog import` or `runlog run`",
         global.store.display()
     );
     Failure::not_found(message)

@@ -136,7 +136,7 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
     );
     assert!(
         again.contains("runlog, 2 sessions, 0 messages, 0 tool calls; ")
-            && again.contains("there already"),
+            && again.contains(" records there already"),
         "{again}"
     );
     assert_eq!(told(&place, "from-file"), expected);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Ends, Place, fixture};
+use common::{Ends, Place, fixture, said};
 
 #[test]
 fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
@@ -175,13 +175,15 @@ fn an_import_that_broke_off_is_completed_and_it_is_said_so() {
     let said = place.expect(0, &["import", "chat.jsonl"]).out;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("there already; completed 1 session that an interrupted import had begun"),
+        said.contains(
+            "messages there already; completed 1 session that an interrupted import had begun"
+        ),
         "{said}"
     );
     // Once only; and a file that grew later is no interrupted import.
     let again = place.expect(0, &["import", "chat.jsonl"]).out;
     assert!(
-        again.contains("1,300 there already") && !again.contains("completed"),
+        again.contains("1,300 messages there already") && !again.contains("completed"),
         "{again}"
     );
     place.write("chat.jsonl", lines(0..1400));
@@ -569,7 +571,9 @@ fn what_is_no_store_is_told_apart() {
     for command in ["ls", "stat", "verify", "tail"] {
         let said = place.expect(3, &[command]);
         assert!(
-            said.err.contains("there is no store at"),
+            said.err.contains(
+                "there is no store at ./runlog-data; name another one with --store or RUNLOG_STORE"
+            ),
             "{command}: {}",
             said.err
         );
@@ -1081,4 +1085,102 @@ fn sessions_are_given_up_by_rules_and_a_dry_run_says_which() {
     let again = ["retain", "--older-than", "30d", "--compact"];
     let again = place.expect(0, &again).out;
     assert!(again.contains("nothing to compact"), "{again}");
+}
+
+#[test]
+fn a_store_of_the_environment_is_no_required_option() {
+    let place = Place::new();
+    let with_env = |value: &str, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        said(command.env("RUNLOG_STORE", value).output().unwrap())
+    };
+    let with = |arguments: &[&str]| with_env("of-env", arguments);
+    for wrong in [&["show"][..], &["run"], &["import"], &["copy"]] {
+        let said = with(wrong);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains("Usage: runlog"), "{said:?}");
+        assert!(!said.err.contains("--store"), "{said:?}");
+    }
+    let help = with(&["show", "--help"]).out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("[env: RUNLOG_STORE]") && help.contains("[default: ./runlog-data]"),
+        "{help}"
+    );
+    let said = with(&["ls"]);
+    assert!(
+        said.code == 3 && said.err.contains("there is no store at of-env"),
+        "{said:?}"
+    );
+    // The option goes before it, and an empty variable says nothing.
+    let said = with(&["ls", "--store", "given"]);
+    assert!(said.err.contains("there is no store at given"), "{said:?}");
+    let empty = with_env("", &["ls"]);
+    assert!(
+        empty.code == 3 && empty.err.contains("there is no store at ./runlog-data"),
+        "{empty:?}"
+    );
+}
+
+#[test]
+fn an_import_says_what_was_there_already() {
+    let place = Place::new();
+    let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    place.write("chat.jsonl", message);
+    place.expect(0, &["import", "chat.jsonl"]);
+    let again = |place: &Place| {
+        let said = place.expect(0, &["import", "chat.jsonl"]).out;
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(again(&place).contains("; 1 message there already"));
+    place.write("chat.jsonl", format!("{message}{call}\n"));
+    place.expect(0, &["import", "chat.jsonl"]);
+    let said = again(&place);
+    assert!(
+        said.contains("0 messages, 0 tool calls; 2 messages there already"),
+        "{said}"
+    );
+    let session = place.expect(0, &["ls", "--json"]).json()[0]["id"].clone();
+    place.expect(0, &["export", session.as_str().unwrap(), "-o", "all.jsonl"]);
+    let said = place.expect(0, &["import", "all.jsonl"]).out;
+    assert!(said.contains(" records there already"), "{said}");
+}
+
+#[test]
+fn a_retention_without_a_rule_is_told_the_rules() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    for wrong in [
+        &["retain"][..],
+        &["retain", "--dry-run"],
+        &["retain", "--project", "p"],
+    ] {
+        let said = place.expect(2, wrong);
+        for option in [
+            "--older-than",
+            "--keep-last",
+            "--max-bytes",
+            "--status",
+            "--deleted",
+            "--deltas",
+        ] {
+            assert!(said.err.contains(option), "{option}: {said:?}");
+        }
+    }
+    for (option, wrong) in [
+        ("--older-than", "0d"),
+        ("--keep-last", "0"),
+        ("--max-bytes", "0"),
+        ("--deltas", "0s"),
+        ("--status", "running"),
+    ] {
+        let said = place.expect(2, &["retain", option, wrong]);
+        assert!(said.err.contains(option), "{option}: {said:?}");
+    }
+    let said = place.expect(2, &["retain", "--deltas", "1h", "--keep-last", "1"]);
+    assert!(
+        said.err.contains("--deltas") && said.err.contains("--keep-last"),
+        "{said:?}"
+    );
 }

@@ -10,7 +10,7 @@ use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId,
     blocking::{FlowRun, Store},
     chats::{Chat, ChatMessage, ChatRole, NewRequest, StepType},
-    flows::RuntimeEvent,
+    flows::{ListFlows, RuntimeEvent},
     runs::{ResumeOptions, ToolOutcome},
 };
 use serde_json::Value;
@@ -695,4 +695,141 @@ fn a_run_is_described_from_the_command_line_and_its_list_tells_it() {
         3,
         &["run", "describe", &"f".repeat(32), "--usage", "{}"],
     );
+}
+
+#[test]
+fn last_means_the_same_run_to_every_command() {
+    let place = Place::new();
+    let store_of = store(&place);
+    let root = store_of
+        .runs()
+        .start(NewRun::in_new_session(
+            NewSession::titled("Fix it"),
+            "planner",
+        ))
+        .unwrap();
+    let (session, instance) = (root.run().session_id, root.run().instance_id);
+    let helper = store_of
+        .create_instance(session, "helper", Some(instance))
+        .unwrap();
+    let child = store_of
+        .runs()
+        .start(NewRun {
+            parent_run_id: Some(root.id()),
+            ..NewRun::new(helper.id)
+        })
+        .unwrap();
+    let own = |store: &Store| {
+        store
+            .flows()
+            .list(&ListFlows::default())
+            .unwrap()
+            .items
+            .len()
+    };
+    FlowRun::create(&store_of, Some(root.id())).unwrap();
+    FlowRun::create(&store_of, Some(child.id())).unwrap();
+    assert_eq!(own(&store_of), 2);
+    child.complete(None).unwrap();
+    root.pause("lunch").unwrap();
+    let first = root.id().to_string();
+    drop((root, child, store_of));
+
+    // The newest run of all is the one that it spawned, which no command takes for the last.
+    let last = |place: &Place| {
+        place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(last(&place), first);
+    let flow = place.expect(0, &["flow", "show", "@last", "--json"]).json();
+    assert_eq!(flow[0]["run_id"], first.as_str());
+    let said = place.script(&["--resume", "@last"], &["ready", "say:done"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+    assert_eq!(shown[0]["resumed_from"], first.as_str());
+    let second = last(&place);
+
+    // What came into the store later is the last, also to commands that want a run of it.
+    place.write(
+        "chat.jsonl",
+        "{\"role\":\"user\",\"content\":\"imported\"}\n",
+    );
+    place.expect(0, &["import", "chat.jsonl"]);
+    assert!(place.expect(0, &["show", "@last"]).out.contains("imported"));
+    for command in [&["run", "show", "@last"][..], &["messages", "@last"]] {
+        let said = place.expect(3, command);
+        assert!(
+            said.err.contains("@last is the session") && said.err.contains("runlog runs"),
+            "{said:?}"
+        );
+    }
+    // A run in a session that was there before makes that the last again.
+    let session = session.to_string();
+    let said = place.script(&["--overwrite", &session], &["ready", "say:again"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_ne!(last(&place), second);
+    assert!(place.expect(0, &["show", "@last"]).out.contains("again"));
+    assert!(
+        place
+            .expect(0, &["messages", "@last"])
+            .out
+            .contains("again")
+    );
+    for command in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["run", "show", "--help"],
+    ] {
+        let help = place.expect(0, command).out;
+        assert!(help.contains("@last"), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn a_run_that_was_resumed_is_listed_with_the_one_that_goes_on() {
+    let place = Place::new();
+    let (run, _) = record(&place);
+    let store_of = store(&place);
+    let resumed = store_of
+        .runs()
+        .resume(run, &ResumeOptions::default())
+        .unwrap();
+    let next = resumed.recorder.id().to_string();
+    resumed.recorder.pause("dinner").unwrap();
+    drop((resumed, store_of));
+    let listed = place.expect(0, &["runs", "--json"]).json();
+    let items = listed[0]["items"].as_array().unwrap();
+    let of = |id: &str| items.iter().find(|it| it["id"] == id).unwrap();
+    let run = run.to_string();
+    assert_eq!(
+        (&of(&run)["status"], &of(&run)["resumed_by"]),
+        (&"paused".into(), &next.as_str().into())
+    );
+    assert_eq!(of(&next).get("resumed_by"), None);
+    let table = place.expect(0, &["runs"]);
+    narrow(&table);
+    let width = table.out.lines().nth(1).unwrap().find(' ').unwrap();
+    let row = |id: &str| {
+        table
+            .out
+            .lines()
+            .find(|line| line.starts_with(&id[..width]))
+            .unwrap()
+    };
+    assert!(row(&run).contains(&next[..width]), "{}", table.out);
+    assert!(table.out.contains("resumed by"), "{}", table.out);
+    // It isn't offered again.
+    let open = place
+        .expect(0, &["resume", "--list", "--limit", "1", "--json"])
+        .json();
+    assert_eq!(open[0]["items"][0]["id"], next.as_str());
+    let after = open[0]["next"].as_str().unwrap();
+    let after = place
+        .expect(0, &["resume", "--list", "--cursor", after, "--json"])
+        .json();
+    assert_eq!(after[0]["items"], serde_json::json!([]));
+    let shown = place.expect(0, &["resume", "--list"]).out;
+    assert!(shown.contains(&next) && !shown.contains(&run), "{shown}");
 }

@@ -67,7 +67,7 @@ fn the_old_tables_are_found_out_and_imported_once() {
         place
             .expect(0, &["import", "chats.jsonl"])
             .out
-            .contains("0 chats; 2 there already")
+            .contains("0 chats; 2 rows there already")
     );
 }
 
@@ -202,7 +202,7 @@ fn the_tables_of_messages_and_steps_are_found_out_and_imported_once() {
     let said = place.expect(0, &["import", "agent_message.jsonl", "agent_step.jsonl"]);
     assert!(
         said.out
-            .contains("agent_message, 1 chat, 2 messages; 1 there already"),
+            .contains("agent_message, 1 chat, 2 messages; 1 row there already"),
         "{said:?}"
     );
     assert!(said.out.contains("agent_step, 1 step  ("), "{said:?}");

@@ -181,8 +181,8 @@ export class FlowRun implements AsyncDisposable {
    * Records an event, and says its sequence. Durable when it resolves. Events that are recorded while others are being
    * written go together, in one batch and one flush, so that deltas needn't be awaited one by one.
    *
-   * @throws {@link RunlogError} `invalid_input` when its type isn't known, or lacks a field; `wrong_status` when the flow is
-   * that of a run that isn't running.
+   * @throws {@link RunlogError} `invalid_input` when its type isn't known, or it lacks a field of its type: an event of an
+   * agent has a `nodeId`, a `runId` and a `timestamp`; `wrong_status` when the flow is that of a run that isn't running.
    */
   async record(event: RuntimeEvent | RawJson): Promise<number> {
     return this.recordAll([event]);
@@ -191,7 +191,7 @@ export class FlowRun implements AsyncDisposable {
   /**
    * Records events, all of them or none, and says the sequence of the last. Left out, `durability` is the store's own.
    *
-   * @throws {@link RunlogError} as {@link record}.
+   * @throws {@link RunlogError} as {@link record}; it says which of them is wrong.
    */
   async recordAll(events: readonly (RuntimeEvent | RawJson)[], durability?: Durability): Promise<number> {
     const { lengths, data } = jsonList(events);
@@ -256,7 +256,8 @@ export class FlowRun implements AsyncDisposable {
    * Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names.
    *
    * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
-   * with the error, and waits nowhere.
+   * with the error, and waits nowhere; `limit_reached` when an orchestrator works on the run and its inbox is full: nothing is
+   * recorded.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     this.state.inbox = (await this.#handle.value("command", undefined, jsonBytes(command))).inbox;

@@ -351,7 +351,8 @@ export class Orchestrator implements AsyncDisposable {
   /**
    * Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
    *
-   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it.
+   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it, or
+   * were taken without a record since.
    */
   async send(runId: string, command: OtherCommand | RawJson): Promise<void> {
     await this.#handle.value("send", { run: runId }, jsonBytes(command));

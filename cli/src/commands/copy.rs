@@ -70,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
     match name {
         Some("@last") => Err(Failure::usage(
-            "--name @last: that is the newest session, whatever it is called",
+            "--name @last: that is the last session, whatever it is called",
         )),
         _ => Ok(()),
     }

@@ -220,7 +220,7 @@ fn calls_of(path: &Path) -> Result<usize> {
 /// The fixtures of the recording with a name.
 fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
     let none = || Failure::not_found(format!("{name:?} has no calls of an agent to record"));
-    // `@last` also names a session, but the newest run is the one with calls of agents.
+    // `@last` also names a session, whose newest run is the one with calls of agents.
     let run = match find::run_id(store, name) {
         Ok(run) => Some(run),
         Err(failure) if failure.kind() == "ambiguous" => return Err(failure),

@@ -1,7 +1,7 @@
 //! `runlog resume --list`: the runs that can be resumed.
 
 use runlog::{
-    Run, RunStatus,
+    Run, RunId, RunStatus,
     blocking::Store,
     contexts::DanglingToolCall,
     runs::{ListRuns, MAX_TOTAL_STEPS_PER_RUN},
@@ -18,7 +18,7 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 `runlog run --resume RUN -- CMD` goes on from one with an agent that speaks docs/agent-protocol.md; a program that \
-records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed, so a page may have fewer than it could. What a \
+records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed. What a \
 process that was killed had left running is paused first, and listed, unless another process has the store open.
 
 With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
@@ -47,23 +47,12 @@ struct Row {
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     debug_assert!(args.list, "clap requires it");
     let store = store::open_recovered(global)?;
-    let options = ListRuns {
-        status: Some(RunStatus::Paused),
-        limit: args.page.limit,
-        cursor: args.page.cursor.clone(),
-        ..ListRuns::default()
-    };
-    let page = store.runs().list(&options).map_err(Failure::of_argument)?;
-    let mut items = Vec::new();
+    let page = resumable(&store, &args.page)?;
+    let mut items = Vec::with_capacity(page.items.len());
     for run in page.items {
-        let Some(run) = store
-            .runs()
-            .get(run.id)?
-            .filter(|run| run.resumed_by.is_none())
-        else {
-            continue;
-        };
-        items.push(row(&store, run)?);
+        if let Some(run) = store.runs().get(run)? {
+            items.push(row(&store, run)?);
+        }
     }
     if out.is_json() {
         out.value(&runlog::Page {
@@ -73,11 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     if items.is_empty() {
-        out.line(if page.next.is_some() {
-            "no run to resume on this page"
-        } else {
-            "no run to resume"
-        })?;
+        out.line("no run to resume")?;
     }
     for (index, row) in items.iter().enumerate() {
         if index > 0 {
@@ -87,6 +72,31 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     table::next(page.next, out)?;
     Ok(Exit::Ok)
+}
+
+/// A page of the paused runs that weren't resumed; the list tells which were, so that these cost no reading.
+fn resumable(store: &Store, page: &Page) -> Result<runlog::Page<RunId>> {
+    let mut items = Vec::new();
+    let mut cursor = page.cursor.clone();
+    loop {
+        let options = ListRuns {
+            status: Some(RunStatus::Paused),
+            // 0 is refused.
+            limit: page.limit - items.len(),
+            cursor,
+            ..ListRuns::default()
+        };
+        let listed = store.runs().list(&options).map_err(Failure::of_argument)?;
+        let open = listed.items.iter().filter(|run| run.resumed_by.is_none());
+        items.extend(open.map(|run| run.id));
+        cursor = listed.next;
+        if cursor.is_none() || items.len() >= page.limit {
+            return Ok(runlog::Page {
+                items,
+                next: cursor,
+            });
+        }
+    }
 }
 
 fn row(store: &Store, run: Run) -> Result<Row> {

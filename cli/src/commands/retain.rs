@@ -18,7 +18,8 @@ use crate::{
 const AFTER_HELP: &str = "\
 A session goes when every rule that is given says so: what one of them keeps, stays. To have each of several limits for itself, \
 run the command once for each. Never given up are sessions with a run that is running, or paused and not yet resumed (unless --status paused says so), and \
-those that a copy was made of which stays. Without a rule the command is refused.
+those that a copy was made of which stays. Without a rule the command is refused: --older-than, --keep-last, --max-bytes, --status, \
+--deleted, or --deltas by itself.
 
 With --deltas no session goes: streaming deltas are dropped of which an agent:text, agent:thinking or agent:complete has the whole \
 text. Where none has it they are the only text, and stay.
@@ -40,19 +41,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<u64>,
     /// Rule: so many sessions were in use later
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
     keep_last: Option<u64>,
     /// Rule: with those that were in use later it has more than so many bytes, such as 10G, 500M or 4096
     #[arg(long, value_name = "BYTES", value_parser = size)]
     max_bytes: Option<u64>,
     /// Rule: its last run has this status; may be given several times
-    #[arg(long, value_name = "STATUS", value_parser = str::parse::<RunStatus>)]
+    #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<RunStatus>,
     /// Rule: it was deleted; sessions that weren't stay
     #[arg(long)]
     deleted: bool,
     /// Instead of sessions: streaming deltas of flows whose whole text has stood for longer, such as 1h
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["older_than", "keep_last", "max_bytes", "status", "deleted", "project", "archived"])]
     deltas: Option<u64>,
     /// Only sessions of this project
     #[arg(long)]
@@ -79,9 +80,27 @@ fn parts(text: &str) -> std::result::Result<(u64, &str), String> {
 }
 
 fn times(text: &str, number: u64, unit: u64) -> std::result::Result<u64, String> {
-    number
-        .checked_mul(unit)
-        .ok_or_else(|| format!("{text:?} is too large"))
+    match number.checked_mul(unit) {
+        Some(0) => Err("it would keep nothing; give at least 1, or leave it out".to_owned()),
+        Some(product) => Ok(product),
+        None => Err(format!("{text:?} is too large")),
+    }
+}
+
+/// The status of a run that has stopped.
+fn status(text: &str) -> std::result::Result<RunStatus, String> {
+    match text.parse() {
+        Ok(RunStatus::Running) => {
+            Err("a run that is at work isn't given up; cancel it first".to_owned())
+        }
+        Ok(status) => Ok(status),
+        Err(_) => Err("it should be paused, completed, failed or cancelled".to_owned()),
+    }
+}
+
+fn count(text: &str) -> std::result::Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "it should be a whole number, at least 1".to_owned())
 }
 
 /// Milliseconds.
@@ -114,7 +133,25 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     times(text, number, unit)
 }
 
+/// An error if no rule is given.
+fn check(args: &Args) -> Result<()> {
+    let has_rule = args.older_than.is_some()
+        || args.keep_last.is_some()
+        || args.max_bytes.is_some()
+        || !args.status.is_empty()
+        || args.deleted
+        || args.deltas.is_some();
+    if has_rule {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "no rule says which sessions go, so that all would; give --older-than AGE, --keep-last COUNT, --max-bytes BYTES, \
+         --status STATUS or --deleted, several where each has to say so, or --deltas AGE by itself",
+    ))
+}
+
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    check(args)?;
     let policy = RetentionPolicy {
         older_than_ms: args.older_than,
         keep_last: args.keep_last,
@@ -233,6 +270,7 @@ mod tests {
         assert_eq!(size("4096"), Ok(4096));
         for wrong in [
             "",
+            "0d",
             "30",
             "d",
             "-1d",
@@ -242,7 +280,17 @@ mod tests {
         ] {
             assert!(age(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["", "G", "10X", "10GB", "99999999999G"] {
+        assert_eq!(count("7"), Ok(7));
+        for wrong in ["", "0", "-1", "x"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        let told = status("odd").unwrap_err();
+        assert!(
+            told.contains("paused") && !told.contains("running"),
+            "{told}"
+        );
+        assert_eq!(status("failed"), Ok(RunStatus::Failed));
+        for wrong in ["", "0", "0K", "G", "10X", "10GB", "99999999999G"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
     }

@@ -16,7 +16,8 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-The first column is the beginning of the run's id, as long as it has to be to name it. What a process that was killed had \
+The first column is the beginning of the run's id, as long as it has to be to name it. A run that was gone on with keeps its \
+status, and tells which run resumed it. What a process that was killed had \
 left running is paused first, and told, unless another process has the store open.
 
 With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}. \
@@ -36,7 +37,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(after_help = "With --json one document: the run with its fields.")]
 pub(crate) struct ShowArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
 }
@@ -48,7 +49,7 @@ that goes on from it, and keeps its usage, which is each run's own.
 
 With --json one document: the run with its fields.")]
 pub(crate) struct DescribeArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// What it took, such as tokens and their cost: a JSON object
@@ -62,7 +63,7 @@ pub(crate) struct DescribeArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct MessagesArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this message alone, whole
@@ -77,7 +78,7 @@ pub(crate) struct MessagesArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct ToolCallsArgs {
-    /// The run
+    /// The run: its id, the beginning of it, or @last (the newest of the last session's first agent)
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this call alone, with its whole input and output
@@ -115,9 +116,13 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     }
     let width = match out.is_json() {
         true => 0,
-        false => find::run_id_width(&store, page.items.iter().map(|run| run.id))?,
+        false => {
+            let shown = page.items.iter();
+            let shown = shown.flat_map(|run| [Some(run.id), run.resumed_by]);
+            find::run_id_width(&store, shown.flatten())?
+        }
     };
-    let columns: [table::Cells<'_, RunSummary>; 5] = [
+    let columns: [table::Cells<'_, RunSummary>; 6] = [
         (table::left("run", 36), &|run| {
             run.id.to_string()[..width].to_owned()
         }),
@@ -127,6 +132,11 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
         }),
         (table::left("made (UTC)", 24), &|run| {
             text::time_of_year(run.created_at_ms)
+        }),
+        (table::left("resumed by", 36), &|run| {
+            run.resumed_by
+                .map(|by| by.to_string()[..width].to_owned())
+                .unwrap_or_default()
         }),
         (table::left("agent", 80), &|run| run.agent_id.clone()),
     ];

@@ -39,9 +39,9 @@ pub(crate) struct Args {
     #[arg(value_name = "STORE")]
     folder: Option<PathBuf>,
     /// Where to listen; port 0 is any that is free
-    #[arg(long, default_value = "127.0.0.1:7710", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:7710", value_name = "ADDRESS:PORT", value_parser = address)]
     listen: SocketAddr,
-    /// Let requests write too; makes a token for it, and prints it on stderr, where none is given
+    /// Let requests write too; makes a token for it where none is given, and prints it on stderr once it listens
     #[arg(long)]
     write: bool,
     /// The file with the token for reading
@@ -56,6 +56,14 @@ pub(crate) struct Args {
     /// Open the viewer in the browser
     #[arg(long)]
     open: bool,
+}
+
+/// An address and a port; names aren't looked up.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it should be an address in numbers and a port, such as 127.0.0.1:7710 or [::1]:7710"
+            .to_owned()
+    })
 }
 
 pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
@@ -81,15 +89,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
             args.listen
         )));
     }
-    if let Some(token) = write.as_ref().filter(|_| is_made) {
-        to_stderr(&format!("the token for writing: {token}"));
-    }
-    if !is_near {
-        note(
-            global.json,
-            "tokens and events travel unencrypted; let a proxy that encrypts stand before it",
-        );
-    }
+    let made = write.clone().filter(|_| is_made);
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // All threads but one may wait for the disk.
@@ -109,14 +109,21 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
         tokens: Tokens::new(read, write),
         hosts: args.hosts.clone(),
     };
-    let exit = tokio.block_on(serve(&global, &args, served, out));
+    let exit = tokio.block_on(serve(&global, &args, served, made, out));
     // Pending reads of disconnected clients aren't waited for.
     tokio.shutdown_background();
     store.close()?;
     exit
 }
 
-async fn serve(global: &Global, args: &Args, served: Served, out: &mut Out) -> Result<Exit> {
+/// Serves until a signal ends it. `made` is a token for writing that nobody knows yet.
+async fn serve(
+    global: &Global,
+    args: &Args,
+    served: Served,
+    made: Option<String>,
+    out: &mut Out,
+) -> Result<Exit> {
     let cant_listen = |error| {
         let what = format!(
             "can't listen at {} (`--listen` chooses another address)",
@@ -130,6 +137,17 @@ async fn serve(global: &Global, args: &Args, served: Served, out: &mut Out) -> R
     let ended = signalled();
     let server = Server::new(listener, address.port(), served);
     let url = format!("http://{}/", near(address));
+    // Only now: a token of a server that never listened would open nothing. Before the address, so that who reads that
+    // finds the token said.
+    if let Some(token) = made {
+        to_stderr(&format!("the token for writing: {token}"));
+    }
+    if !address.ip().to_canonical().is_loopback() {
+        note(
+            global.json,
+            "tokens and events travel unencrypted; let a proxy that encrypts stand before it",
+        );
+    }
     if out.is_json() {
         out.value(&serde_json::json!({"url": url}))?;
     } else {

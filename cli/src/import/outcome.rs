@@ -22,8 +22,10 @@ pub(crate) struct Outcome {
     pub(crate) tool_calls: u64,
     /// Other entries that were added.
     pub(crate) other: u64,
-    /// Entries that were there already.
+    /// Entries that were there already,
     pub(crate) skipped: u64,
+    /// and how many of these are messages.
+    pub(crate) skipped_messages: u64,
     /// Where the session in the store differs, and how.
     pub(crate) conflict: Option<(u64, String)>,
 }

@@ -235,6 +235,7 @@ impl Target {
         for (place, entry) in entries {
             if self.is_known(&entry, place)? {
                 self.outcome.skipped += 1;
+                self.outcome.skipped_messages += u64::from(entry.is_message());
                 continue;
             }
             if self.outcome.conflict.is_some() {

@@ -288,6 +288,32 @@ fn a_token_for_writing_is_made_where_none_is_given() {
 }
 
 #[test]
+fn a_token_is_told_by_a_server_that_listens_alone() {
+    let place = Place::new();
+    record(&place);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = place.expect(1, &["serve", "--write", "--listen", &address]);
+    assert!(said.err.contains("can't listen at"), "{said:?}");
+    assert!(!said.err.contains("token"), "{said:?}");
+    drop(taken);
+    let said = place.expect(2, &["serve", "--listen", "localhost:7710"]);
+    assert!(said.err.contains("such as 127.0.0.1:7710"), "{said:?}");
+    let elsewhere = place.expect(
+        3,
+        &[
+            "serve",
+            "--write",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            "x",
+        ],
+    );
+    assert!(!elsewhere.err.contains("token"), "{elsewhere:?}");
+}
+
+#[test]
 fn a_field_that_is_given_twice_is_refused_at_any_depth() {
     let writing = Writing::start();
     let message = r#"{"role":"user","content":"x"}"#;

@@ -130,6 +130,24 @@ impl FlowObject {
     }
 }
 
+/// The events sent by JavaScript; the error of one of several says which.
+fn events_of(json: Vec<RawJson>) -> Result<Vec<RuntimeEvent>> {
+    let count = json.len();
+    let events = json.into_iter().enumerate().map(|(index, json)| {
+        RuntimeEvent::of_json(json).map_err(|error| {
+            let failure = Failure::from(error);
+            match count {
+                1 => failure,
+                _ => Failure {
+                    message: format!("`events[{index}]`: {}", failure.message),
+                    ..failure
+                },
+            }
+        })
+    });
+    events.collect()
+}
+
 /// The state sent by JavaScript.
 fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
     Ok(input.json()?.to_value()?)
@@ -163,8 +181,7 @@ pub(crate) mod calls_of_flow {
             durability: Option<durability::Given>,
         } -> u64 => {
             let json = input.json_list(&lengths)?;
-            let events = json.into_iter().map(RuntimeEvent::of_json);
-            let events = events.collect::<std::result::Result<Vec<_>, _>>()?;
+            let events = events_of(json)?;
             let (flow, records) = (Rc::clone(&of.flow), Rc::clone(&of.records));
             let answer = records.add(events, durability.map(Durability::from));
             write(async move { records.record(&mut *flow.lock().await, answer).await })

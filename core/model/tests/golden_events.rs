@@ -11,9 +11,9 @@ use runlog_model::{
     AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
     ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
-    RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session, SessionChanges, SessionId,
-    SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepDiffs,
-    StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
+    RunEvent, RunId, RunSnapshot, RunStatus, RunSummary, RuntimeEvent, Session, SessionChanges,
+    SessionId, SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step,
+    StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -296,7 +296,8 @@ fn run_events(lines: &mut Lines) {
         "run-status-changed-stopped": RunEvent::StatusChanged(stopped),
         "run-described": RunEvent::Described(described),
         "run-resumed": RunEvent::Resumed { run_id: RunId(id(9)), at_ms: 2_000 },
-        "listed-run-created": RunCatalogEvent::Created(Box::new(run().to_summary())),
+        // A run is listed as it is made, when none can have resumed it.
+        "listed-run-created": RunCatalogEvent::Created(Box::new(RunSummary { resumed_by: None, ..run().to_summary() })),
         "listed-run-created-bare": RunCatalogEvent::Created(Box::new(bare_run().to_summary())),
         "listed-run-described": RunCatalogEvent::Described { id: RunId(id(3)), sequence: 7 },
         "listed-run-status-changed": RunCatalogEvent::StatusChanged {

@@ -43,6 +43,7 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
             step_count: 0,
             parent_run_id: (number > 0).then(|| RunId(id(place / 2))),
             resumed_from: None,
+            resumed_by: None,
             usage: None,
             metadata: None,
             created_at_ms: 1_700_000_000_000,

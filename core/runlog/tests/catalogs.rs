@@ -125,6 +125,7 @@ fn run(number: u32, parent_run_id: Option<RunId>) -> RunSummary {
         step_count: 0,
         parent_run_id,
         resumed_from: None,
+        resumed_by: None,
         usage: None,
         metadata: None,
         created_at_ms: 1,

@@ -145,9 +145,9 @@ fn a_policy_that_would_keep_nothing_is_refused_and_changes_nothing() {
     for (policy, word) in [
         (RetentionPolicy::default(), "no rule"),
         (project, "no rule"),
-        (keep_last(0), "count"),
-        (old(0), "age"),
-        (large, "size"),
+        (keep_last(0), "`keep_last`"),
+        (old(0), "`older_than_ms`"),
+        (large, "`max_bytes`"),
         (of_status(RunStatus::Running), "running"),
     ] {
         let error = store.retain(&policy).unwrap_err();

@@ -1169,7 +1169,10 @@ export interface OrchestratorOptions {
   concurrentMax?: number | undefined;
   /** How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1. */
   depthMax?: number | undefined;
-  /** The most commands that wait for one run. */
+  /**
+   * The most commands that wait for one run, with those that it took and has recorded nothing since: they are kept to
+   * be delivered again after a crash.
+   */
   inboxMax?: number | undefined;
   /** The most runs that are begun and not ended at one time; a spawn that would exceed it is refused. */
   liveMax?: number | undefined;
@@ -1561,6 +1564,8 @@ export interface RunSummary {
   parentRunId?: RunId;
   /** The project it belongs to. */
   project?: string;
+  /** The run that resumes this one. */
+  resumedBy?: RunId;
   /** The run it resumes. */
   resumedFrom?: RunId;
   /** The session it works in. */

@@ -43,7 +43,11 @@ describe.each(places)("flows $name", ({ fresh }) => {
     expect(played.map((it) => it.sequence)).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
     const texts = await store.flows.playback(flow.runId, { types: ["agent:text*"], first: 2, last: 5, speed: Infinity });
     expect((await texts.events().toArray()).map((it) => it.event.type)).toEqual(["agent:text:delta"]);
-    await failure(flow.record({ type: "agent:text" } as never), "invalid_input");
+    const said = { type: "agent:text", nodeId: "plan", timestamp: 1, content: "Hi" } as const;
+    const refused = await failure(flow.record(said as never), "invalid_input");
+    expect(refused.message).toMatch(/^the agent:text event has no `runId`: .*which execution/);
+    const which = await failure(flow.recordAll([{ ...said, runId: "r1" }, said as never]), "invalid_input");
+    expect(which.message).toMatch(/^`events\[1\]`: the agent:text event has no `runId`/);
     await failure(flow.record({ type: "party:started" } as never), "invalid_input");
     await failure(store.flows.playback(store.newId()), "not_found");
     await failure(store.flows.playback(flow.runId, { speed: -1 }), "invalid_input");

@@ -42,6 +42,9 @@ describe.each(places)("retention $name", ({ fresh }) => {
     for (const policy of [{}, { project: "p" }, { keepLast: 0 }, { olderThanMs: 0 }, { statuses: ["running"] as const }])
       await failure(store.retain(policy), "invalid_input");
     await failure(store.retain({ keepLst: 1 } as never), "invalid_input");
+    const none = await failure(store.retain({}), "invalid_input");
+    for (const option of ["olderThanMs", "keepLast", "maxBytes", "statuses", "deleted", "deltasOlderThanMs"])
+      expect(none.message).toContain(`\`${option}\``);
   });
 
   test("what is erased is gone, and it says so", async () => {

@@ -24,6 +24,11 @@ describe.each(places)("runs $name", ({ fresh }) => {
     expect(recorder.run).toMatchObject({ resumedFrom: run.id, status: "running" });
     expect(await recorder.pause()).toMatchObject({ stopKind: "requested" });
     expect(await store.runs.get(run.id)).toMatchObject({ status: "completed", resumedBy: recorder.id });
+    const { items } = await store.runs.list();
+    expect(items.map((it) => [it.id, it.resumedBy])).toEqual([
+      [recorder.id, undefined],
+      [run.id, recorder.id],
+    ]);
   });
 
   test("a run is described at any time, and a resumed one goes on with its metadata", async () => {

@@ -53,8 +53,7 @@ fn named(store: &Store, name: &str) -> Result<(Session, Option<Run>)> {
     let run = run.map(|id| store.runs().get(id)).transpose()?.flatten();
     let of_run = run.as_ref().map(|run| store.get_session(run.session_id));
     match (session, of_run.transpose()?.flatten()) {
-        // `@last` may name a session and a run of different sessions; the run takes precedence.
-        (Some(session), Some(of_run)) if session.id != of_run.id && name != "@last" => {
+        (Some(session), Some(of_run)) if session.id != of_run.id => {
             Err(Failure::ambiguous(format!(
                 "{name:?} fits the session {}, and a run of the session {}; say more of it",
                 session.id, of_run.id

@@ -23,7 +23,7 @@ With --json one document: {\"run_id\", \"waiting\": [the commands that wait now]
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SendArgs {
-    /// The flow: its id, the beginning of it, or @last (the newest)
+    /// The flow: its id, the beginning of it, or @last (the newest that no agent spawned)
     #[arg(value_name = "FLOW")]
     flow: String,
     /// The run of a node that it is for, by the id that the flow's events give it
@@ -37,7 +37,7 @@ pub(super) struct SendArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ResumeArgs {
-    /// The flow: its id, the beginning of it, or @last (the newest)
+    /// The flow: its id, the beginning of it, or @last (the newest that no agent spawned)
     #[arg(value_name = "FLOW")]
     flow: String,
     /// What the nodes that were running are resumed with, in place of `continue`
@@ -48,7 +48,7 @@ pub(super) struct ResumeArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct CommandArgs {
-    /// The flow: its id, the beginning of it, or @last (the newest)
+    /// The flow: its id, the beginning of it, or @last (the newest that no agent spawned)
     #[arg(value_name = "FLOW")]
     flow: String,
     /// The command: a JSON object with a `type`

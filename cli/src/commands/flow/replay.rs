@@ -27,7 +27,7 @@ With --json a line for each event: {\"sequence\", \"position\", \"recorded_at_ms
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// The flow: its id, the beginning of it, or @last (the newest)
+    /// The flow: its id, the beginning of it, or @last (the newest that no agent spawned)
     #[arg(value_name = "FLOW")]
     flow: String,
     /// The first sequence to replay

@@ -26,7 +26,7 @@ wait now], \"events\": {type: count}}.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// The flow: its id, the beginning of it, or @last (the newest)
+    /// The flow: its id, the beginning of it, or @last (the newest that no agent spawned)
     #[arg(value_name = "FLOW")]
     flow: String,
 }

@@ -34,7 +34,8 @@ messages, with a warning. --strict stops at either.
 
 With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \
 \"messages\", \"steps\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
-where \"outcome\" is created, continued, completed, unchanged or conflict.";
+where \"outcome\" is created, continued, completed, unchanged or conflict, and \"skipped\" what was there already: messages \
+and other lines of a transcript, rows of a table, records of an export.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -28,7 +28,11 @@ pub(super) struct Report {
     pub(super) steps: u64,
     pub(super) tool_calls: u64,
     pub(super) other: u64,
+    /// What was there already: entries of a transcript, rows of a table, records of an archive.
     pub(super) skipped: u64,
+    /// How many of these are messages of a transcript.
+    #[serde(skip)]
+    pub(super) skipped_messages: u64,
     pub(super) issues: Vec<IssueReport>,
     /// Whether it is an archive by `runlog export`, which contains records.
     #[serde(skip)]
@@ -88,6 +92,7 @@ impl Report {
         self.tool_calls += outcome.tool_calls;
         self.other += outcome.other;
         self.skipped += outcome.skipped;
+        self.skipped_messages += outcome.skipped_messages;
         if let Some((line, what)) = outcome.conflict {
             self.issues.push(IssueReport::error(line, what));
         }
@@ -149,6 +154,20 @@ pub(super) fn print_issue(file: &str, issue: &IssueReport) {
     );
 }
 
+/// The entries of a transcript that were there already, as their kinds are counted where they are new.
+fn skipped(report: &Report) -> String {
+    let others = report.skipped.saturating_sub(report.skipped_messages);
+    let kinds = [
+        (report.skipped_messages, "message", "messages"),
+        (others, "other line", "other lines"),
+    ];
+    let kinds = kinds.into_iter().filter(|(number, ..)| *number > 0);
+    kinds
+        .map(|(number, one, many)| text::count(number, one, many))
+        .collect::<Vec<_>>()
+        .join(" and ")
+}
+
 /// Prints the result of importing a file.
 pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
     if out.is_json() {
@@ -199,7 +218,12 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
         }
     }
     if report.skipped > 0 {
-        line += &format!("; {} there already", text::thousands(report.skipped));
+        let what = match (report.is_archive, table) {
+            (true, _) => text::count(report.skipped, "record", "records"),
+            (false, Some(_)) => text::count(report.skipped, "row", "rows"),
+            (false, None) => skipped(report),
+        };
+        line += &format!("; {what} there already");
     }
     let completed = report
         .sessions

@@ -53,7 +53,7 @@ where \"how\" is new, resumed, copied or overwritten.";
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
-    /// Go on from the paused run of this session; or from a run, by its id
+    /// Go on from the paused run of this session; or from a run, by its id; @last is the run that `run show @last` shows
     #[arg(long, value_name = "SESSION", group = "with")]
     pub(super) resume: Option<String>,
     /// With --resume: go on also from a run that has ended: completed, failed or cancelled

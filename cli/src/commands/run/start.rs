@@ -5,7 +5,7 @@ use std::path::Path;
 use runlog::{
     AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
     blocking::{RunRecorder, Store},
-    runs::{Continuation, Dangling, ListRuns, ResumeOptions},
+    runs::{Continuation, Dangling, ResumeOptions},
 };
 
 use super::{agents::check_project, args::Args};
@@ -95,23 +95,9 @@ fn to_resume(store: &Store, text: &str, ended: bool) -> Result<Source> {
 
 /// The newest run of a session's first agent: the one that its context ends with.
 fn newest_run(store: &Store, session: &Session) -> Result<Option<Run>> {
-    let Some(root) = store.instances(session.id)?.into_iter().next() else {
-        return Ok(None);
-    };
-    let mut options = ListRuns {
-        session_id: Some(session.id),
-        limit: 100,
-        ..ListRuns::default()
-    };
-    loop {
-        let page = store.runs().list(&options)?;
-        if let Some(run) = page.items.iter().find(|run| run.instance_id == root.id) {
-            return Ok(store.runs().get(run.id)?);
-        }
-        options.cursor = page.next;
-        if options.cursor.is_none() {
-            return Ok(None);
-        }
+    match find::newest_run(store, session.id)? {
+        Some(run) => Ok(store.runs().get(run)?),
+        None => Ok(None),
     }
 }
 

@@ -214,6 +214,7 @@ impl Listed for RunCatalog {
                     .checked_rem(count)
                     .map(|run| RunId(id(run)))
                     .filter(|_| how % 5 == 1),
+                resumed_by: None,
                 usage: None,
                 metadata: None,
                 created_at_ms: 1_000,

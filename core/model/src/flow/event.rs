@@ -11,6 +11,7 @@ use crate::{
     encoding::Event,
     kinds,
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
+    read_json,
 };
 
 /// The family of a flow event: its kind byte, so that a reader can skip other families.
@@ -146,7 +147,7 @@ impl RuntimeEvent {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when it is another event.
     pub fn agent(&self) -> Result<AgentEvent> {
-        let event: AgentEvent = self.json.to_value()?;
+        let event: AgentEvent = read_json(self.json.as_str()).map_err(|told| self.misfit(&told))?;
         let prompt_fits = match &event {
             AgentEvent::Start { prompt, .. } => prompt.is_string() || prompt.is_array(),
             _ => true,
@@ -157,6 +158,28 @@ impl RuntimeEvent {
             ));
         }
         Ok(event)
+    }
+
+    /// Why it is no event of an agent: what all of these say is named, with what it means.
+    fn misfit(&self, told: &str) -> Error {
+        let name = &self.event_type;
+        let is_of_agent = matches!(self.kind, FlowEventKind::Agent | FlowEventKind::Delta);
+        let all = [
+            ("nodeId", self.node_id.is_none()),
+            ("runId", self.run_id.is_none()),
+            ("timestamp", self.timestamp.is_none()),
+        ];
+        let missing = all.iter().filter(|(_, is_missing)| *is_missing);
+        let missing: Vec<_> = missing.map(|(field, _)| format!("`{field}`")).collect();
+        if !is_of_agent || missing.is_empty() {
+            return Error::invalid(format!("the {name} event doesn't fit: {told}"));
+        }
+        Error::invalid(format!(
+            "the {name} event has no {}: every event of an agent says its node (`nodeId`), which execution of that it is \
+             (`runId`: an id of your own, or the flow's id where each node is executed once), and when (`timestamp`: \
+             milliseconds since 1970-01-01 UTC)",
+            missing.join(" and no ")
+        ))
     }
 
     /// The event as the parts of a record.
@@ -208,5 +231,35 @@ impl RuntimeEvent {
             timestamp,
             json,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_event_that_lacks_a_field_is_told_which_and_what_it_is() {
+        let refused = |json: &str| {
+            let error = RuntimeEvent::parse(json).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            error.to_string()
+        };
+        let told = refused(r#"{"type":"agent:text","nodeId":"plan","timestamp":1,"content":"Hi"}"#);
+        assert!(
+            told.starts_with("the agent:text event has no `runId`: ")
+                && told.contains("which execution"),
+            "{told}"
+        );
+        let told = refused(r#"{"type":"agent:text:delta","nodeId":"plan","content":"Hi"}"#);
+        assert!(told.contains("has no `runId` and no `timestamp`"), "{told}");
+        let told = refused(r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1}"#);
+        assert!(
+            told.contains("the agent:text event") && told.contains("`content`"),
+            "{told}"
+        );
+        let node = RuntimeEvent::parse(r#"{"type":"node:started","nodeId":"plan"}"#).unwrap();
+        let told = node.agent().unwrap_err().to_string();
+        assert!(told.contains("the node:started event"), "{told}");
     }
 }

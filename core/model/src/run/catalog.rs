@@ -110,6 +110,7 @@ struct Entry {
     project: u32,
     parent: u32,
     resumed_from: u32,
+    resumed_by: u32,
     step_count: u32,
     older_of_session: u32,
     older_of_agent: u32,
@@ -227,6 +228,7 @@ impl RunCatalog {
             project,
             parent,
             resumed_from,
+            resumed_by: NONE,
             step_count: run.step_count,
             older_of_session: NONE,
             older_of_agent: NONE,
@@ -275,6 +277,9 @@ impl RunCatalog {
             .entries
             .get_mut(entry.parent)
             .map_or(NONE, |parent| parent.children.push(place));
+        if let Some(resumed) = self.entries.get_mut(entry.resumed_from) {
+            resumed.resumed_by = place;
+        }
         self.entries.push(entry).ok_or("there are too many runs")?;
         self.by_id.insert(id, place);
         self.by_status[status as usize].insert(place);
@@ -479,6 +484,7 @@ impl RunCatalog {
             step_count: entry.step_count,
             parent_run_id: self.id_at(entry.parent),
             resumed_from: self.id_at(entry.resumed_from),
+            resumed_by: self.id_at(entry.resumed_by),
             usage: None,
             metadata: None,
             created_at_ms: entry.created_at_ms,

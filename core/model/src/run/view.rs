@@ -202,6 +202,7 @@ impl Run {
             step_count: self.step_count,
             parent_run_id: self.parent_run_id,
             resumed_from: self.resumed_from,
+            resumed_by: self.resumed_by,
             usage: self.usage.clone(),
             metadata: self.metadata.clone(),
             created_at_ms: self.created_at_ms,
@@ -237,6 +238,9 @@ pub struct RunSummary {
     /// The run it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
+    /// The run that resumes this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_by: Option<RunId>,
     /// What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. Of this run
     /// alone, without the runs that it resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -51,19 +51,18 @@ impl Inner {
                  its runId out"
             )));
         }
-        live.inbox.check_room()?;
         let _pass = live.write_guard().await;
         if live.ended.is_cancelled() {
             return Err(not_here(id));
         }
-        let _writing = live.inbox.writing().await;
+        let room = live.inbox.room().await?;
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
         let events = [event.encode()];
         let extras = BatchExtras::events(&events);
         live.recorder
             .record_with(&[], &AppendOptions::default(), &extras)
             .await?;
-        live.inbox.push(read);
+        room.fill(read);
         Ok(())
     }
 

@@ -283,8 +283,8 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't active here,
-    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
+    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it, or were taken without a record
+    /// since; [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
         let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
         self.inner.send(&live, command).await

@@ -353,7 +353,8 @@ pub struct OrchestratorOptions {
     pub stop_grace: Duration,
     /// The cumulative steps from which on no run is resumed.
     pub max_total_steps: u32,
-    /// The most commands that wait for one run.
+    /// The most commands that wait for one run, with those that it took and has recorded nothing since: they are kept to
+    /// be delivered again after a crash.
     pub inbox_max: usize,
     /// How a spawn that no model asked for is written into the context of the run that makes it: in the form of the provider
     /// that the run's model is of.

@@ -17,7 +17,8 @@ impl FlowRun {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`,
     /// or for an active [run](crate::runs::Runs) that isn't this flow's: it is recorded nevertheless, with its payload
-    /// unchanged and the error, and is added to no inbox.
+    /// unchanged and the error, and is added to no inbox. [`LimitReached`](crate::ErrorKind::LimitReached), and nothing is
+    /// recorded, when an orchestrator works on the run and its inbox is full.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
@@ -32,11 +33,9 @@ impl FlowRun {
                     self.state.inbox.push(command_read);
                     return Ok(());
                 };
-                inbox.check_room()?;
-                let writing = inbox.writing().await;
+                let room = inbox.room().await?;
                 self.record(&event).await?;
-                inbox.push(command_read);
-                drop(writing);
+                room.fill(command_read);
                 self.show_own_inbox();
                 Ok(())
             }

@@ -14,7 +14,10 @@ use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Commands in the order of their arrival, at most `commands_max`.
+/// Commands in the order of their arrival.
+///
+/// Invariant: senders add no command while `commands_max` of them wait, or were taken by somebody who has recorded
+/// nothing since; those are kept too, because a snapshot has to list them.
 pub(crate) struct Inbox {
     of: RunId,
     waiting: Mutex<Waiting>,
@@ -31,6 +34,19 @@ struct Waiting {
     commands: VecDeque<RuntimeCommand>,
     /// Those that were taken without a record of that in the run's stream, in the order of their arrival, and by whom.
     unrecorded: Vec<(Taker, RuntimeCommand)>,
+}
+
+/// A place for one command in an inbox.
+pub(crate) struct Room<'a> {
+    inbox: &'a Inbox,
+    _writing: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Room<'_> {
+    /// Adds the command, which is in the run's stream by now.
+    pub(crate) fn fill(self, command: RuntimeCommand) {
+        self.inbox.push(command);
+    }
 }
 
 /// Who takes commands from an inbox.
@@ -73,17 +89,33 @@ impl Inbox {
         }
     }
 
-    /// An error if the inbox is full.
-    pub(crate) fn check_room(&self) -> Result<()> {
-        if self.locked().commands.len() < self.commands_max {
-            return Ok(());
+    /// Room for one more command. Nobody else gets any, or writes records about the inbox, until it is filled or dropped.
+    ///
+    /// # Errors
+    /// [`LimitReached`](ErrorKind::LimitReached) if the inbox is full.
+    pub(crate) async fn room(&self) -> Result<Room<'_>> {
+        let writing = self.writing().await;
+        let (waiting, taken) = {
+            let waiting = self.locked();
+            (waiting.commands.len(), waiting.unrecorded.len())
+        };
+        if waiting.saturating_add(taken) < self.commands_max {
+            return Ok(Room {
+                inbox: self,
+                _writing: writing,
+            });
         }
-        let max = self.commands_max;
+        let what = if taken == 0 {
+            format!("{waiting} commands wait for the run already; let it take some")
+        } else {
+            format!(
+                "{waiting} commands wait for the run already, and it took {taken} without recording anything since; let it \
+                 record a message or a snapshot"
+            )
+        };
         Err(Error::new(
             ErrorKind::LimitReached,
-            format!(
-                "{max} commands wait for the run already; let it take some before more are sent"
-            ),
+            format!("{what} before more are sent"),
         ))
     }
 
@@ -92,7 +124,7 @@ impl Inbox {
         self.writing.lock().await
     }
 
-    /// Adds a command that is in the run's stream.
+    /// Adds a command that is in the run's stream, whether or not there is room.
     pub(crate) fn push(&self, command: RuntimeCommand) {
         self.locked().commands.push_back(RuntimeCommand {
             run_id: Some(self.of.to_string()),
@@ -250,12 +282,14 @@ mod tests {
     fn commands_come_in_their_order_and_are_bounded() {
         let inboxes = Arc::new(Inboxes::default());
         let inbox = inboxes.open(run(), vec![RuntimeCommand::new("first")], 2);
-        inbox.check_room().unwrap();
-        inbox.push(RuntimeCommand::new("second"));
-        assert_eq!(
-            inbox.check_room().unwrap_err().kind(),
-            ErrorKind::LimitReached
-        );
+        let is_full = |inbox: &Inbox| match pollster::block_on(inbox.room()) {
+            Ok(_) => false,
+            Err(error) => error.kind() == ErrorKind::LimitReached,
+        };
+        pollster::block_on(inbox.room())
+            .unwrap()
+            .fill(RuntimeCommand::new("second"));
+        assert!(is_full(&inbox));
         assert_eq!(inbox.waiting().len(), 2);
         assert_eq!(
             pollster::block_on(inbox.next(Taker::Agent)).command_type,
@@ -267,8 +301,27 @@ mod tests {
         );
         assert_eq!(inbox.take(Taker::Agent), None);
         assert_eq!(inbox.unrecorded(), 2);
+        assert!(is_full(&inbox), "both are kept until that is recorded");
         inbox.mark_recorded(1);
         assert_eq!(inbox.unrecorded(), 1);
+        assert!(!is_full(&inbox));
+    }
+
+    #[test]
+    fn the_last_room_is_given_to_one() {
+        let inbox = Inbox::unlisted(run(), 1);
+        let first = pollster::block_on(inbox.room()).unwrap();
+        let mut second = std::pin::pin!(inbox.room());
+        let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(second.as_mut().poll(&mut waker).is_pending());
+        first.fill(RuntimeCommand::new("first"));
+        let refused = pollster::block_on(second).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::LimitReached);
+        // One that isn't filled is given to the next.
+        inbox.take(Taker::Agent).unwrap();
+        inbox.mark_recorded(1);
+        drop(pollster::block_on(inbox.room()).unwrap());
+        assert!(pollster::block_on(inbox.room()).is_ok());
     }
 
     #[test]

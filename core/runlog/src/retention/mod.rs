@@ -150,24 +150,25 @@ impl RetentionPolicy {
         ];
         if !rules.contains(&true) {
             return Err(Error::invalid(
-                "the retention policy has no rule, so that it would give up everything; give an age, a count, a size, statuses \
-                 of runs, or have it for deleted sessions or for deltas",
+                "the retention policy has no rule, so that it would give up everything; give `older_than_ms`, `keep_last`, \
+                 `max_bytes`, `statuses` or `deleted`, several where each has to say so, or `deltas_older_than_ms` by itself",
             ));
         }
         for (name, value) in [
-            ("age", self.older_than_ms),
-            ("count", self.keep_last),
-            ("size", self.max_bytes),
+            ("older_than_ms", self.older_than_ms),
+            ("keep_last", self.keep_last),
+            ("max_bytes", self.max_bytes),
         ] {
             if value == Some(0) {
                 return Err(Error::invalid(format!(
-                    "the {name} of the retention policy is 0, so that it would keep nothing; give at least 1, or leave it out"
+                    "`{name}` of the retention policy is 0, so that it would keep nothing; give at least 1, or leave it out"
                 )));
             }
         }
         if self.statuses.contains(&RunStatus::Running) {
             return Err(Error::invalid(
-                "a run that is at work can't be given up, so that no policy may name the status `running`; cancel the run first",
+                "a run that is at work can't be given up, so that `statuses` of a retention policy may not name `running`; cancel the run first, and name how it \
+                 ended: `paused`, `completed`, `failed` or `cancelled`",
             ));
         }
         Ok(())
@@ -183,14 +184,55 @@ impl RetentionPolicy {
         };
         if *self != alone {
             return Err(Error::invalid(
-                "a retention policy for deltas is one of its own; give the rules for sessions to another call",
+                "`deltas_older_than_ms` goes with `dry_run` and `compact` alone: deltas have a policy of their own; give `older_than_ms`, \
+                 `keep_last`, `max_bytes`, `statuses`, `deleted`, `project` and `archived` to another call",
             ));
         }
         if self.deltas_older_than_ms == Some(0) {
             return Err(Error::invalid(
-                "the age of the deltas is 0, so that those were dropped which somebody follows now; give at least 1",
+                "`deltas_older_than_ms` is 0, so that those were dropped which somebody follows now; give at least 1",
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(policy: &RetentionPolicy) -> String {
+        policy.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_policy_that_is_refused_names_the_options() {
+        let policy = RetentionPolicy::default;
+        let none = refused(&policy());
+        for option in [
+            "`older_than_ms`",
+            "`keep_last`",
+            "`max_bytes`",
+            "`statuses`",
+            "`deleted`",
+            "`deltas_older_than_ms`",
+        ] {
+            assert!(none.contains(option), "{option}: {none}");
+        }
+        let running = vec![RunStatus::Running];
+        let (zero, some) = (Some(0), Some(1));
+        #[rustfmt::skip]
+        let wrong = [
+            ("`older_than_ms`", RetentionPolicy { older_than_ms: zero, ..policy() }),
+            ("`keep_last`", RetentionPolicy { keep_last: zero, ..policy() }),
+            ("`max_bytes`", RetentionPolicy { max_bytes: zero, ..policy() }),
+            ("`statuses`", RetentionPolicy { statuses: running, ..policy() }),
+            ("`deltas_older_than_ms`", RetentionPolicy { deltas_older_than_ms: zero, ..policy() }),
+            ("`deltas_older_than_ms`", RetentionPolicy { deltas_older_than_ms: some, keep_last: some, ..policy() }),
+        ];
+        for (option, policy) in wrong {
+            let told = refused(&policy);
+            assert!(told.contains(option), "{option}: {told}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use runlog::{
-    NewMessage, RawJson, RunId, RunStatus,
-    agents::{AgentEnd, RunContext},
+    ErrorKind, NewMessage, RawJson, RunId, RunStatus,
+    agents::{AgentEnd, OrchestratorOptions, RunContext},
     flows::{FlowRun, RunSnapshot},
     runs::ResumeOptions,
 };
@@ -21,6 +21,8 @@ crate::claims!(
     snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both
     a_flow_that_begins_late_has_what_waits_for_its_run
     commands_sent_from_both_sides_at_once_come_once_each
+    what_an_agent_takes_and_never_records_fills_its_inbox
+    senders_at_once_do_not_pass_a_full_inbox
 );
 
 fn message(to: RunId, text: &str) -> RawJson {
@@ -360,5 +362,93 @@ async fn commands_sent_from_both_sides_at_once_come_once_each(world: World) {
         let wanted: Vec<_> = (0..50).map(|index| format!("{sender} {index}")).collect();
         assert_eq!(of_sender, wanted.iter().collect::<Vec<_>>(), "in order");
     }
+    world.orchestrator.cancel(id).await.unwrap();
+}
+
+/// The same world, where so many commands have room.
+fn with_room(world: &World, inbox_max: usize) -> World {
+    world.bounded(OrchestratorOptions {
+        inbox_max,
+        ..options()
+    })
+}
+
+async fn what_an_agent_takes_and_never_records_fills_its_inbox(world: World) {
+    let world = with_room(&world, 3);
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let record = Arc::new(Notify::new());
+    let recorded = Arc::clone(&record);
+    world
+        .agent("listener", move |run: RunContext| {
+            let (told, record) = (told.clone(), Arc::clone(&recorded));
+            async move {
+                for _ in 0..3 {
+                    told.send(text(run.next_command().await)).unwrap();
+                }
+                record.notified().await;
+                run.record_message(NewMessage::assistant("Noted.")).await?;
+                told.send("recorded".to_owned()).unwrap();
+                loop {
+                    told.send(text(run.next_command().await)).unwrap();
+                }
+            }
+        })
+        .await;
+    let run = world
+        .orchestrator
+        .start(world.start("listener"))
+        .await
+        .unwrap();
+    let id = run.run_id();
+    let mut flow = FlowRun::create(&world.store, Some(id)).await.unwrap();
+    for number in 0..3 {
+        run.send(&message(id, &number.to_string())).await.unwrap();
+        assert_eq!(heard.recv().await.unwrap(), number.to_string());
+    }
+    // None waits, and yet there is no room: what it took is delivered again after a crash.
+    let refused = run.send(&message(id, "more")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitReached);
+    assert!(
+        refused.to_string().contains("took 3 without recording"),
+        "{refused}"
+    );
+    let refused = flow.command(&message(id, "more")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitReached);
+    let waiting = FlowRun::waiting(&world.store, id).await.unwrap();
+    assert_eq!(waiting.len(), 3, "what is refused is not recorded");
+    record.notify_one();
+    assert_eq!(heard.recv().await.unwrap(), "recorded");
+    run.send(&message(id, "after")).await.unwrap();
+    assert_eq!(heard.recv().await.unwrap(), "after");
+    world.orchestrator.cancel(id).await.unwrap();
+}
+
+async fn senders_at_once_do_not_pass_a_full_inbox(world: World) {
+    let world = with_room(&world, 1);
+    let _never = idle(&world).await;
+    let run = world.orchestrator.start(world.start("idle")).await.unwrap();
+    let id = run.run_id();
+    let mut senders = tokio::task::JoinSet::new();
+    for number in 0..24 {
+        let (orchestrator, store) = (world.orchestrator.clone(), world.store.clone());
+        senders.spawn(async move {
+            let command = message(id, &number.to_string());
+            if number % 2 == 0 {
+                return orchestrator.send(id, &command).await;
+            }
+            FlowRun::create(&store, Some(id)).await.err();
+            let mut flow = FlowRun::attach(&store, id).await?;
+            flow.command(&command).await
+        });
+    }
+    let mut sent = 0;
+    while let Some(done) = senders.join_next().await {
+        match done.unwrap() {
+            Ok(()) => sent += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}"),
+        }
+    }
+    let waiting = FlowRun::waiting(&world.store, id).await.unwrap();
+    assert_eq!((sent, waiting.len()), (1, 1));
     world.orchestrator.cancel(id).await.unwrap();
 }

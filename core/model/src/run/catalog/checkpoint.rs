@@ -212,6 +212,7 @@ impl RunCatalog {
             project,
             parent: link(row.parent)?,
             resumed_from: link(row.resumed_from)?,
+            resumed_by: NONE,
             step_count: row.step_count,
             older_of_session: NONE,
             older_of_agent: NONE,

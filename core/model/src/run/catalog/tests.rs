@@ -23,6 +23,7 @@ fn run(number: u32) -> RunSummary {
         step_count: number,
         parent_run_id: (number % 5 == 4).then(|| id(number - 4)),
         resumed_from: (number % 7 == 6).then(|| id(number - 1)),
+        resumed_by: None,
         usage: None,
         metadata: None,
         created_at_ms: 1_000 + u64::from(number),
@@ -176,6 +177,21 @@ fn a_status_tells_times_and_steps() {
         catalog.with_status(RunStatus::Running).collect::<Vec<_>>(),
         [id(0)]
     );
+}
+
+#[test]
+fn a_run_that_was_resumed_says_by_which() {
+    let catalog = catalog(7);
+    let by = |number| catalog.run(id(number)).unwrap().run.resumed_by;
+    assert_eq!((by(4), by(5), by(6)), (None, Some(id(6)), None));
+    let mut again = RunCatalog::new();
+    // Also where the parts were written before and after it was.
+    for places in [&[0, 1, 2, 3, 4, 5][..], &[6]] {
+        again
+            .add_part(&catalog.encode_part(places).unwrap())
+            .unwrap();
+    }
+    assert_eq!(again.run(id(5)), catalog.run(id(5)));
 }
 
 #[test]
