@@ -31,6 +31,9 @@ use runlog_tests::{
 /// Who waits for news waits so long at most: then it was never woken.
 const NEWS_MAX: Duration = Duration::from_secs(120);
 
+/// How many batches are worth a compaction.
+const COMPACTED_EACH: u64 = 8;
+
 /// Records that are shown in passing are collected first.
 fn shown(
     show: impl FnOnce(&mut dyn FnMut(Result<RecordRef<'_>>) -> ControlFlow<()>),
@@ -126,11 +129,16 @@ impl Scene<'_> {
         }
     }
 
+    /// Whether there were as many compactions as so many batches are worth.
+    fn is_compacted(&self, batches: usize) -> bool {
+        self.compactions.load(Ordering::SeqCst) * COMPACTED_EACH > batches as u64
+    }
+
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Writes all, no faster than is looked at it.
+    /// Writes all, no faster than is looked at it and compacted.
     fn write(&self, store: &Store, looks_each: u64) -> Same {
         for group in &self.history.groups {
             let mut staged = Vec::new();
@@ -163,6 +171,9 @@ impl Scene<'_> {
                 && !self.storage.is_stalled()
                 && !self.is_over()
             {
+                thread::yield_now();
+            }
+            while !self.is_compacted(group.end.saturating_sub(4)) && !self.is_over() {
                 thread::yield_now();
             }
             if self.is_over() {
@@ -235,7 +246,7 @@ impl Scene<'_> {
     }
 
     fn compact(&self, store: &Store) -> Same {
-        stalling(30);
+        stalling(200);
         for nth in 0.. {
             let options = CompactOptions {
                 scope: [
@@ -252,10 +263,8 @@ impl Scene<'_> {
                 .compact(options)
                 .map_err(|error| format!("compaction: {:?}: {error}", error.kind()))?;
             self.compactions.fetch_add(1, Ordering::SeqCst);
-            // What was sealed since is worth another one.
-            let from = self.progress.acknowledged();
-            while self.progress.acknowledged() < from + 3 {
-                if self.is_over() || from + 3 > self.history.last_version() {
+            while self.is_compacted(self.progress.acknowledged()) {
+                if self.is_over() || self.progress.acknowledged() == self.history.last_version() {
                     return Ok(());
                 }
                 thread::yield_now();

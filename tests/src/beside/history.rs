@@ -332,13 +332,13 @@ impl History {
             last = Some(stands);
             let expected = self.read(stands, options);
             let is_it = match error {
-                // It was given up after it was truncated, and another process didn't know of who reads it.
+                // One was given up after it was truncated, and another process didn't know of who reads it.
                 Some(error) => {
-                    let next = expected.get(found.len());
+                    let mut all = stands.positions.iter();
                     handle == Handle::ReadOnly
                         && error.kind() == ErrorKind::NotFound
                         && expected.starts_with(&found)
-                        && next.is_some_and(|next| self.is_gone(*next, given.ended))
+                        && all.any(|position| self.is_gone(*position, given.ended))
                 }
                 None if given.exhausted.is_none() => expected.starts_with(&found),
                 None => expected == found,
