@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod alike;
 pub mod answers;
+pub mod beside;
 pub mod budget;
 pub mod checker;
 pub mod command;

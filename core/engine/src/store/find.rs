@@ -254,7 +254,8 @@ impl Finder {
         }
         let offset_of = |position: u64| -> Result<Option<u64>> {
             let place = Place::of(&self.shared.durable(), position);
-            let place = place.filter(|place| place.segment.id() == segment.id());
+            // Not in a pack that has replaced it since, and has its number.
+            let place = place.filter(|place| place.segment.seed == segment.seed);
             let offset = place.map(|place| place.scan(READ_BYTES).map(|scan| scan.offset()));
             offset.transpose()
         };

@@ -375,3 +375,30 @@ fn memchr(bytes: &[u8], wanted: &[u8]) -> u64 {
     let found = bytes.windows(wanted.len()).position(|it| it == wanted);
     found.unwrap() as u64
 }
+
+#[test]
+fn search_begun_before_a_compaction_has_what_is_left_of_segments_that_a_pack_replaced() {
+    let many = Label::of("many", "x");
+    // From any record of the first segment, which has the number that the pack gets.
+    for first in [5, 20, 40, 60] {
+        let (_, store, positions) = filled();
+        let from = positions[first];
+        let options = FindOptions {
+            first: Position(from),
+            ..FindOptions::default()
+        };
+        let expected: Vec<u64> = expected_many(&positions, |_| true)
+            .into_iter()
+            .filter(|position| *position >= from)
+            .collect();
+        let mut search = store.find(many, options).unwrap();
+        let mut found = vec![search.next().unwrap().unwrap().position.0];
+        let all = crate::CompactOptions {
+            scope: crate::CompactScope::All,
+            ..crate::CompactOptions::default()
+        };
+        assert!(store.compact(all).unwrap().files_after > 0);
+        found.extend(search.map(|record| record.unwrap().position.0));
+        assert_eq!(found, expected, "from {from}");
+    }
+}

@@ -88,12 +88,7 @@ impl Shared {
         loop {
             let Some(active) = durable.active().cloned() else {
                 // The store had no segment yet when it was opened.
-                let first = Segment::open(
-                    &*self.storage,
-                    SegmentId(1),
-                    Access::Read,
-                    &self.identity.store,
-                )?;
+                let first = self.open_active(SegmentId(1))?;
                 durable.segments.push(Arc::new(first));
                 continue;
             };
@@ -120,7 +115,7 @@ impl Shared {
             scan_batches(&mut durable, &active, from, end)?;
             check_end(&active, durable.end, end)?;
             let next = SegmentId(active.last_id().0 + 1);
-            let next = Segment::open(&*self.storage, next, Access::Read, &self.identity.store)?;
+            let next = self.open_active(next)?;
             let base_position = next.header.base_position;
             if let Some(last) = durable.segments.last_mut() {
                 *last = Arc::new(sealed);
@@ -130,6 +125,13 @@ impl Shared {
             durable.end = DATA_START;
             durable.next_position = durable.next_position.max(base_position);
         }
+    }
+
+    /// Opens the segment that a reader has yet to read. The writer may have sealed it since the watermark was read: then it
+    /// isn't read to its end, so for this reader it counts as unsealed until the next refresh.
+    fn open_active(&self, id: SegmentId) -> Result<Segment> {
+        let found = Segment::open(&*self.storage, id, Access::Read, &self.identity.store)?;
+        Ok(Segment::unsealed(found.header, found.file))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Readers beside a writer: when they look, and how they read the segment that grows.
 
 use std::{
+    sync::Arc,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -8,6 +9,8 @@ use std::{
 use crate::{
     Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, ReadOptions,
     Store, StreamId,
+    storage::FsStorage,
+    store::{files::watermark, open::entry, scan::LogReader},
 };
 
 fn options() -> OpenOptions {
@@ -131,4 +134,40 @@ fn threads_that_look_at_the_same_time_each_see_what_was_acknowledged_before() {
             acknowledged.store(number, Ordering::SeqCst);
         }
     });
+}
+
+#[test]
+fn segment_that_was_sealed_since_the_look_is_read_no_further_than_was_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        durability: Durability::Os,
+        ..options()
+    };
+    let writer = Store::open(&path, options.clone()).unwrap();
+    let storage = Arc::new(FsStorage::new(&path));
+    let (reader, _) = entry::open(storage.clone(), options.read_only()).unwrap();
+    let grow_to = |segments: u64| {
+        while writer.stat().unwrap().segments < segments {
+            // Each makes a stream.
+            append(&writer, StreamId(writer.new_id()), &[0; 9000]);
+        }
+    };
+    grow_to(2);
+    let seen = watermark::read(&*storage, &reader.identity.store)
+        .unwrap()
+        .unwrap();
+    let position = writer.last_position().unwrap();
+    grow_to(3);
+    reader.follow_to(&seen).unwrap();
+    let scanned: Vec<_> = LogReader::new(reader.clone(), Position(1)).collect();
+    let last = scanned.last().unwrap().as_ref().unwrap();
+    assert_eq!(last.position, position, "{scanned:?}");
+    // And on from there.
+    reader.refresh().unwrap();
+    let scanned = LogReader::new(reader, position.next());
+    let scanned: Vec<_> = scanned.map(|record| record.unwrap().position).collect();
+    let rest = position.0 + 1..=writer.last_position().unwrap().0;
+    assert_eq!(scanned, rest.map(Position).collect::<Vec<_>>());
 }
