@@ -45,8 +45,6 @@ class View {
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
   #arrivals = 0;
   #momentAsked = 0;
-  /** The address, as this page has written it last. */
-  #written: string | undefined;
 
   /** What is the same for as long as a list has the same rows. */
   get version(): string {
@@ -126,10 +124,10 @@ class View {
     if (place.event !== undefined) {
       const row = await this.rowAtRank((await remote.momentOfPosition(place.event)) - 1);
       if (arrival !== this.#arrivals) return;
-      if (row !== undefined) await this.select(row);
+      if (row !== undefined) await this.#look(row, true);
     }
     // The address may be that of another place meanwhile, which is told of in a moment: writing would take it away.
-    if (arrival === this.#arrivals && (location.hash === hash || location.hash === this.#written)) this.writeAddress();
+    if (arrival === this.#arrivals && location.hash === hash) this.writeAddress();
   }
 
   async #arrive(lane: OpenedLane): Promise<void> {
@@ -196,6 +194,11 @@ class View {
   // The event that is looked into.
 
   async select(row: number, open = true): Promise<void> {
+    await this.#look(row, open);
+    this.writeAddress();
+  }
+
+  async #look(row: number, open: boolean): Promise<void> {
     this.selected = row;
     this.detailsProblem = undefined;
     if (open) panels.showInspector();
@@ -205,7 +208,6 @@ class View {
     } catch (error) {
       this.detailsProblem = messageOf(error);
     }
-    this.writeAddress();
   }
 
   unselect(): void {
@@ -283,7 +285,6 @@ class View {
   writeAddress(): void {
     if (this.lane === undefined) return;
     history.replaceState(undefined, "", this.#address());
-    this.#written = location.hash;
   }
 
   async copyLink(): Promise<void> {
