@@ -5,6 +5,8 @@ import { view } from "./view.svelte.js";
 /** Between two readings at least so long, at most so long. */
 const PAUSE_MS_MIN = 30;
 const PAUSE_MS_MAX = 1000;
+/** Where something else answers than the server. */
+const PAUSE_MS_AWAY = 2000;
 
 /**
  * Follows a store that is served and may still be written. The server tells how far its log has come; then what is new is read,
@@ -84,13 +86,14 @@ class Live {
     this.#isReading = true;
     this.#isWanted = false;
     const began = performance.now();
+    let isGiven = true;
     try {
-      await this.#read();
+      isGiven = await this.#read();
     } catch (error) {
       this.#failed(error);
     }
     // Half of the time is left for other things: a short recording is followed closely, a long one once a second.
-    const pause = Math.min(PAUSE_MS_MAX, Math.max(PAUSE_MS_MIN, performance.now() - began));
+    const pause = isGiven ? Math.min(PAUSE_MS_MAX, Math.max(PAUSE_MS_MIN, performance.now() - began)) : PAUSE_MS_AWAY;
     setTimeout(() => {
       this.#isReading = false;
       if (this.#isWanted) void this.refresh();
@@ -98,19 +101,21 @@ class Live {
     }, pause);
   }
 
-  async #read(): Promise<void> {
+  /** Whether the server gave its store. */
+  async #read(): Promise<boolean> {
     const told = this.#position;
     const files = await servedFiles();
-    const { remote, lane } = view;
-    if (files === undefined || remote === undefined || lane === undefined) return;
-    const grown = await remote.extend(STORE, files, lane.id);
+    const { remote } = view;
+    if (files === undefined || remote === undefined) return false;
+    const grown = await remote.extend(STORE, files);
     // Another recording was opened meanwhile, or none is.
-    if (!this.isFollowing) return;
+    if (!this.isFollowing) return true;
     await view.grow(grown.store, grown.lane);
     this.#count();
     // What was told of before it was read is in it, unless a file was seen while it was written.
     if (grown.store.records < told) forgetServed();
     this.#hasFailed = false;
+    return true;
   }
 
   #failed(error: unknown): void {

@@ -67,11 +67,14 @@ class Loader {
 
   /** Opens the store that is served beside the page, if there is one, and follows it. */
   async openServed(): Promise<void> {
+    const turn = this.#turn;
     try {
       const files = await servedFiles();
-      if (files !== undefined && (await this.open(STORE, files))) live.start();
+      // Whoever has dropped a recording by now wants that one.
+      if (files === undefined || turn !== this.#turn) return;
+      if (await this.open(STORE, files)) live.start();
     } catch (error) {
-      messages.problem = messageOf(error);
+      if (turn === this.#turn) messages.problem = messageOf(error);
     }
   }
 

@@ -84,8 +84,8 @@ export class Api {
     }
   }
 
-  /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at stays, with what is unfolded. */
-  async extend(name: string, files: GivenFile[], laneId: string): Promise<{ store: StoreInfo; lane: OpenedLane }> {
+  /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at then stays, with what is unfolded. */
+  async extend(name: string, files: GivenFile[]): Promise<{ store: StoreInfo; lane: OpenedLane }> {
     const turn = (this.#turn += 1);
     const source = await openGiven(name, files);
     const opened = this.#store;
@@ -108,7 +108,7 @@ export class Api {
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
-    const lane = this.openLane(laneId);
+    const lane = this.openLane((this.#lane as Lane).id);
     this.#openGroups = groups;
     await before.close();
     return { store: infoOf(name, this.#store), lane };
