@@ -286,3 +286,17 @@ test("on a narrow page the view that is shown has its tab in view, and nothing i
   expect(await page.locator(".steps .row .failed").allInnerTexts()).toContain("1");
   await close();
 });
+
+test("the message that is selected is in view in what a filter leaves of a conversation", async () => {
+  const { page, close } = await app.open("");
+  const messages = Array.from({ length: 400 }, (_, at) => JSON.stringify({ role: at % 4 === 0 ? "assistant" : "user", content: `Message ${at}.` }));
+  await pick(page, [{ name: "chat.jsonl", text: messages.join("\n") }]);
+  await page.getByText("Message 8.", { exact: true }).click();
+  await page.locator("#view .viewport").hover();
+  await page.mouse.wheel(0, 3000);
+  await expect.poll(() => page.locator(".row.selected").count()).toBe(0);
+  await page.keyboard.press("f");
+  await page.getByRole("dialog", { name: "Filter" }).getByRole("button", { name: "assistant" }).click();
+  await page.locator(".row.selected").getByText("Message 8.", { exact: true }).waitFor({ timeout: 5000 });
+  await close();
+});
