@@ -250,6 +250,48 @@ test("addresses that lead nowhere are told of or passed over, and the browser go
   await close();
 });
 
+test("an address that is changed while one arrives at another is followed", async () => {
+  const { page, told, close } = await app.open();
+  // Answers of the worker can be held back.
+  await page.addInitScript(() => {
+    const page = globalThis as { held?: (() => void)[] | undefined };
+    const listen = Worker.prototype.addEventListener;
+    Worker.prototype.addEventListener = function (this: Worker, type: string, listener: (event: Event) => void) {
+      listen.call(this, type, (event) => void (page.held === undefined ? listener(event) : page.held.push(() => listener(event))));
+    };
+  });
+  await page.reload();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const agent = page.locator(".crumb.agent");
+  const addresses: string[] = [];
+  for (const name of ["coder", "planner"]) {
+    await page.getByRole("treeitem", { name }).first().click();
+    await expect.poll(() => agent.innerText()).toBe(name);
+    await page.waitForTimeout(200);
+    addresses.push(new URL(page.url()).hash);
+  }
+  // On the way to the first one, the page isn't told of the second before it has arrived.
+  await page.evaluate(
+    async ([first, second]) => {
+      const page = globalThis as { held?: (() => void)[] | undefined };
+      const agent = document.querySelector(".crumb.agent") as HTMLElement;
+      location.hash = first as string;
+      while (agent.innerText !== "coder") await new Promise((resolve) => void new MutationObserver(resolve).observe(agent, { childList: true, characterData: true, subtree: true }));
+      page.held = [];
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      location.hash = second as string;
+      for (const answer of page.held) answer();
+      page.held = undefined;
+    },
+    addresses,
+  );
+  await page.waitForTimeout(300);
+  expect(await agent.innerText()).toBe("planner");
+  expect(new URL(page.url()).hash).toBe(addresses[1]);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("ten thousand calls of hundreds of tools are listed and filtered", async () => {
   const { page, told, close } = await app.open("");
   const messages = [line({ role: "user", content: "go" })];

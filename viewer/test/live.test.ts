@@ -24,12 +24,20 @@ async function served(folder: string, { isLocked = false } = {}) {
   const sent: [string, number][] = [];
   let seen: (segment: Buffer) => void = () => {};
   let refusing = false;
+  let held: Promise<void> = Promise.resolve();
+  /** How often the files of the store were asked for. */
+  let asked = 0;
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
     if (path === "/v1/store/files" && isLocked) {
       response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ status: 401, code: "unauthorized", detail: "give a token" }));
+    } else if (path === "/v1/store/files" && refusing) {
+      asked += 1;
+      response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
     } else if (path === "/v1/store/files") {
+      asked += 1;
+      await held;
       const names = (await readdir(folder)).filter((file) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg)$/.test(file));
       response.setHeader("content-type", "application/json").end(JSON.stringify({ files: names.map((file) => ({ name: file, size: 0 })) }));
     } else if (path === "/v1/tail" && refusing) {
@@ -63,6 +71,9 @@ async function served(folder: string, { isLocked = false } = {}) {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
     sent,
+    asked: () => asked,
+    /** Answers only after this what files the store has. */
+    hold: (until: Promise<void>) => void (held = until),
     drop,
     /** Answers as a proxy does whose server is away. */
     refuse: (is: boolean) => void (refusing = is),
@@ -186,6 +197,81 @@ test("a server that answers with something else is asked again, until it tells i
   await run.recordMessage({ role: "assistant", content: "After that." });
   server.tell(await store.lastPosition());
   await expect.poll(() => lines(page)).toHaveLength(2);
+  await close();
+});
+
+test("a server that is away is asked now and then, not all the time, for what it has told of", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, close } = await app.open(server.url);
+  await page.getByText("Begin.").waitFor();
+  await run.recordMessage({ role: "assistant", content: "Told of, and not given." });
+  server.refuse(true);
+  const before = server.asked();
+  server.tell(await store.lastPosition());
+  await expect.poll(() => server.asked()).toBeGreaterThan(before);
+  await page.waitForTimeout(1500);
+  expect(server.asked() - before).toBeLessThan(4);
+  server.refuse(false);
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  await close();
+});
+
+test("what is dropped while the store that is served is sent stays", async () => {
+  const { server } = await recording(["Begin."]);
+  let release = () => {};
+  server.hold(new Promise((resolve) => void (release = resolve)));
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => server.asked()).toBe(1);
+  await dropOn(page, "other.jsonl", JSON.stringify({ role: "user", content: "other" }));
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("other")]);
+  release();
+  await page.waitForTimeout(500);
+  expect(await lines(page)).toEqual([expect.stringContaining("other")]);
+  expect(await page.getByRole("button", { name: "● live" }).count()).toBe(0);
+  await close();
+});
+
+test("an agent that is gone to while what is new is read stays the one that is looked at", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const other = await store.runs.start({ session: { title: "Beside" }, agentName: "tester", messages: [{ role: "user", content: "Test it." }] });
+  const { page, told, close } = await app.open(server.url);
+  await page.getByText("Begin.").or(page.getByText("Test it.")).waitFor();
+  await page.getByRole("treeitem", { name: /coder/ }).click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("coder");
+  await page.evaluate(() => {
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (this: Worker, message: { method: string }) {
+      post.call(this, message);
+      if (message.method !== "extend") return;
+      Worker.prototype.postMessage = post;
+      for (const row of document.querySelectorAll<HTMLElement>('[role="treeitem"]')) if (row.innerText.includes("tester")) row.click();
+    };
+  });
+  await run.recordMessage({ role: "assistant", content: "New." });
+  await other.recordMessage({ role: "assistant", content: "It holds." });
+  server.tell(await store.lastPosition());
+  await expect.poll(async () => (await lines(page)).join()).toContain("It holds.");
+  await page.waitForTimeout(300);
+  expect(await page.locator(".crumb.agent").innerText()).toBe("tester");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what comes doesn't take one back to the event that is selected", async () => {
+  const { store, run, server } = await recording(Array.from({ length: 200 }, (_, at) => `Line ${at}.`));
+  const { page, close } = await app.open(server.url);
+  await page.locator("#tab-events").click();
+  const list = page.locator("#view .viewport");
+  await list.hover();
+  await page.mouse.wheel(0, -100_000);
+  await page.getByRole("option").first().click();
+  await page.mouse.wheel(0, 2000);
+  await expect.poll(() => list.evaluate((list) => list.scrollTop)).toBe(2000);
+  await run.recordMessage({ role: "assistant", content: "New." });
+  server.tell(await store.lastPosition());
+  await page.getByRole("button", { name: "1 new ↓" }).waitFor();
+  await page.waitForTimeout(300);
+  expect(await list.evaluate((list) => list.scrollTop)).toBe(2000);
   await close();
 });
 

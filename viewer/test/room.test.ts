@@ -211,3 +211,92 @@ test("a copy with the title of its source is told from it, and the tree counts w
   expect(told).toEqual([]);
   await close();
 });
+
+test("after a press on a tab arrows and space are the recording's; by keys one goes from tab to tab", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  await page.locator("#tab-events").click();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(() => page.locator(".moments").innerText()).not.toBe("106 of 106 events");
+  await page.locator("#tab-events[aria-selected=true]").waitFor();
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Pause (space)" }).waitFor();
+  await page.keyboard.press("Space");
+  await page.locator("#tab-events").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#tab-steps[aria-selected=true]").waitFor();
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#tab-snapshot[aria-selected=true]").waitFor();
+  await close();
+});
+
+test("a call that is opened in place on a narrow page isn't covered by the inspector", async () => {
+  const { page, close } = await app.open("?example", { viewport: { width: 380, height: 760 } });
+  await page.getByRole("button", { name: /edit_file/ }).first().click();
+  await page.locator(".call.open pre.failed").waitFor();
+  await page.getByRole("button", { name: "show all 14 lines" }).click();
+  await page.locator(".row.selected .call.open").waitFor();
+  expect(await page.locator(".inspector.sheet").count()).toBe(0);
+  await close();
+});
+
+test("a press beside the filters closes them, one on a filter or their button doesn't do it twice", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const filters = page.getByRole("dialog", { name: "Filter" });
+  const button = page.getByRole("button", { name: "Filter", exact: true });
+  await button.click();
+  await filters.getByRole("button", { name: "failed" }).click();
+  await page.locator("header .chips .chip").waitFor();
+  expect(await filters.count()).toBe(1);
+  await button.click();
+  await expect.poll(() => filters.count()).toBe(0);
+  await button.click();
+  await filters.waitFor();
+  await page.locator("aside.inspector").click({ position: { x: 100, y: 600 } });
+  await expect.poll(() => filters.count()).toBe(0);
+  await close();
+});
+
+test("views that are left while they go to a row fail nowhere", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  for (let turn = 0; turn < 40; turn++) {
+    await page.keyboard.press(turn % 2 === 0 ? "Home" : "End");
+    await page.keyboard.press("v");
+    await page.keyboard.press("ArrowLeft");
+  }
+  await page.waitForTimeout(300);
+  expect(told).toEqual([]);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  await close();
+});
+
+test("on a narrow page the view that is shown has its tab in view, and nothing is cut off", async () => {
+  const { page, close } = await app.open("?example#tab=compare", { viewport: { width: 340, height: 760 } });
+  await page.locator("#tab-compare[aria-selected=true]").waitFor();
+  await expect.poll(async () => (await boxOf(page, "#tab-compare")).x + (await boxOf(page, "#tab-compare")).width).toBeLessThan(341);
+  await page.setViewportSize({ width: 380, height: 760 });
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator(".when").innerText()).toBe("the beginning");
+  const when = await boxOf(page, ".when");
+  expect(when.x + when.width).toBeLessThanOrEqual(380);
+  await page.locator("#tab-steps").click();
+  // How many calls of a step failed is what one looks for.
+  expect(await page.locator(".steps .row .failed").allInnerTexts()).toContain("1");
+  await close();
+});
+
+test("the message that is selected is in view in what a filter leaves of a conversation", async () => {
+  const { page, close } = await app.open("");
+  const messages = Array.from({ length: 400 }, (_, at) => JSON.stringify({ role: at % 4 === 0 ? "assistant" : "user", content: `Message ${at}.` }));
+  await pick(page, [{ name: "chat.jsonl", text: messages.join("\n") }]);
+  await page.getByText("Message 8.", { exact: true }).click();
+  await page.locator("#view .viewport").hover();
+  await page.mouse.wheel(0, 3000);
+  await expect.poll(() => page.locator(".row.selected").count()).toBe(0);
+  await page.keyboard.press("f");
+  await page.getByRole("dialog", { name: "Filter" }).getByRole("button", { name: "assistant" }).click();
+  await page.locator(".row.selected").getByText("Message 8.", { exact: true }).waitFor({ timeout: 5000 });
+  await close();
+});

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright";
 
 const app = fileURLToPath(new URL("../dist", import.meta.url));
+/** @type {Record<string, string>} */
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 /** The address of the app, and what stops serving it. */
@@ -23,7 +24,8 @@ export async function serveApp(folder = app) {
     );
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
-  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
+  const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+  return { url: `http://127.0.0.1:${port}/`, close: () => server.close() };
 }
 
 /** Chromium, with a profile of its own. */

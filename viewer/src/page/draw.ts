@@ -1,13 +1,16 @@
 import { plain } from "./ansi.js";
 import type { LaneInfo, TimelineData } from "../protocol.js";
 
-export const GUTTER = 148;
+/** The names of the lanes stand left of the plot, which takes most of the width of a narrow page too. */
+export const gutterOf = (width: number) => (width < 560 ? 92 : 148);
 export const RULER = 20;
 export const LANE = 22;
 
 export interface Scene {
   width: number;
   height: number;
+  /** How much of the width the names of the lanes have. */
+  gutter: number;
   data: TimelineData | undefined;
   lanes: LaneInfo[];
   firstLane: number;
@@ -29,7 +32,7 @@ const STATUS_COLOURS = { completed: "green", failed: "red", running: "blue", pau
 export function draw(context: CanvasRenderingContext2D, scene: Scene): void {
   const { width, height, data, colours } = scene;
   context.clearRect(0, 0, width, height);
-  const plot = width - GUTTER;
+  const plot = width - scene.gutter;
   context.save();
   context.beginPath();
   context.rect(0, RULER, width, height - RULER);
@@ -43,11 +46,11 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): void {
   if (data !== undefined) {
     context.fillStyle = colours["amber"] as string;
     const scale = plot / data.width;
-    for (let pixel = 0; pixel < data.width; pixel++) if (data.hits[pixel] === 1) context.fillRect(GUTTER + pixel * scale - 1, 0, 2, 6);
+    for (let pixel = 0; pixel < data.width; pixel++) if (data.hits[pixel] === 1) context.fillRect(scene.gutter + pixel * scale - 1, 0, 2, 6);
   }
   context.fillStyle = colours["line"] as string;
   context.fillRect(0, RULER - 1, width, 1);
-  context.fillRect(GUTTER - 1, 0, 1, height);
+  context.fillRect(scene.gutter - 1, 0, 1, height);
   drawRange(context, scene);
   drawCursor(context, scene);
 }
@@ -79,7 +82,7 @@ function drawLanes(context: CanvasRenderingContext2D, scene: Scene): void {
       forkSign(context, at + 4, top + LANE / 2, colours["violet"] as string);
       at += 14;
     }
-    context.fillText(fitted(context, plain(lane.name), GUTTER - at - 8), at, top + LANE / 2 + 1);
+    context.fillText(fitted(context, plain(lane.name), scene.gutter - at - 8), at, top + LANE / 2 + 1);
   }
 }
 
@@ -92,11 +95,11 @@ function fitted(context: CanvasRenderingContext2D, text: string, width: number):
 
 function drawData(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData): void {
   const { colours } = scene;
-  const plot = scene.width - GUTTER;
+  const plot = scene.width - scene.gutter;
   const scale = plot / data.width;
   context.save();
   context.beginPath();
-  context.rect(GUTTER, RULER, plot, scene.height - RULER);
+  context.rect(scene.gutter, RULER, plot, scene.height - RULER);
   context.clip();
   // What was drawn for other lanes, while new data is on its way.
   const shift = data.firstLane - scene.firstLane;
@@ -104,20 +107,20 @@ function drawData(context: CanvasRenderingContext2D, scene: Scene, data: Timelin
     const top = laneTop(scene, line + shift);
     context.fillStyle = colours["line"] as string;
     const [from, to] = [data.spans[line * 2] as number, data.spans[line * 2 + 1] as number];
-    context.fillRect(GUTTER + from * scale, top + LANE / 2, Math.max(1, (to - from) * scale), 1);
+    context.fillRect(scene.gutter + from * scale, top + LANE / 2, Math.max(1, (to - from) * scale), 1);
     context.fillStyle = colours["density"] as string;
     for (let pixel = 0; pixel < data.width; pixel++) {
       const many = data.density[line * data.width + pixel] as number;
       if (many === 0) continue;
       const size = Math.min(LANE - 8, 4 + Math.log2(many) * 2.4);
-      context.fillRect(GUTTER + pixel * scale, top + (LANE - size) / 2, Math.max(1.5, scale), size);
+      context.fillRect(scene.gutter + pixel * scale, top + (LANE - size) / 2, Math.max(1.5, scale), size);
     }
   }
   const fills = [colours["bar"], colours["red"], colours["blue"]];
   for (let at = 0; at < data.bars.length; at += 5) {
     const [line, from, to, status] = data.bars.subarray(at, at + 4) as unknown as [number, number, number, number];
     context.fillStyle = fills[status] as string;
-    context.fillRect(GUTTER + from * scale, laneTop(scene, line + shift) + 6, Math.max(2, (to - from) * scale), LANE - 12);
+    context.fillRect(scene.gutter + from * scale, laneTop(scene, line + shift) + 6, Math.max(2, (to - from) * scale), LANE - 12);
   }
   drawMarks(context, scene, data, scale, shift);
   context.fillStyle = colours["red"] as string;
@@ -128,7 +131,7 @@ function drawData(context: CanvasRenderingContext2D, scene: Scene, data: Timelin
       // Where much happened, as high as its share: seen all the same.
       const many = data.density[line * data.width + pixel] as number;
       const size = many <= 4 ? LANE - 6 : Math.max(4, ((LANE - 6) * failed) / many);
-      context.fillRect(GUTTER + pixel * scale - 1, laneTop(scene, line + shift) + LANE - 3 - size, 3, size);
+      context.fillRect(scene.gutter + pixel * scale - 1, laneTop(scene, line + shift) + LANE - 3 - size, 3, size);
     }
   }
   context.restore();
@@ -140,7 +143,7 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
   for (let at = 2; at < data.marks.length; at += 3) if (data.marks[at] === 0) steps += 1;
   for (let at = 0; at < data.marks.length; at += 3) {
     const [line, pixel, what] = data.marks.subarray(at, at + 3) as unknown as [number, number, number];
-    const x = GUTTER + pixel * scale;
+    const x = scene.gutter + pixel * scale;
     const top = laneTop(scene, line + shift);
     if (what === 0) {
       if (steps > data.width / 3) continue;
@@ -205,9 +208,9 @@ function shadeFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   context.fillStyle = scene.colours["hover"] as string;
   context.globalAlpha = 0.7;
   for (const fold of scene.folds) {
-    const start = Math.max(GUTTER, scene.xOf(fold.at));
+    const start = Math.max(scene.gutter, scene.xOf(fold.at));
     const end = scene.xOf(fold.at + 400);
-    if (end >= GUTTER && start <= scene.width && end - start >= 3) context.fillRect(start, RULER, end - start, scene.height - RULER);
+    if (end >= scene.gutter && start <= scene.width && end - start >= 3) context.fillRect(start, RULER, end - start, scene.height - RULER);
   }
   context.globalAlpha = 1;
 }
@@ -217,11 +220,11 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   taken.length = 0;
-  let free = GUTTER;
+  let free = scene.gutter;
   for (const fold of scene.folds) {
     const x = scene.xOf(fold.at);
     const end = scene.xOf(fold.at + 400);
-    if (end < GUTTER || x > scene.width) continue;
+    if (end < scene.gutter || x > scene.width) continue;
     const label = `⌇ ${scene.foldLabel(fold.ms)}`;
     const size = context.measureText(label).width;
     const middle = (x + end) / 2 - size / 2;
@@ -238,11 +241,11 @@ const taken: [number, number][] = [];
 
 function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData): void {
   const { colours } = scene;
-  const scale = (scene.width - GUTTER) / data.width;
+  const scale = (scene.width - scene.gutter) / data.width;
   context.fillStyle = colours["faint"] as string;
   context.font = "11px system-ui, sans-serif";
   for (let at = 0; at < data.ticks.length; at += 2) {
-    const x = GUTTER + (data.ticks[at] as number) * scale;
+    const x = scene.gutter + (data.ticks[at] as number) * scale;
     const label = scene.foldLabel(data.ticks[at + 1] as number);
     const size = context.measureText(label).width;
     if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
@@ -258,15 +261,15 @@ function drawRange(context: CanvasRenderingContext2D, scene: Scene): void {
   const [from, to] = scene.range;
   context.fillStyle = scene.colours["accent"] as string;
   context.globalAlpha = 0.14;
-  const left = Math.max(GUTTER, from);
+  const left = Math.max(scene.gutter, from);
   context.fillRect(left, 0, Math.max(1, to - left), scene.height);
   context.globalAlpha = 1;
 }
 
 function drawCursor(context: CanvasRenderingContext2D, scene: Scene): void {
   const { cursor, colours } = scene;
-  if (cursor === undefined || cursor < GUTTER - 1 || cursor > scene.width + 1) return;
-  const x = Math.min(scene.width - 1, Math.max(GUTTER, cursor));
+  if (cursor === undefined || cursor < scene.gutter - 1 || cursor > scene.width + 1) return;
+  const x = Math.min(scene.width - 1, Math.max(scene.gutter, cursor));
   context.fillStyle = colours["page"] as string;
   context.globalAlpha = 0.5;
   context.fillRect(x, RULER, scene.width - x, scene.height - RULER);

@@ -1,4 +1,8 @@
-import { type App, TABS } from "./app.svelte.js";
+import { live } from "./live.svelte.js";
+import { panels } from "./panels.svelte.js";
+import { playback } from "./playback.svelte.js";
+import { saveSettings, settings } from "./settings.svelte.js";
+import { TABS, view } from "./view.svelte.js";
 
 export const KEYS: [string, string][] = [
   ["space", "play, pause"],
@@ -26,59 +30,58 @@ export const KEYS: [string, string][] = [
 ];
 
 /** What the page does for a key; whether it was one of its own. */
-export function pressed(app: App, event: KeyboardEvent): boolean {
+export function pressed(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement;
   const isTyping = target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
-  if (event.key === "Escape") return escaped(app, target);
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || app.lane === undefined) return false;
+  if (event.key === "Escape") return escaped(target);
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || view.lane === undefined) return false;
   if (event.key === " " && ["BUTTON", "A", "SUMMARY"].includes(target.tagName)) return false;
-  const { settings } = app;
   switch (event.key) {
     case " ":
-      app.play();
+      playback.toggle();
       break;
     case "ArrowRight":
     case "ArrowLeft":
       if (target.closest("[data-arrows]") !== null) return false;
-      app.playing = false;
-      void app.step(event.shiftKey ? "step" : "event", event.key === "ArrowRight");
+      playback.stop();
+      void view.step(event.shiftKey ? "step" : "event", event.key === "ArrowRight");
       break;
     case "ArrowDown":
     case "ArrowUp":
-      return toList(app, event, target);
+      return toList(event, target);
     case "[":
     case "]":
-      app.playing = false;
-      void app.step("error", event.key === "]");
+      playback.stop();
+      void view.step("error", event.key === "]");
       break;
     case "Home":
     case "End":
-      app.seek(event.key === "Home" ? 0 : app.lane.moments);
+      view.seek(event.key === "Home" ? 0 : view.lane.moments);
       break;
     case "-":
     case "+":
     case "=":
       settings.speed = Math.max(1, Math.min(64, event.key === "-" ? settings.speed / 2 : settings.speed * 2));
-      app.saveSettings();
+      saveSettings();
       break;
     case "/":
       document.getElementById("search")?.focus();
       break;
     case "n":
     case "N":
-      void app.nextHit(event.key === "n");
+      void view.nextHit(event.key === "n");
       break;
     case "f":
-      app.filtering = !app.filtering;
+      panels.filters = !panels.filters;
       break;
     case "x":
-      app.clearFilter();
+      view.clearFilter();
       break;
     case "c":
-      app.setTab(app.tab === "compare" ? "conversation" : "compare");
+      view.setTab(view.tab === "compare" ? "conversation" : "compare");
       break;
     case "v":
-      app.setTab(TABS[(TABS.indexOf(app.tab) + 1) % TABS.length] ?? "conversation");
+      view.setTab(TABS[(TABS.indexOf(view.tab) + 1) % TABS.length] ?? "conversation");
       break;
     case "t":
       if (!settings.timelineOpen) settings.timelineOpen = true;
@@ -88,65 +91,63 @@ export function pressed(app: App, event: KeyboardEvent): boolean {
       document.getElementById("position")?.focus();
       break;
     case "1":
-      if (window.innerWidth < 700) app.drawer = !app.drawer;
-      else settings.treeOpen = !settings.treeOpen;
+      panels.toggleTree();
       break;
     case "2":
-      if (app.isNarrow) app.sheet = !app.sheet;
-      else settings.inspectorOpen = !settings.inspectorOpen;
+      panels.toggleInspector();
       break;
     case "3":
       settings.timelineOpen = !settings.timelineOpen;
       break;
     case "l":
-      if (app.served) app.toggleLive();
+      if (live.isFollowing) live.togglePaused();
       break;
     case "d":
-      nextTheme(app);
+      nextTheme();
       break;
     case ".":
-      void app.copyLink();
+      void view.copyLink();
       break;
     case "?":
-      app.help = !app.help;
+      panels.help = !panels.help;
       break;
     case "Enter":
-      if (app.selected === undefined || target.tagName === "BUTTON") return false;
-      void app.seekSelected();
+      if (view.selected === undefined || target.tagName === "BUTTON") return false;
+      void view.seekSelected();
       break;
     default:
       return false;
   }
-  app.saveSettings();
+  saveSettings();
   return true;
 }
 
 /** Selects in the list that is shown, also for those who haven't clicked into it. */
-function toList(app: App, event: KeyboardEvent, target: HTMLElement): boolean {
+function toList(event: KeyboardEvent, target: HTMLElement): boolean {
   const list = document.querySelector<HTMLElement>("#view .viewport");
   const isElsewhere = target !== document.body && target.closest("header, #view") === null;
-  if (list === null || event.shiftKey || isElsewhere || list.contains(target) || (app.tab !== "conversation" && app.tab !== "events")) return false;
+  if (list === null || event.shiftKey || isElsewhere || list.contains(target) || (view.tab !== "conversation" && view.tab !== "events")) return false;
   list.focus();
   list.dispatchEvent(new KeyboardEvent("keydown", { key: event.key, bubbles: true, cancelable: true }));
   return true;
 }
 
 /** From the system's theme to the one that looks other, and on to the third, so that each press but the last is seen. */
-export function nextTheme(app: App): void {
+export function nextTheme(): void {
   const other = matchMedia("(prefers-color-scheme: dark)").matches ? "light" : "dark";
   const themes = ["system", other, other === "dark" ? "light" : "dark"] as const;
-  app.settings.theme = themes[(themes.indexOf(app.settings.theme) + 1) % themes.length] ?? "system";
-  app.saveSettings();
+  settings.theme = themes[(themes.indexOf(settings.theme) + 1) % themes.length] ?? "system";
+  saveSettings();
 }
 
-function escaped(app: App, target: HTMLElement): boolean {
-  if (app.help) app.help = false;
-  else if (app.filtering) app.filtering = false;
-  else if (target.id === "search" && app.query !== "") app.find("");
+function escaped(target: HTMLElement): boolean {
+  if (panels.help) panels.help = false;
+  else if (panels.filters) panels.filters = false;
+  else if (target.id === "search" && view.query !== "") view.find("");
   else if (["INPUT", "SELECT"].includes(target.tagName)) target.blur();
-  else if (app.drawer) app.drawer = false;
-  else if (app.sheet) app.sheet = false;
-  else if (app.selected !== undefined) app.unselect();
+  else if (panels.drawer) panels.drawer = false;
+  else if (panels.sheet) panels.sheet = false;
+  else if (view.selected !== undefined) view.unselect();
   else return false;
   return true;
 }

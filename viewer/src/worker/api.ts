@@ -13,10 +13,11 @@ import { Kind } from "./kinds.js";
 import { firstWhere } from "./lists.js";
 import type { Lane } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
+import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { snapshotsOf } from "./snapshots.js";
-import { type GivenFile, type Source, openGiven } from "./source.js";
+import type { GivenFile, Source } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
 import { titleOf } from "./titles.js";
@@ -83,8 +84,8 @@ export class Api {
     }
   }
 
-  /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at stays, with what is unfolded. */
-  async extend(name: string, files: GivenFile[], laneId: string): Promise<{ store: StoreInfo; lane: OpenedLane }> {
+  /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at then stays, with what is unfolded. */
+  async extend(name: string, files: GivenFile[]): Promise<{ store: StoreInfo; lane: OpenedLane }> {
     const turn = (this.#turn += 1);
     const source = await openGiven(name, files);
     const opened = this.#store;
@@ -107,7 +108,7 @@ export class Api {
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
-    const lane = this.openLane(laneId);
+    const lane = this.openLane((this.#lane as Lane).id);
     this.#openGroups = groups;
     await before.close();
     return { store: infoOf(name, this.#store), lane };

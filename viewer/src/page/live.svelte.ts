@@ -1,0 +1,138 @@
+import { messageOf, messages } from "./messages.svelte.js";
+import { STORE, follow, forgetServed, servedFiles } from "./served.js";
+import { view } from "./view.svelte.js";
+
+/** Between two readings at least so long, at most so long. */
+const PAUSE_MS_MIN = 30;
+const PAUSE_MS_MAX = 1000;
+/** Where something else answers than the server. */
+const PAUSE_MS_AWAY = 2000;
+
+/**
+ * Follows a store that is served and may still be written. The server tells how far its log has come; then what is new is read,
+ * in one reading at a time. It gives way to a recording that is opened meanwhile, and ends once that one is there.
+ */
+class Live {
+  /** Whether what is open is the store of a server. */
+  isFollowing = $state(false);
+  /** Whether what is new waits until it is asked for. */
+  isPaused = $state(false);
+  isConnected = $state(true);
+  /** How many records the log has that aren't shown. */
+  behind = $state(0);
+  /** How far the log has come, as the server told last. */
+  #position = 0;
+  #disconnect = () => {};
+  #isReading = false;
+  /** Whether a reading was asked for that has to wait. */
+  #isWanted = false;
+  /** Whether the last reading failed, so that the next one is the second try. */
+  #hasFailed = false;
+  #gaveWay = false;
+
+  /** Follows the store that was opened just now. */
+  start(): void {
+    this.isFollowing = true;
+    this.#disconnect = follow(view.store?.records ?? 0, {
+      moved: (position) => this.#moved(position),
+      connected: (isConnected) => (this.isConnected = isConnected),
+      refused: () => void this.refresh(),
+    });
+  }
+
+  stop(): void {
+    this.#disconnect();
+    this.isFollowing = false;
+    this.behind = 0;
+  }
+
+  /** Nothing is read while another recording is opened: the worker gives up what it reads for what it is asked to read later. */
+  giveWay(): void {
+    this.#gaveWay = true;
+  }
+
+  /** The other recording is there, and this one was stopped, or it can't be opened. */
+  goOn(): void {
+    this.#gaveWay = false;
+    if (this.#isWanted) void this.refresh();
+  }
+
+  togglePaused(): void {
+    this.isPaused = !this.isPaused;
+    this.#catchUp();
+  }
+
+  #moved(position: number): void {
+    this.#position = Math.max(this.#position, position);
+    this.#count();
+    this.#catchUp();
+  }
+
+  #count(): void {
+    this.behind = Math.max(0, this.#position - (view.store?.records ?? 0));
+  }
+
+  #catchUp(): void {
+    if (!this.isPaused && this.behind > 0) void this.refresh();
+  }
+
+  /** Reads what came since; after what is read already, or opened. */
+  async refresh(): Promise<void> {
+    if (!this.isFollowing) return;
+    if (this.#isReading || this.#gaveWay) {
+      this.#isWanted = true;
+      return;
+    }
+    this.#isReading = true;
+    this.#isWanted = false;
+    const began = performance.now();
+    let isGiven = true;
+    try {
+      isGiven = await this.#read();
+    } catch (error) {
+      this.#failed(error);
+    }
+    // Half of the time is left for other things: a short recording is followed closely, a long one once a second.
+    const pause = isGiven ? Math.min(PAUSE_MS_MAX, Math.max(PAUSE_MS_MIN, performance.now() - began)) : PAUSE_MS_AWAY;
+    setTimeout(() => {
+      this.#isReading = false;
+      if (this.#isWanted) void this.refresh();
+      else this.#catchUp();
+    }, pause);
+  }
+
+  /** Whether the server gave its store. */
+  async #read(): Promise<boolean> {
+    const told = this.#position;
+    const files = await servedFiles();
+    const { remote } = view;
+    if (files === undefined || remote === undefined) return false;
+    const grown = await remote.extend(STORE, files);
+    // Another recording was opened meanwhile, or none is.
+    if (!this.isFollowing) return true;
+    await view.grow(grown.store, grown.lane);
+    this.#count();
+    // What was told of before it was read is in it, unless a file was seen while it was written.
+    if (grown.store.records < told) forgetServed();
+    this.#hasFailed = false;
+    return true;
+  }
+
+  #failed(error: unknown): void {
+    // Whoever has left doesn't wait for it.
+    if (!this.isFollowing) return;
+    // What was kept of the files may be what is wrong.
+    forgetServed();
+    if (this.#gaveWay) this.#isWanted = true;
+    else if (!this.#hasFailed) {
+      this.#hasFailed = true;
+      this.#isWanted = true;
+    } else {
+      this.#hasFailed = false;
+      this.isPaused = true;
+      messages.problem = `What is new can't be shown: ${messageOf(error)}`;
+    }
+  }
+}
+
+export const live = new Live();

@@ -1,0 +1,314 @@
+import type { Details, Filter, Moment, OpenedLane, SearchState, StoreInfo } from "../protocol.js";
+import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
+import { messageOf, messages } from "./messages.svelte.js";
+import { panels } from "./panels.svelte.js";
+import type { Remote } from "./rpc.js";
+
+export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
+export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
+
+const NOTHING_UNREAD = { conversation: 0, events: 0 };
+
+/**
+ * What is looked at: an agent at a moment, an event, search and filters, and the address that says all of it. Where the recording
+ * comes from, and whether it still grows, is nothing that it knows of.
+ */
+class View {
+  /** The worker, which is asked for all that is shown of a recording; undefined until it is there. */
+  remote = $state.raw<Remote>();
+  store = $state.raw<StoreInfo>();
+  /** The agent that is looked at; undefined where nothing is open. */
+  lane = $state.raw<OpenedLane>();
+  tab = $state<Tab>("conversation");
+  compareWith = $state<string>();
+
+  /** How many events have happened, of all that there are. */
+  moment = $state(0);
+  now = $state.raw<Moment>();
+  /** Set while the moment is moved, so that the lists follow it. */
+  followsMoment = $state(false);
+
+  filter = $state.raw<Filter>(noFilter());
+  query = $state("");
+  search = $state.raw<SearchState>();
+  hitNumber = $state(0);
+
+  selected = $state<number>();
+  details = $state.raw<Details>();
+  detailsProblem = $state<string>();
+
+  /** How many events came below what is read, of the agent and of all that are shown. */
+  unread = $state.raw(NOTHING_UNREAD);
+
+  /** Counts what makes lists other ones, such as hits that were found. */
+  #revision = $state(0);
+  /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
+  #arrivals = 0;
+  #momentAsked = 0;
+
+  /** What is the same for as long as a list has the same rows. */
+  get version(): string {
+    return `${this.lane?.id ?? ""} ${this.#revision} ${JSON.stringify(this.filter)}`;
+  }
+
+  // What is open.
+
+  /** Takes what the worker has opened. An agent of it is gone to next. */
+  begin(store: StoreInfo): void {
+    this.search = undefined;
+    this.query = "";
+    this.store = store;
+  }
+
+  /** Takes what the log has got since. Whoever stands at the end stays there; else what is looked at stays where it is. */
+  async grow(store: StoreInfo, lane: OpenedLane): Promise<void> {
+    const before = this.lane;
+    if (before === undefined) return;
+    const wasAtEnd = this.moment >= before.moments;
+    this.store = store;
+    this.lane = lane;
+    if (wasAtEnd) {
+      if (lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.events - before.events, events: this.unread.events + lane.moments - before.moments };
+      this.moment = lane.moments;
+      await this.#lookAround();
+    }
+    this.#revision += 1;
+    if (this.query !== "") void this.remote?.search(this.query);
+  }
+
+  /** Nothing is open any more. */
+  end(): void {
+    this.nothingUnread();
+    this.lane = undefined;
+    history.replaceState(undefined, "", location.pathname + location.search);
+  }
+
+  // Where one is.
+
+  /** Opens an agent's lane. Agents of one session share their moments, so that moment, selection and filters stay. */
+  async goTo(laneId: string): Promise<void> {
+    const before = this.lane;
+    const arrival = (this.#arrivals += 1);
+    const lane = await this.remote?.openLane(laneId);
+    // Somebody who goes back and forth quickly is on the way somewhere else by now.
+    if (lane === undefined || arrival !== this.#arrivals) return;
+    if (before !== undefined && before.id !== laneId) this.#remember();
+    if (before?.lanes.some((one) => one.id === laneId) !== true) {
+      this.filter = noFilter();
+      this.compareWith = undefined;
+      this.moment = lane.moments;
+      this.#forgetSelection();
+    }
+    await this.#arrive(lane);
+    if (arrival === this.#arrivals) this.writeAddress();
+  }
+
+  /** Goes where the address says; to an agent, where it names none. */
+  async goToAddress(otherwise: string): Promise<void> {
+    const { remote } = this;
+    if (remote === undefined) return;
+    const { hash } = location;
+    const place = readPlace(hash);
+    const arrival = (this.#arrivals += 1);
+    const lane = await remote.openLane(place.lane ?? otherwise);
+    if (arrival !== this.#arrivals) return;
+    const moment = place.at === undefined ? lane.moments : await remote.momentOfPosition(place.at);
+    if (arrival !== this.#arrivals) return;
+    this.filter = place.filter;
+    this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
+    this.compareWith = place.with;
+    if (place.query !== this.query) this.#find(place.query);
+    this.moment = moment;
+    this.#forgetSelection();
+    await this.#arrive(lane);
+    if (place.event !== undefined) {
+      const row = await this.rowAtRank((await remote.momentOfPosition(place.event)) - 1);
+      if (arrival !== this.#arrivals) return;
+      if (row !== undefined) await this.#look(row, true);
+    }
+    // The address may be that of another place meanwhile, which is told of in a moment: writing would take it away.
+    if (arrival === this.#arrivals && location.hash === hash) this.writeAddress();
+  }
+
+  async #arrive(lane: OpenedLane): Promise<void> {
+    this.lane = lane;
+    this.nothingUnread();
+    if (lane.isFlow && this.tab === "conversation") this.tab = "events";
+    this.followsMoment = false;
+    this.#revision += 1;
+    panels.drawer = false;
+    await this.#lookAround();
+  }
+
+  setTab(tab: Tab): void {
+    if (tab !== this.tab) this.#remember();
+    this.nothingUnread();
+    this.tab = tab;
+    this.writeAddress();
+  }
+
+  /** The end of the list was seen, or another list is shown. */
+  nothingUnread(): void {
+    if (this.unread.conversation + this.unread.events > 0) this.unread = NOTHING_UNREAD;
+  }
+
+  // The moment.
+
+  seek(moment: number): void {
+    const { lane } = this;
+    if (lane === undefined) return;
+    this.moment = Math.max(0, Math.min(lane.moments, Math.round(moment)));
+    this.followsMoment = true;
+    void this.#lookAround().then(() => this.writeAddress());
+  }
+
+  async step(what: "event" | "step" | "error", forward: boolean): Promise<void> {
+    const moment = await this.remote?.next(this.moment, what, forward);
+    if (moment === undefined) return;
+    this.seek(moment);
+    const row = await this.rowAtRank(moment - 1);
+    if (row !== undefined && (what === "error" || this.details !== undefined)) await this.select(row, what === "error");
+  }
+
+  /** Moves to right after the event that is selected. */
+  async seekSelected(): Promise<void> {
+    if (this.selected === undefined) return;
+    // What is looked at may still be on its way.
+    const details = await this.remote?.details(this.selected);
+    if (details !== undefined && details.rank >= 0) this.seek(details.rank + 1);
+  }
+
+  /** The event of a rank, by its row; the beginning has none. */
+  async rowAtRank(rank: number): Promise<number | undefined> {
+    if (rank < 0) return undefined;
+    const page = await this.remote?.events(rank, 1, this.moment, noFilter());
+    return page?.rows[0]?.row;
+  }
+
+  async #lookAround(): Promise<void> {
+    const asked = (this.#momentAsked += 1);
+    const now = await this.remote?.moment(this.moment);
+    if (asked === this.#momentAsked) this.now = now;
+  }
+
+  // The event that is looked into.
+
+  async select(row: number, open = true): Promise<void> {
+    await this.#look(row, open);
+    this.writeAddress();
+  }
+
+  async #look(row: number, open: boolean): Promise<void> {
+    this.selected = row;
+    this.detailsProblem = undefined;
+    if (open) panels.showInspector();
+    try {
+      const details = await this.remote?.details(row);
+      if (this.selected === row) this.details = details;
+    } catch (error) {
+      this.detailsProblem = messageOf(error);
+    }
+  }
+
+  unselect(): void {
+    this.#forgetSelection();
+    panels.sheet = false;
+    this.writeAddress();
+  }
+
+  #forgetSelection(): void {
+    this.selected = undefined;
+    this.details = undefined;
+  }
+
+  // Search and filters.
+
+  find(query: string): void {
+    this.#find(query);
+    this.writeAddress();
+  }
+
+  #find(query: string): void {
+    this.query = query;
+    this.hitNumber = 0;
+    void this.remote?.search(query);
+    if (query === "" && this.filter.onlyHits) this.filter = { ...this.filter, onlyHits: false };
+    this.#revision += 1;
+  }
+
+  /** The search has found something. */
+  found(search: SearchState): void {
+    this.search = search.query === "" ? undefined : search;
+    this.#revision += 1;
+  }
+
+  async nextHit(forward: boolean): Promise<void> {
+    const { lane, remote } = this;
+    if (lane === undefined || remote === undefined) return;
+    const from = this.details !== undefined && this.details.rank >= 0 ? this.details.rank + 1 : forward ? 0 : lane.moments + 1;
+    const hit = await remote.nextHit(from, forward);
+    if (hit === undefined) return;
+    this.hitNumber = hit.number;
+    if (hit.laneId !== lane.id && this.tab !== "events") await this.goTo(hit.laneId);
+    if (hit.rank >= this.moment) this.moment = lane.moments;
+    await this.select(hit.row);
+  }
+
+  setFilter(change: Partial<Filter>): void {
+    this.filter = { ...this.filter, ...change };
+    this.#revision += 1;
+    this.writeAddress();
+  }
+
+  clearFilter(): void {
+    this.setFilter(noFilter());
+  }
+
+  get isFiltered(): boolean {
+    return isFiltered(this.filter);
+  }
+
+  // The address.
+
+  /** Follows an address that was changed by hand, or by going back. */
+  async followAddress(): Promise<void> {
+    const { hash } = location;
+    if (this.lane === undefined || hash === "" || hash === this.#address()) return;
+    try {
+      await this.goToAddress(this.lane.id);
+    } catch (error) {
+      messages.problem = messageOf(error);
+      this.writeAddress();
+    }
+  }
+
+  writeAddress(): void {
+    if (this.lane === undefined) return;
+    history.replaceState(undefined, "", this.#address());
+  }
+
+  async copyLink(): Promise<void> {
+    this.writeAddress();
+    await messages.copy(location.href, "The link to here is copied.", "it is in the address line");
+  }
+
+  /** Keeps where one is, so that the browser goes back to it. */
+  #remember(): void {
+    history.pushState(undefined, "", location.href);
+  }
+
+  #address(): string {
+    const { lane, now } = this;
+    return writePlace({
+      lane: lane?.id,
+      tab: this.tab,
+      at: lane === undefined || this.moment >= lane.moments ? undefined : (now?.position ?? 0),
+      event: this.details?.position,
+      query: this.query,
+      with: this.tab === "compare" ? this.compareWith : undefined,
+      filter: this.filter,
+    });
+  }
+}
+
+export const view = new View();

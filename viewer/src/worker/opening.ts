@@ -1,0 +1,106 @@
+// Makes a store of what was given. The only module here that needs the package's build for browsers: folds know a `Source` alone.
+
+import { type HeadsPage, type SearchPage, type Store, openFiles, openInMemory } from "runlog";
+
+import type { GivenFile, Source, SourceRecord } from "./source.js";
+import { isTranscript, transcriptInto } from "./transcripts.js";
+
+class StoreSource implements Source {
+  constructor(
+    readonly name: string,
+    private readonly store: Store,
+  ) {}
+
+  count(): Promise<number> {
+    return this.store.lastPosition();
+  }
+
+  heads(from: number): AsyncIterable<HeadsPage> {
+    return this.store.heads({ from });
+  }
+
+  search(text: string): AsyncIterable<SearchPage> {
+    return this.store.search(text);
+  }
+
+  record(position: number): Promise<SourceRecord | undefined> {
+    return this.store.record(position);
+  }
+
+  close(): Promise<void> {
+    return this.store.close();
+  }
+}
+
+/** Opens what was given: the files of a store, an export of `runlog export`, or transcripts of other tools. */
+export async function openGiven(name: string, given: GivenFile[]): Promise<Source> {
+  if (given.length === 0) throw new Error("There is no file in what was given. Drop the folder of a store, a bundle, or a transcript.");
+  const files = await Promise.all(given.map(unzipped));
+  const identity = files.find((file) => baseName(file.name) === "RUNLOG");
+  if (identity !== undefined) {
+    const folder = identity.name.slice(0, -"RUNLOG".length);
+    const inFolder = files.filter((file) => file.name.startsWith(folder) && !file.name.slice(folder.length).includes("/"));
+    return new StoreSource(name, await openFiles(new Map(inFolder.map((file) => [baseName(file.name), file.blob]))));
+  }
+  const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
+  if (image !== undefined) return new StoreSource(name, await openFiles(image));
+  return new StoreSource(name, await imported(files));
+}
+
+async function imported(files: GivenFile[]): Promise<Store> {
+  const store = await openInMemory();
+  let count = 0;
+  for (const { name, blob } of files) {
+    const head = await blob.slice(0, 4096).text();
+    if (/^\s*\{"runlog":"archive"/.test(head)) {
+      await store.import(blob.stream() as unknown as AsyncIterable<Uint8Array>);
+      count += 1;
+    } else if (isTranscript(baseName(name), head)) {
+      count += await transcriptInto(store, baseName(name), await blob.text());
+    }
+  }
+  if (count > 0) return store;
+  await store.close();
+  const what = "a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages)";
+  throw new Error(files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” can't be shown. What can is ${what}.` : `None of the ${files.length} files is ${what}.`);
+}
+
+const MAGIC = "RUNLOGIMAGE1\n";
+
+/** A bundle of a store's files: a line that says what it is, a line of JSON with names and lengths, then the bytes. */
+async function imageOf(blob: Blob): Promise<Map<string, Blob> | undefined> {
+  if ((await blob.slice(0, MAGIC.length).text()) !== MAGIC) return undefined;
+  const head = await blob.slice(MAGIC.length, MAGIC.length + 65536).text();
+  const line = head.slice(0, head.indexOf("\n"));
+  let at = MAGIC.length + new TextEncoder().encode(line).length + 1;
+  const files = new Map<string, Blob>();
+  for (const [name, length] of namesIn(line)) files.set(name, blob.slice(at, (at += length)));
+  if (at !== blob.size) throw new Error(`The bundle has ${blob.size} bytes, and says that it has ${at}. Get it again.`);
+  return files;
+}
+
+function namesIn(line: string): [string, number][] {
+  try {
+    const names = JSON.parse(line) as unknown;
+    const isPair = (pair: unknown) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isSafeInteger(pair[1]) && (pair[1] as number) >= 0;
+    if (Array.isArray(names) && names.every(isPair)) return names as [string, number][];
+  } catch {
+    // Told below.
+  }
+  throw new Error("The bundle is damaged: its second line doesn't name its files. Get it again.");
+}
+
+async function unzipped(file: GivenFile): Promise<GivenFile> {
+  const head = new Uint8Array(await file.blob.slice(0, 2).arrayBuffer());
+  if (head[0] !== 0x1f || head[1] !== 0x8b) return file;
+  const stream = file.blob.stream().pipeThrough(new DecompressionStream("gzip"));
+  try {
+    return { name: file.name.replace(/\.gz$/, ""), blob: await new Response(stream).blob() };
+  } catch (cause) {
+    throw new Error(`“${baseName(file.name)}” is damaged, or isn't whole: it can't be unpacked. Get the file again.`, { cause });
+  }
+}
+
+function baseName(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
