@@ -29,8 +29,10 @@ use shuttle::{
 
 /// How many histories there are.
 const HISTORIES: u64 = 8;
-/// How often a reader looks.
-const LOOKS: u64 = 12;
+/// How often a reader looks at most.
+const LOOKS_MAX: u64 = 150;
+/// How many compactions there are.
+const COMPACTIONS: usize = 4;
 
 const SHAPE: Shape = Shape {
     works: 12,
@@ -139,9 +141,14 @@ fn read_beside_a_writer() {
     let store = Store::open_on(Arc::new(storage.clone()), options.clone()).unwrap();
     let reader = Store::open_on(Arc::new(storage.clone()), options.read_only()).unwrap();
     let (progress, store) = (&progress, &store);
+    let at_work = &AtomicU64::new(2);
     let look = |store: Store, handle: Handle, seed: u64| {
         let mut looker = Looker::new(Asked(store), handle, history, progress, seed);
-        for _ in 0..LOOKS {
+        for _ in 0..LOOKS_MAX {
+            if at_work.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            thread::yield_now();
             looker
                 .look()
                 .unwrap_or_else(|wrong| panic!("history {nth}: {wrong}"));
@@ -158,6 +165,7 @@ fn read_beside_a_writer() {
                 assert_eq!(found, history.expected[version - 1]);
                 progress.acknowledge(version);
             }
+            at_work.fetch_sub(1, Ordering::SeqCst);
         });
         scope.spawn(|| look(store.clone(), Handle::Writer, 2 * nth));
         if nth % 2 == 0 {
@@ -166,7 +174,8 @@ fn read_beside_a_writer() {
             scope.spawn(|| {
                 let mut subscription = store.subscribe(Position::FIRST);
                 let mut follower = Follower::new(history, progress);
-                for _ in 0..30 {
+                for _ in 0..LOOKS_MAX {
+                    thread::yield_now();
                     let follow = || subscription.next_timeout(Duration::ZERO);
                     follower
                         .follow(follow)
@@ -175,15 +184,23 @@ fn read_beside_a_writer() {
             });
         }
         scope.spawn(|| {
-            for scope in [CompactScope::Sealed, CompactScope::All] {
+            for nth in 1..=COMPACTIONS {
+                // Each has something to compact, if the writer comes that far meanwhile.
+                let begun = nth * history.last_version() / COMPACTIONS;
+                for _ in 0..100 {
+                    if progress.acknowledged() < begun {
+                        thread::yield_now();
+                    }
+                }
                 let options = CompactOptions {
-                    scope,
+                    scope: CompactScope::All,
                     codec: Codec::Plain,
                     dry_run: false,
                     bytes_per_second: None,
                 };
                 store.compact(options).unwrap();
             }
+            at_work.fetch_sub(1, Ordering::SeqCst);
         });
     });
     store.close().unwrap();

@@ -427,6 +427,9 @@ pub struct Follower<'h> {
     history: &'h History,
     progress: &'h Progress,
     next: u64,
+    /// The version that was acknowledged when there was nothing left. What comes may have been read at once then, and
+    /// be redacted before it is given.
+    exhausted: usize,
 }
 
 impl<'h> Follower<'h> {
@@ -436,6 +439,7 @@ impl<'h> Follower<'h> {
             history,
             progress,
             next: 1,
+            exhausted: 0,
         }
     }
 
@@ -459,7 +463,7 @@ impl<'h> Follower<'h> {
         });
         let given = Given {
             made: super::Window {
-                from: acknowledged,
+                from: self.exhausted,
                 to: ended,
             },
             items: Ok(items.into_iter().collect()),
@@ -470,6 +474,9 @@ impl<'h> Follower<'h> {
             .history
             .check_followed(self.next, &given)
             .map_err(|wrong| format!("followed to {} until {ended}: {wrong}", self.next))?;
+        if is_none {
+            self.exhausted = acknowledged;
+        }
         Ok(())
     }
 }

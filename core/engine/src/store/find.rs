@@ -4,7 +4,10 @@
 //! is read, and returned only if it has the label itself and its sequence still maps to it; so neither a false positive
 //! of the filter nor a collision leads to a wrong result.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Range,
+};
 
 use super::{
     commit::shared::Shared,
@@ -54,6 +57,9 @@ pub struct Finder {
     segments: VecDeque<Arc<Segment>>,
     current: Option<Current>,
     arena: Arena,
+    /// Stream and ordinal of the damaged records that were reported of the segment being searched, whose search begins again
+    /// when a compaction replaced it. At most as many as its records.
+    reported: BTreeSet<(u32, u32)>,
     /// How many records in a row were damaged.
     damaged: u32,
     ended: bool,
@@ -115,6 +121,7 @@ impl Finder {
             segments: VecDeque::new(),
             current: None,
             arena: Arena::default(),
+            reported: BTreeSet::new(),
             damaged: 0,
             ended: false,
         })
@@ -428,7 +435,10 @@ impl Finder {
                         self.go_on_in(&segment, looked)?;
                         continue;
                     }
-                    Some(current) => self.pass(&current.segment, current.end_position),
+                    Some(current) => {
+                        self.pass(&current.segment, current.end_position);
+                        self.reported.clear();
+                    }
                     None => {}
                 }
                 if !self.begin()? {
@@ -442,7 +452,16 @@ impl Finder {
             // Of a record that doesn't check, the file says what is wrong.
             let frame = map
                 .and_then(|map| segment.frame_in_map(map, candidate.offset, end, &mut self.arena))
-                .map_or_else(|| segment.frame(candidate.offset, end), Ok)?;
+                .map_or_else(|| segment.frame(candidate.offset, end), Ok);
+            let frame = match frame {
+                Err(error) if is_damage(&error) => {
+                    match self.reported.insert((candidate.stream, candidate.ordinal)) {
+                        true => return Err(error),
+                        false => continue,
+                    }
+                }
+                frame => frame?,
+            };
             let position = position_of(&segment, &frame);
             if position < self.first || position > self.last {
                 continue;

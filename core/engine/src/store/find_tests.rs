@@ -370,6 +370,51 @@ fn each_damaged_record_of_the_active_segment_is_reported_once_and_the_others_are
     }
 }
 
+#[test]
+fn damaged_record_is_reported_once_by_a_search_that_begins_a_segment_again() {
+    use crate::storage::Storage;
+    let storage = MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let label = Label(3);
+    let labels = [label];
+    for number in 0..20 {
+        let payload = format!("<<{number:06}>>");
+        let record = NewRecord {
+            labels: &labels,
+            ..NewRecord::data(payload.as_bytes())
+        };
+        store.append(stream(1), Expected::Any, &[record]).unwrap();
+    }
+    let file = storage
+        .open("00000001.seg", crate::storage::Access::Write)
+        .unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_at(0, &mut bytes).unwrap();
+    for number in [3, 4, 5] {
+        let at = memchr(&bytes, format!("<<{number:06}>>").as_bytes());
+        file.write_at(at, b"[").unwrap();
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        let options = FindOptions {
+            direction,
+            ..FindOptions::default()
+        };
+        let mut search = store.find(label, options).unwrap();
+        let (mut whole, mut failed) = (0, 0);
+        while let Some(found) = search.next() {
+            *(if found.is_ok() {
+                &mut whole
+            } else {
+                &mut failed
+            }) += 1;
+            // As when a pack has replaced the segment.
+            search.current = None;
+            search.segments.clear();
+        }
+        assert_eq!((whole, failed), (17, 3), "{direction:?}");
+    }
+}
+
 /// Where some bytes are.
 fn memchr(bytes: &[u8], wanted: &[u8]) -> u64 {
     let found = bytes.windows(wanted.len()).position(|it| it == wanted);
