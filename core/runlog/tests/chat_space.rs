@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    RawJson,
+    ErrorKind, RawJson,
     backend::Backend,
     blocking,
     chats::{
@@ -333,6 +333,45 @@ fn a_text_in_a_difference_is_found_and_what_shares_it_is_redacted_with_it() {
             .collect();
         assert_eq!(inputs, [Some(with("sk-one-1").as_str()), None, None]);
         assert!(!format!("{steps:?}").contains("sk-one-2"));
+    }
+}
+
+#[test]
+fn a_step_that_is_too_large_whole_is_refused_also_where_its_difference_is_small() {
+    let long = |count: usize| {
+        let all: Vec<String> = (0..count)
+            .map(|it| format!("{:?}", "x".repeat(1 << 20) + &it.to_string()))
+            .collect();
+        RawJson::parse(format!(r#"{{"all":[{}]}}"#, all.join(","))).unwrap()
+    };
+    let step = |id: &str, megabytes, of_space| Step {
+        step_id: id.into(),
+        chat_id: "c".into(),
+        input: Some(long(megabytes)),
+        space_snapshot: Some(long(of_space)),
+        ..Step::new("r", "a", "stk", StepType::Llm)
+    };
+    // A text by itself, and two that are only together too large.
+    for (first, second) in [((15, 0), (17, 0)), ((7, 7), (9, 8))] {
+        let store = blocking::Store::in_memory();
+        let chats = store.chats();
+        chats.create_chat(named("c")).unwrap();
+        let steps = vec![step("1", first.0, first.1), step("2", second.0, second.1)];
+        let rows: Vec<String> = steps
+            .iter()
+            .map(|step| serde_json::to_string(step).unwrap())
+            .collect();
+        let refused = chats.save_steps(steps).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        let options = ImportOptions::default();
+        // The first is a batch of its own.
+        let refused = chats.import_table(Table::Step, &rows.join("\n"), options);
+        assert!(refused.is_err_and(|error| error.kind() == ErrorKind::TooLarge));
+        for store in [&store, &cold(&store)] {
+            let options = ListSteps::default();
+            assert!(store.chats().list_steps(&options).unwrap().items.len() <= 1);
+            assert!(store.chats().resume("c").unwrap().is_some());
+        }
     }
 }
 
