@@ -376,6 +376,39 @@ fn a_step_that_is_too_large_whole_is_refused_also_where_its_difference_is_small(
 }
 
 #[test]
+fn steps_whose_inputs_are_lost_are_no_attempts_of_each_other() {
+    let store = blocking::Store::in_memory();
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let step = |id: &str, number, status| Step {
+        step_id: id.into(),
+        chat_id: "c".into(),
+        input: Some(context(number)),
+        status,
+        ..Step::new("r", "a", "stk", StepType::Llm)
+    };
+    let saved = chats.save_steps(vec![
+        step("first", 50, StepStatus::Completed),
+        step("other", 51, StepStatus::Failed),
+        step("last", 52, StepStatus::Failed),
+    ]);
+    let redact = Op::Redact {
+        position: Position(saved.unwrap()[0].id.unwrap()),
+        reason: "a key",
+    };
+    block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+    let resumption = chats.resume("c").unwrap().unwrap();
+    assert_eq!(
+        (resumption.step.step_id.as_str(), resumption.input()),
+        ("last", None)
+    );
+    let output = RawJson::parse("{}").unwrap();
+    let completed = chats.complete_resumed(&resumption, &output).unwrap();
+    let ids: Vec<&str> = completed.iter().map(|step| step.step_id.as_str()).collect();
+    assert_eq!(ids, ["last"], "what the other was to do isn't known");
+}
+
+#[test]
 fn a_page_ends_where_its_texts_are_many() {
     let store = blocking::Store::in_memory();
     let chats = store.chats();
