@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    RawJson,
+    ErrorKind, RawJson,
     backend::Backend,
     blocking,
     chats::{
@@ -334,6 +334,78 @@ fn a_text_in_a_difference_is_found_and_what_shares_it_is_redacted_with_it() {
         assert_eq!(inputs, [Some(with("sk-one-1").as_str()), None, None]);
         assert!(!format!("{steps:?}").contains("sk-one-2"));
     }
+}
+
+#[test]
+fn a_step_that_is_too_large_whole_is_refused_also_where_its_difference_is_small() {
+    let long = |count: usize| {
+        let all: Vec<String> = (0..count)
+            .map(|it| format!("{:?}", "x".repeat(1 << 20) + &it.to_string()))
+            .collect();
+        RawJson::parse(format!(r#"{{"all":[{}]}}"#, all.join(","))).unwrap()
+    };
+    let step = |id: &str, megabytes, of_space| Step {
+        step_id: id.into(),
+        chat_id: "c".into(),
+        input: Some(long(megabytes)),
+        space_snapshot: Some(long(of_space)),
+        ..Step::new("r", "a", "stk", StepType::Llm)
+    };
+    // A text by itself, and two that are only together too large.
+    for (first, second) in [((15, 0), (17, 0)), ((7, 7), (9, 8))] {
+        let store = blocking::Store::in_memory();
+        let chats = store.chats();
+        chats.create_chat(named("c")).unwrap();
+        let steps = vec![step("1", first.0, first.1), step("2", second.0, second.1)];
+        let rows: Vec<String> = steps
+            .iter()
+            .map(|step| serde_json::to_string(step).unwrap())
+            .collect();
+        let refused = chats.save_steps(steps).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        let options = ImportOptions::default();
+        // The first is a batch of its own.
+        let refused = chats.import_table(Table::Step, &rows.join("\n"), options);
+        assert!(refused.is_err_and(|error| error.kind() == ErrorKind::TooLarge));
+        for store in [&store, &cold(&store)] {
+            let options = ListSteps::default();
+            assert!(store.chats().list_steps(&options).unwrap().items.len() <= 1);
+            assert!(store.chats().resume("c").unwrap().is_some());
+        }
+    }
+}
+
+#[test]
+fn steps_whose_inputs_are_lost_are_no_attempts_of_each_other() {
+    let store = blocking::Store::in_memory();
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let step = |id: &str, number, status| Step {
+        step_id: id.into(),
+        chat_id: "c".into(),
+        input: Some(context(number)),
+        status,
+        ..Step::new("r", "a", "stk", StepType::Llm)
+    };
+    let saved = chats.save_steps(vec![
+        step("first", 50, StepStatus::Completed),
+        step("other", 51, StepStatus::Failed),
+        step("last", 52, StepStatus::Failed),
+    ]);
+    let redact = Op::Redact {
+        position: Position(saved.unwrap()[0].id.unwrap()),
+        reason: "a key",
+    };
+    block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+    let resumption = chats.resume("c").unwrap().unwrap();
+    assert_eq!(
+        (resumption.step.step_id.as_str(), resumption.input()),
+        ("last", None)
+    );
+    let output = RawJson::parse("{}").unwrap();
+    let completed = chats.complete_resumed(&resumption, &output).unwrap();
+    let ids: Vec<&str> = completed.iter().map(|step| step.step_id.as_str()).collect();
+    assert_eq!(ids, ["last"], "what the other was to do isn't known");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::{ChatEvent, Step, StepType};
-use crate::{RawJson, json::diff::TextDiff};
+use crate::{RawJson, json::diff::TextDiff, limits::CHAT_EVENT_BYTES_MAX};
 
 /// Shorter texts are always saved whole.
 const TEXT_BYTES_MIN: usize = 512;
@@ -152,11 +152,12 @@ impl StepDiffs {
         }
     }
 
-    /// Events that are saved together, in which steps are saved as differences from earlier ones of their request.
+    /// Events that are saved together, in which steps are saved as differences from earlier ones of their request. A step
+    /// that is too large to be saved whole is left so: it is refused then, as it would be without those before it.
     pub fn between(events: Vec<ChatEvent>) -> Vec<ChatEvent> {
         let mut of_requests: HashMap<String, Self> = HashMap::new();
         let shortened = |event| match event {
-            ChatEvent::StepSaved(step) => {
+            ChatEvent::StepSaved(step) if is_readable(&step) => {
                 let diffs = of_requests.entry(step.request_id.clone()).or_default();
                 diffs.texts_of(&step).event(*step)
             }
@@ -246,6 +247,12 @@ impl Saved {
             diff: TextDiff::between(self.text.as_str(), text.as_str()),
         })
     }
+}
+
+/// Whether a step can be given to readers, who have its texts whole: they fit one event.
+fn is_readable(step: &Step) -> bool {
+    let texts = [&step.input, &step.space_snapshot].into_iter().flatten();
+    texts.map(|text| text.as_bytes().len()).sum::<usize>() <= CHAT_EVENT_BYTES_MAX
 }
 
 /// How many zeros a number ends with, to the base of the levels.

@@ -117,13 +117,14 @@ impl FoldedStep {
         })
     }
 
-    /// Whether another step has the same input.
+    /// Whether another step has the same input. It isn't known of one whose input is lost.
     ///
     /// # Errors
     /// As [`whole`](Self::whole).
     pub fn has_input_of(&self, other: &Self) -> Result<bool> {
         let (one, two) = (&self.texts.input, &other.texts.input);
-        if one.length() != two.length() {
+        let is_lost = matches!(one, Text::Lost) || matches!(two, Text::Lost);
+        if is_lost || one.length() != two.length() {
             return Ok(false);
         }
         let mut known = Known::default();
