@@ -184,7 +184,7 @@ impl Scene<'_> {
     }
 
     fn look(&self, store: Store, handle: Handle, seed: u64) -> Same {
-        stalling(if handle == Handle::Writer { 40 } else { 60 });
+        stalling(if handle == Handle::Writer { 40 } else { 20 });
         let mut looker = Looker::new(Asked(store), handle, self.history, &self.progress, seed);
         let done = loop {
             if self.is_over() {
@@ -306,22 +306,26 @@ fn write_beside_readers(
         options,
         is_over: AtomicBool::new(false),
         looks: AtomicU64::new(0),
-        readers: AtomicUsize::new(3),
+        readers: AtomicUsize::new(4),
         wrong: Mutex::default(),
         given: AtomicU64::new(0),
         compactions: AtomicU64::new(0),
     };
     let (scene, own) = (&scene, &store);
+    // Threads of another process share one too.
+    let other = &scene.reader();
     thread::scope(|scope| {
-        scope.spawn(|| scene.run(own, || scene.look(own.clone(), Handle::Writer, seed ^ 1)));
-        scope.spawn(|| scene.run(own, || scene.look(own.clone(), Handle::Writer, seed ^ 2)));
-        scope.spawn(|| {
-            scene.run(own, || {
-                scene.look(scene.reader(), Handle::ReadOnly, seed ^ 3)
-            })
-        });
+        for nth in 1..=4 {
+            scope.spawn(move || {
+                let (store, handle) = match nth % 2 {
+                    0 => (own, Handle::Writer),
+                    _ => (other, Handle::ReadOnly),
+                };
+                scene.run(own, || scene.look(store.clone(), handle, seed ^ nth));
+            });
+        }
         scope.spawn(|| scene.run(own, || scene.follow(own, NEWS_MAX)));
-        scope.spawn(|| scene.run(own, || scene.follow(&scene.reader(), Duration::ZERO)));
+        scope.spawn(|| scene.run(own, || scene.follow(other, Duration::ZERO)));
         scope.spawn(|| scene.run(own, || scene.await_records(own)));
         scope.spawn(|| scene.run(own, || scene.compact(own)));
         scene.run(own, || scene.write(own, manner.looks_each));
@@ -408,7 +412,7 @@ fn readers_beside_a_writer_that_turns_segments_see_what_was_there() {
         segment_bytes_max: 64 << 10,
         looks_each: 6,
     };
-    check("beside, in a folder", 4, TURNING, manner, || {
+    check("beside, in a folder", 3, TURNING, manner, || {
         let name = stores.fetch_add(1, Ordering::Relaxed).to_string();
         Arc::new(FsStorage::new(folder.path().join(name)))
     });
@@ -421,7 +425,7 @@ fn readers_beside_a_writer_see_what_was_there_without_maps() {
         segment_bytes_max: 64 << 10,
         looks_each: 6,
     };
-    check("beside, without maps", 4, TURNING, manner, || {
+    check("beside, without maps", 3, TURNING, manner, || {
         Arc::new(FaultyStorage::new())
     });
 }

@@ -168,7 +168,7 @@ fn read_beside_a_writer() {
             at_work.fetch_sub(1, Ordering::SeqCst);
         });
         scope.spawn(|| look(store.clone(), Handle::Writer, 2 * nth));
-        if nth % 2 == 0 {
+        if nth.is_multiple_of(2) {
             scope.spawn(|| look(reader, Handle::ReadOnly, 2 * nth + 1));
         } else {
             scope.spawn(|| {
