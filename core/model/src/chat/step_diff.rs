@@ -25,6 +25,8 @@ use crate::{RawJson, json::diff::TextDiff, limits::CHAT_EVENT_BYTES_MAX};
 const TEXT_BYTES_MIN: usize = 512;
 /// How many chains of inputs are kept in memory: one for each type of step at each node of the call stack.
 const INPUT_CHAINS_MAX: usize = 16;
+/// The most bytes of inputs that are kept in memory for later ones to differ from: 64 MiB.
+const INPUT_BYTES_MAX: usize = 64 << 20;
 /// The base of the levels.
 const STEPS_PER_LEVEL: u64 = 16;
 
@@ -144,6 +146,7 @@ impl StepDiffs {
         let id = &step.step_id;
         let input = step.input.as_ref();
         let input = input.map(|input| self.inputs_like(step).next(id, input));
+        self.bound_inputs();
         let space = step.space_snapshot.as_ref();
         let space = space.map(|space| self.space.next(id, space));
         StepTexts {
@@ -164,6 +167,17 @@ impl StepDiffs {
             other => other,
         };
         events.into_iter().map(shortened).collect()
+    }
+
+    /// Forgets chains of inputs that weren't used for the longest time, where all together are too large.
+    fn bound_inputs(&mut self) {
+        let mut bytes: usize = self.inputs.iter().map(|(_, chain)| chain.bytes()).sum();
+        while bytes > INPUT_BYTES_MAX
+            && self.inputs.len() > 1
+            && let Some((_, chain)) = self.inputs.pop_front()
+        {
+            bytes -= chain.bytes();
+        }
     }
 
     fn inputs_like(&mut self, step: &Step) -> &mut Chain {
@@ -202,6 +216,12 @@ struct Saved {
 }
 
 impl Chain {
+    /// How many bytes its texts keep in memory, at most: two of them may be one.
+    fn bytes(&self) -> usize {
+        let kept = self.levels.iter().chain(&self.first);
+        kept.map(|saved| saved.text.as_bytes().len()).sum()
+    }
+
     fn next(&mut self, step_id: &str, text: &RawJson) -> Text {
         if text.as_bytes().len() < TEXT_BYTES_MIN {
             return Text::Whole(text.clone());
@@ -338,6 +358,21 @@ mod tests {
             "tools have inputs of their own"
         );
         assert_eq!(base_of(&diffs.texts_of(&step(7, &unlike))), Some("s5"));
+    }
+
+    #[test]
+    fn the_texts_that_are_kept_have_a_bound() {
+        let mut diffs = StepDiffs::new();
+        for number in 0..INPUT_CHAINS_MAX {
+            let input = format!(r#"{{"x":["{}"]}}"#, number.to_string().repeat(6 << 20));
+            diffs.texts_of(&Step {
+                stack_id: format!("stk{number}"),
+                ..step(number, &input)
+            });
+            let kept: usize = diffs.inputs.iter().map(|(_, chain)| chain.bytes()).sum();
+            assert!(kept <= INPUT_BYTES_MAX, "{kept}");
+        }
+        assert!(diffs.inputs.len() > 1);
     }
 
     #[test]

@@ -45,7 +45,10 @@ impl Drop for RequestBuffer {
                 None => Ok(part.prepared.clone()),
                 Some(_) => part.prepared.clone().reordered(),
             };
-            let _ = prepared.map(|prepared| write_under(&part.key, &prepared, Expected::Any));
+            // Later steps may be saved as differences from those of this part, so that it is tried twice. Its key keeps it
+            // from being written twice.
+            let write = |prepared: &Prepared| write_under(&part.key, prepared, Expected::Any);
+            let _ = prepared.map(|prepared| write(&prepared).or_else(|_| write(&prepared)));
             self.flushing = None;
         }
         let events = self.draft.events(&end);

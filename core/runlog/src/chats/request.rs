@@ -259,7 +259,8 @@ impl RequestBuffer {
     }
 
     /// Writes everything buffered so far as one atomic batch, with unfinished steps as `running`: a crash then loses
-    /// only what comes later. The exit writes the rest. Flushed content is dropped from memory. More than 64 MiB, or
+    /// only what comes later. The exit writes the rest. Flushed content is dropped from memory, but for the inputs and the
+    /// space that later steps are saved as differences from: at most 64 MiB of inputs. More than 64 MiB, or
     /// 50,000 messages and steps, are written as several batches. Durable when it returns; does nothing if nothing is
     /// new. After an error it can be called again; everything is written once.
     ///
