@@ -133,7 +133,9 @@ fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
     store.map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(global),
         // These errors name the folder themselves.
-        ErrorKind::NotAStore | ErrorKind::Locked => Failure::from(error),
+        ErrorKind::NotAStore => Failure::from(error),
+        ErrorKind::Locked => Failure::from(error)
+            .and("--lock-timeout 60 waits for a minute; what reads only needs no other to close"),
         _ => Failure::from(error).about(format!("can't open the store {}", global.store.display())),
     })
 }

@@ -57,6 +57,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         events += read::event_count(&store, instance.id)?;
     }
     head(session, instances, events, out)?;
+    if instances.is_empty() {
+        out.line(format!(
+            "no agent has a context in it; the messages of a chat: runlog chat messages {}",
+            session.id
+        ))?;
+    }
     let ids: Vec<_> = instances.iter().map(|it| it.id).collect();
     let mut page = Page {
         full: args.full,

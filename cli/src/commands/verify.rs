@@ -121,10 +121,15 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
         out.line(match (args.repair, is_all_lost) {
             (true, true) => {
-                "what is lost stays lost, unless a copy is restored; everything else can be read"
+                "what is lost stays lost, unless a copy is restored; the records beside it can be read. A list of which a \
+                 record is lost, of sessions or of runs, still ends with an error: `runlog salvage` prints what there is"
             }
             (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
-            (false, _) => {
+            (false, true) => {
+                "restore it from a copy, or read what there is with `runlog salvage`; `runlog verify --repair` saves what can be \
+                 saved, if it wasn't given since the damage"
+            }
+            (false, false) => {
                 "restore it from a copy, or let `runlog verify --repair` save what can be saved"
             }
         })?;

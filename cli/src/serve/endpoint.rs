@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes, to_bytes},
-    extract::{FromRequestParts, Path, Request, State},
+    extract::{
+        FromRequestParts, Path, Request, State, path::ErrorKind as PathError,
+        rejection::PathRejection,
+    },
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
@@ -239,7 +242,21 @@ fn of_object(mut schema: Value) -> Value {
 pub(super) async fn path_of<P: DeserializeOwned + Send>(parts: &mut Parts, app: &App) -> Answer<P> {
     let path = Path::<P>::from_request_parts(parts, app).await;
     path.map(|Path(path)| path)
-        .map_err(|refused| Problem::invalid(refused.body_text()))
+        .map_err(|refused| Problem::invalid(of_path(&refused)))
+}
+
+/// What is wrong with a parameter in a path, and what would be right.
+fn of_path(refused: &PathRejection) -> String {
+    let PathRejection::FailedToDeserializePathParams(refused) = refused else {
+        return refused.body_text();
+    };
+    match refused.kind() {
+        PathError::ParseErrorAtKey { key, value, .. }
+        | PathError::DeserializeError { key, value, .. } => {
+            format!("`{key}` in the path can't be {value:?}; give it whole, as the lists have it")
+        }
+        _ => refused.body_text(),
+    }
 }
 
 /// The parts of a request that reads.

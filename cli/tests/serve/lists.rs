@@ -54,6 +54,9 @@ fn sessions_lead_to_contexts_whose_events_come_in_pages() {
         (&session["title"], &session["project"]),
         (&json!("Find papers"), &json!(PROJECT))
     );
+    let told = server.get("/v1/sessions/zzz");
+    let told = told.problem(400, "invalid_input");
+    assert!(told.contains("in the path can't be \"zzz\""), "{told}");
     let instances = server.json(&format!("/v1/sessions/{}/instances", recorded.session));
     assert_eq!(instances["items"][0]["id"], recorded.instance.to_string());
     let instance = server.json(&format!("/v1/instances/{}", recorded.instance));

@@ -412,7 +412,7 @@ export class Api {
 
 function infoOf(name: string, { index, tree, total }: Opened): StoreInfo {
   const firstLane = tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
-  if (firstLane === undefined) throw new Error(`There is no session in “${name}” yet. Record a run, then open it again.`);
+  if (firstLane === undefined) throw new Error(`No agent has recorded anything in “${name}” yet. Record a run, then open it again. (Chats alone are not shown here; read them with “runlog chat messages” or over HTTP.)`);
   return {
     name,
     records: total,

@@ -127,7 +127,7 @@ pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&Ag
         .find(|instance| instance.parent_instance_id.is_none());
     root.ok_or_else(|| {
         Error::not_found(format!(
-            "session {session} has no agent instance yet; make one with create_instance"
+            "session {session} has no agent instance yet, and so no context: what it has may be a chat; create_instance makes one"
         ))
     })
 }

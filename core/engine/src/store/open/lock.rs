@@ -30,7 +30,7 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
         Ok(other) => Error::new(
             ErrorKind::Locked,
             format!(
-                "{} is open for writing by another: {}; close that one, or open this one for reading only",
+                "{} is open for writing by another: {}; close that one, wait until it is closed, or open this one for reading only",
                 storage.describe(),
                 other.trim()
             ),
