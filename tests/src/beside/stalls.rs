@@ -20,6 +20,10 @@ use super::history::Progress;
 
 /// A stall is over by then, so that a writer that waits for a reader is only slowed.
 const STALL_MAX: Duration = Duration::from_millis(10);
+/// The same for one that is to last until whole segments were turned.
+const LONG_MAX: Duration = Duration::from_millis(40);
+/// For how many batches it lasts.
+const LONG_BATCHES: usize = 24;
 
 thread_local! {
     /// Of how many operations of this thread one stalls, and how many there were; none stalls at 0.
@@ -40,8 +44,10 @@ pub struct Stalls {
 
 struct Clock {
     progress: Arc<Progress>,
-    stalled: AtomicUsize,
+    stalled_long: AtomicUsize,
     last_version: usize,
+    /// Of how many stalls one lasts until segments were turned.
+    long_each: u64,
 }
 
 impl Clock {
@@ -52,28 +58,43 @@ impl Clock {
         }
         STALLING.set((times, count + 1));
         // Not each time the same one, and not in step with what is read.
-        if (count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % times != 0 {
+        let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        if !mixed.is_multiple_of(times) {
             return;
         }
-        let wanted = self.progress.acknowledged() + 1 + usize::try_from(count % 4).unwrap_or(0);
+        if (mixed / times).is_multiple_of(self.long_each) {
+            self.stalled_long.fetch_add(1, Ordering::SeqCst);
+            self.stall(LONG_BATCHES, LONG_MAX);
+            self.stalled_long.fetch_sub(1, Ordering::SeqCst);
+        } else {
+            self.stall(1 + usize::try_from(count % 4).unwrap_or(0), STALL_MAX);
+        }
+    }
+
+    fn stall(&self, batches: usize, most: Duration) {
+        let wanted = self.progress.acknowledged() + batches;
         let since = Instant::now();
-        self.stalled.fetch_add(1, Ordering::SeqCst);
-        while self.progress.acknowledged() < wanted.min(self.last_version)
-            && since.elapsed() < STALL_MAX
+        while self.progress.acknowledged() < wanted.min(self.last_version) && since.elapsed() < most
         {
             thread::yield_now();
         }
-        self.stalled.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Stalls {
-    /// A storage that holds up who reads until the writer has done the next batches.
-    pub fn new(inner: Arc<dyn Storage>, progress: Arc<Progress>, last_version: usize) -> Self {
+    /// A storage that holds up who reads until the writer has done the next batches, and one time in `long_each` (never at 0)
+    /// until it has turned segments.
+    pub fn new(
+        inner: Arc<dyn Storage>,
+        progress: Arc<Progress>,
+        last_version: usize,
+        long_each: u64,
+    ) -> Self {
         let clock = Clock {
             progress,
-            stalled: AtomicUsize::new(0),
+            stalled_long: AtomicUsize::new(0),
             last_version,
+            long_each,
         };
         Self {
             inner,
@@ -81,9 +102,9 @@ impl Stalls {
         }
     }
 
-    /// Whether somebody is held up.
-    pub fn is_stalled(&self) -> bool {
-        self.clock.stalled.load(Ordering::SeqCst) > 0
+    /// Whether somebody is held up until segments were turned.
+    pub fn is_stalled_long(&self) -> bool {
+        self.clock.stalled_long.load(Ordering::SeqCst) > 0
     }
 
     fn file(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
