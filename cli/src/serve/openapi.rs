@@ -43,7 +43,8 @@ pub(super) fn endpoint(others: &[Endpoint]) -> Endpoint {
         example: Example::default(),
         route: get(|| async {}),
     };
-    let description = document(others.iter().chain([&own]));
+    let mut description = document(others.iter().chain([&own]));
+    without_rust(&mut description);
     let description = Bytes::from(description.to_string());
     own.route = get(move || async move { given(description.clone()) });
     own
@@ -83,6 +84,48 @@ fn document<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     })
+}
+
+/// Takes out of descriptions what is meant for readers of Rust's documentation, from which the schemas have them: examples,
+/// and the targets of links.
+fn without_rust(document: &mut Value) {
+    match document {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == "description" => *text = plain(text),
+                    _ if name == "example" => {}
+                    _ => without_rust(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_rust),
+        _ => {}
+    }
+}
+
+fn plain(text: &str) -> String {
+    let text = text.split("```").next().unwrap_or_default().trim_end();
+    let text = text
+        .replace("`None` is ", "left out, ")
+        .replace("`None`", "left out");
+    let mut parts = text.split('[');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((name, rest)) = part.split_once(']') else {
+            plain += "[";
+            plain += part;
+            continue;
+        };
+        match rest.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+            Some((target, _)) if target.starts_with("http") => plain = plain + "[" + part,
+            Some((_, rest)) => plain = plain + name + rest,
+            // `[name]` in a text, as in `[1, 2]`, or a link without a target of its own.
+            None if name.starts_with('`') => plain = plain + name + rest,
+            None => plain = plain + "[" + part,
+        }
+    }
+    plain
 }
 
 fn operation(endpoint: &Endpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {

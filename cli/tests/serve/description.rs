@@ -173,6 +173,9 @@ fn every_reference_leads_somewhere_and_every_name_is_one() {
         count += 1;
     }
     assert!(count > 20, "{count} references");
+    for of_rust in ["```", "(Self::", "(crate::", "use runlog", "`None`"] {
+        assert!(!text.contains(of_rust), "{of_rust:?} is in a description");
+    }
     let ids = described.operations();
     let ids: Vec<_> = ids
         .iter()
