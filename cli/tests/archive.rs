@@ -225,6 +225,14 @@ fn what_went_another_way_is_told_and_what_is_damaged_is_refused() {
             .contains("line 5: the export breaks off here; nothing was written"),
         "{said:?}"
     );
+    let whole: String = lines.split_inclusive('\n').take(4).collect();
+    place.write("cut.jsonl", &whole[..whole.len() - 20]);
+    let said = place.expect(1, &["--store", "third", "import", "cut.jsonl"]);
+    assert!(
+        said.err
+            .contains("line 4: the line breaks off; the file was cut off"),
+        "{said:?}"
+    );
 }
 
 #[test]

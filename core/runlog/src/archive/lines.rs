@@ -187,9 +187,20 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
     fields
 }
 
+/// Why a line can't be read. Its number is told by whoever has it.
+fn not_a_line(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "the line breaks off; the file was cut off, or isn't complete yet".to_owned();
+    }
+    let column = error.column();
+    let told = error.to_string();
+    let what = told.split(" at line ").next().unwrap_or_default();
+    format!("{what} at column {column}")
+}
+
 /// Reads a line.
 pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
-    let fields: Fields<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let fields: Fields<'_> = serde_json::from_slice(line).map_err(|error| not_a_line(&error))?;
     let missing = |name: &str| {
         format!(
             "a line of the kind `{}` without `{name}`",
