@@ -260,7 +260,7 @@ pub(super) fn not_found(what: &str, id: &str) -> Error {
 
 pub(super) fn chat_not_found(chat_id: &str) -> Error {
     Error::not_found(format!(
-        "no chat {chat_id:?}, or it was deleted; make it with create_chat"
+        "no chat {chat_id:?}, or it was deleted; create it first"
     ))
 }
 

@@ -102,7 +102,7 @@ impl<'a> Envelope<'a> {
             (Some(raw), _) => string(raw, "role")?.parse(),
             (None, Some(item)) => Ok(item.role()),
             (None, None) => Err(Error::invalid(
-                "the message has no role; it is one of system, user, assistant, tool",
+                "the message has no role; it is one of system, developer, user, assistant, tool, function",
             )),
         }
     }
