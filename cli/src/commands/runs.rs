@@ -182,13 +182,11 @@ fn print_run(run: &Run, out: &mut Out) -> Result<Exit> {
         ("stopped by", run.stop_kind.map(|kind| kind.to_string())),
         ("error", run.error_message.clone()),
         ("summary", run.summary.clone()),
+        ("steps in all", Some(text::thousands(run.step_count.into()))),
         (
-            "steps, with what it resumes",
-            Some(text::thousands(run.step_count.into())),
-        ),
-        (
-            "most steps of this run",
-            run.max_steps.map(|steps| text::thousands(steps.into())),
+            "most steps",
+            run.max_steps
+                .map(|steps| format!("{} in this run", text::thousands(steps.into()))),
         ),
         ("session", Some(run.session_id.to_string())),
         ("instance", Some(run.instance_id.to_string())),
