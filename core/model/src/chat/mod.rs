@@ -13,6 +13,7 @@ mod request;
 mod space;
 mod step;
 mod step_diff;
+mod step_diffs;
 
 pub use copied::{id_in_copy, is_in_copy};
 pub use event::ChatEvent;
@@ -26,4 +27,5 @@ pub use message::{ChatMessage, ChatRole};
 pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};
-pub use step_diff::{StepDiff, StepDiffs, StepTexts};
+pub use step_diff::StepDiff;
+pub use step_diffs::{StepDiffs, StepTexts};
