@@ -232,7 +232,8 @@ impl Text {
     }
 }
 
-/// The texts of differences that were made whole already.
+/// The texts of differences that were made whole already, by address: the steps that have them outlive it, so that no address
+/// is used again meanwhile.
 #[derive(Default)]
 struct Known(HashMap<*const Diff, RawJson>);
 
