@@ -301,7 +301,7 @@ fn a_text_in_a_difference_is_found_and_what_shares_it_is_redacted_with_it() {
         .begin_request("c", NewRequest::new("a"), asked)
         .unwrap();
     let with = |secret: &str| {
-        let args = RawJson::string(&format!(r#"{{"say":"\"{secret}\""}}"#));
+        let args = RawJson::string(&format!(r#"{{"say":"the \"{secret}\" key"}}"#));
         RawJson::parse(context(50).as_str().replace(
             r#""model":"m""#,
             &format!(r#""arguments":{args},"key":"{secret}","model":"m""#),
@@ -317,7 +317,7 @@ fn a_text_in_a_difference_is_found_and_what_shares_it_is_redacted_with_it() {
         let query = TextQuery::new(text).unwrap();
         store.search(&query, Position(1)).unwrap().found
     };
-    for text in ["sk-one-2", r#"say":"\"sk-one-2\"""#, r#""key":"sk-one-2""#] {
+    for text in ["sk-one-2", r#"the "sk-one-2" key"#, r#""key":"sk-one-2""#] {
         assert_eq!(found(text).len(), 1, "{text}");
     }
     let redact = Op::Redact {
