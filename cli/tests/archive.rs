@@ -38,6 +38,58 @@ fn filled(place: &Place) {
     store.close().unwrap();
 }
 
+#[test]
+fn chats_are_counted_where_the_store_is_looked_at_and_imported() {
+    let place = Place::new();
+    filled(&place);
+    let listed = place.expect(0, &["ls"]).out;
+    assert_eq!(listed.matches("[chat]").count(), 1, "{listed}");
+    assert!(listed.contains("`runlog chat messages "), "{listed}");
+    let stat = place.expect(0, &["stat", "--json"]).json().remove(0);
+    assert_eq!((&stat["sessions"], &stat["chats"]), (&2.into(), &1.into()));
+    let stat = place.expect(0, &["stat"]).out;
+    assert!(stat.contains("chats         1 of these"), "{stat}");
+    place.expect(0, &["export", "--all", "-o", "all.jsonl"]);
+    let import = |options: &[&str]| {
+        let elsewhere = Place::new();
+        let file = place.path("all.jsonl").display().to_string();
+        elsewhere.expect(0, &[&["import", &file], options].concat())
+    };
+    let said = import(&[]).out.replace("\n  ", " ");
+    let expected = "2 sessions, 1 chat among them, 1 message, 2 chat messages, 0 tool calls";
+    assert!(said.contains(expected), "{said}");
+    let report = import(&["--json"]).json().remove(0);
+    assert_eq!(
+        [
+            &report["chats"],
+            &report["messages"],
+            &report["chat_messages"]
+        ],
+        [&1.into(), &1.into(), &serde_json::Value::from(2)],
+        "{report}"
+    );
+}
+
+#[test]
+fn what_needs_events_says_once_which_session_is_a_chat() {
+    let place = Place::new();
+    filled(&place);
+    let sessions = place.expect(0, &["ls", "--json"]).json();
+    let chat = sessions.iter().find(|it| it["name"] == "c").unwrap();
+    let id = chat["id"].as_str().unwrap();
+    for arguments in [
+        &["truncate", "c", "--after", "0"][..],
+        &["copy", "c", "--to-point", "1"],
+    ] {
+        let said = place.expect(3, arguments).err;
+        assert_eq!(said.matches(&format!("session {id}")).count(), 1, "{said}");
+        let messages = format!("runlog chat messages {id}");
+        assert!(said.contains(&messages) && !said.contains("create_instance"));
+    }
+    let copied = place.expect(0, &["copy", "c"]).out;
+    assert!(copied.ends_with("0 events, and its chat\n"), "{copied}");
+}
+
 /// What the commands say of a store, and what is there of chats and flows.
 fn told(place: &Place, store: &str) -> Vec<String> {
     let mut told = Vec::new();
@@ -105,7 +157,7 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
             .out,
     );
     assert!(
-        said.contains("runlog, 2 sessions, 1 message, 0 tool calls, ")
+        said.contains("1 chat among them, 1 message, 2 chat messages, 0 tool calls, ")
             && said.contains("other records"),
         "{said}"
     );
@@ -135,7 +187,7 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
             .out,
     );
     assert!(
-        again.contains("runlog, 2 sessions, 0 messages, 0 tool calls; ")
+        again.contains("2 sessions, 1 chat among them, 0 messages, 0 tool calls; ")
             && again.contains(" records there already"),
         "{again}"
     );

@@ -55,8 +55,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "same_copies": same,
         }))?;
     } else {
+        let chat = match copy.chat {
+            Some(_) => ", and its chat",
+            None => "",
+        };
         out.line(format!(
-            "copied to {}: {}, {}",
+            "copied to {}: {}, {}{chat}",
             copy.id,
             text::count(instances.len() as u64, "agent", "agents"),
             text::count(events, "event", "events")
@@ -83,6 +87,9 @@ pub(crate) fn copy(
     to_point: Option<u64>,
     name: Option<String>,
 ) -> Result<Session> {
+    if to_point.is_some() {
+        check_has_agent(store, source)?;
+    }
     let options = CopySession {
         up_to_sequence: to_point,
         name,
@@ -145,6 +152,21 @@ pub(crate) fn note_same(same: &[SessionId]) {
             ),
         );
     }
+}
+
+/// Refuses a point in a session that has no agent, such as a chat.
+pub(crate) fn check_has_agent(store: &Store, session: &Session) -> Result<()> {
+    if !store.instances(session.id)?.is_empty() {
+        return Ok(());
+    }
+    let id = session.id;
+    let failure = Failure::not_found(format!("session {id} has no agent, and so no events"));
+    Err(match session.chat {
+        Some(_) => failure.and(format!(
+            "it is a chat, whose messages `runlog chat messages {id}` lists; `runlog copy` without --to-point copies it whole"
+        )),
+        None => failure,
+    })
 }
 
 /// Reports a point beyond the end as a wrong argument.

@@ -19,9 +19,10 @@ const AFTER_HELP: &str = "\
 The order is that in which sessions came into the store, the last one first; \"made\" is when a session was made, which an \
 import keeps, so that imported ones may stand out of its order.
 
-The first column is the beginning of the session's id, as long as it has to be to name it.
+The first column is the beginning of the session's id, as long as it has to be to name it. Events are those of the agents' \
+contexts; the messages of a chat, whose title begins with [chat], are not among them: `runlog chat messages` lists those.
 
-With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances \
+With --json: a line for each session, with its fields (\"chat\" where it is one), \"events\" (of all its instances), and with --instances \
 \"instances\": [{\"id\", \"agent_name\", \"parent_instance_id\", \"events\", …}].";
 
 /// The most columns of a session's name.
@@ -120,6 +121,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
     }
     print(&rows, id_width, args, out)?;
+    if let Some((session, ..)) = rows.iter().find(|(session, ..)| session.chat.is_some()) {
+        out.line(format!(
+            "`runlog chats` lists the chats, `runlog chat messages {}` the messages of one",
+            session.id
+        ))?;
+    }
     if page.next.is_some() && !out.is_json() {
         out.line(format!(
             "… there are more; --limit {} shows them",
@@ -193,6 +200,9 @@ fn print(
     for (session, events, instances) in rows {
         let id = session.id.to_string();
         let mut title = session.title.clone().unwrap_or_default();
+        if session.chat.is_some() {
+            title.insert_str(0, "[chat] ");
+        }
         if session.status == SessionStatus::Archived {
             title.insert_str(0, "[archived] ");
         }

@@ -1,6 +1,6 @@
 //! `runlog stat`: how large the store is, and what is in it.
 
-use runlog::{blocking::Store, log::Stat};
+use runlog::{blocking::Store, chats::ChatFilter, log::Stat};
 use serde::Serialize;
 
 use crate::{
@@ -15,7 +15,10 @@ const AFTER_HELP: &str = "\
 The records of the log are all that were ever appended; `verify` counts those that are there, which are fewer after a \
 compaction.
 
-With --json: {\"path\", \"sessions\", \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
+Events are those of the agents' contexts. The messages of chats aren't among them, and are not counted, since that would \
+read every chat: `runlog chats` lists the chats, `runlog chat show` counts the messages of one.
+
+With --json: {\"path\", \"sessions\", \"chats\": how many of these are chats, \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
 \"streams_deleted\", \"last_position\", \"last_time_ms\", \"segment_bytes\", \"used_bytes\", \"readers_behind\"}.";
 
 #[derive(clap::Args)]
@@ -26,6 +29,7 @@ pub(crate) struct Args {}
 struct Report {
     path: String,
     sessions: u64,
+    chats: u64,
     instances: u64,
     events: u64,
     #[serde(flatten)]
@@ -39,6 +43,7 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let report = Report {
         path: global.store.display().to_string(),
         sessions,
+        chats: chats(&store)?,
         instances,
         events,
         stat,
@@ -61,6 +66,16 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
         ("made", format!("{} UTC", text::time(stat.created_ms))),
         ("last written", last),
         ("sessions", text::thousands(report.sessions)),
+        (
+            "chats",
+            match report.chats {
+                0 => "0".to_owned(),
+                chats => format!(
+                    "{} of these; `runlog chats` lists them",
+                    text::thousands(chats)
+                ),
+            },
+        ),
         ("agents", text::thousands(report.instances)),
         ("events", text::thousands(report.events)),
         (
@@ -99,4 +114,13 @@ fn totals(store: &Store) -> Result<(u64, u64, u64)> {
         }
     }
     Ok(totals)
+}
+
+/// How many chats there are, by the catalog: no chat is read for it.
+fn chats(store: &Store) -> Result<u64> {
+    let filter = ChatFilter {
+        pagesize: 1,
+        ..ChatFilter::default()
+    };
+    Ok(store.chats().list_chats(&filter)?.total as u64)
 }

@@ -33,8 +33,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let session = subject.session();
     let (instance, deleted) = match &subject {
         find::Subject::Session(session, _) => {
-            let root = store.root_instance(session.id)?;
-            (root, truncate(&store, session, args.after)?)
+            let deleted = truncate(&store, session, args.after)?;
+            (store.root_instance(session.id)?, deleted)
         }
         find::Subject::Instance(session, instance) => {
             let deleted = store
@@ -62,6 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 /// Truncates a session's first agent, and its aside after that point.
 pub(crate) fn truncate(store: &Store, session: &Session, after: u64) -> Result<u64> {
+    super::copy::check_has_agent(store, session)?;
     store
         .truncate_session(session.id, after)
         .map_err(|error| super::copy::point_error(error, session))

@@ -692,9 +692,11 @@ export interface ImportReport {
 
 /** What became of an archive. */
 export interface Imported {
+  /** How many messages were added to chats. */
+  chatMessages: number;
   /** What was left out, and why. */
   conflicts: ImportConflict[];
-  /** How many messages were added. */
+  /** How many messages were added to contexts. */
   messages: number;
   /** How many other records were added, snapshots among them. */
   other: number;

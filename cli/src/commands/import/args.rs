@@ -33,9 +33,10 @@ A line that is no JSON is left out and told (exit code 6); a line that is JSON b
 messages, with a warning. --strict stops at either.
 
 With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \
-\"messages\", \"steps\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
+\"messages\", \"chat_messages\", \"steps\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
 where \"outcome\" is created, continued, completed, unchanged or conflict, and \"skipped\" what was there already: messages \
-and other lines of a transcript, rows of a table, records of an export.";
+and other lines of a transcript, rows of a table, records of an export. Of an export, \"chats\" says how many of the sessions \
+are chats, \"messages\" those of agents' contexts, and \"chat_messages\" those of chats; of a table all are \"messages\".";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

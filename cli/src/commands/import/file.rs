@@ -142,6 +142,11 @@ fn read_archive(
         );
     }
     (report.messages, report.tool_calls) = (imported.messages, imported.tool_calls);
+    report.chat_messages = imported.chat_messages;
+    for session in &imported.sessions {
+        let session = job.store.get_session(session.id)?;
+        report.chats += u64::from(session.is_some_and(|session| session.chat.is_some()));
+    }
     (report.other, report.skipped) = (imported.other, imported.skipped);
     report
         .sessions

@@ -21,9 +21,11 @@ pub(super) struct Report {
     pub(super) file: String,
     pub(super) format: Option<&'static str>,
     pub(super) sessions: Vec<SessionReport>,
-    /// Chats of a table.
+    /// Chats of a table; of an archive, how many of its sessions are chats.
     pub(super) chats: u64,
     pub(super) messages: u64,
+    /// Messages of an archive's chats.
+    pub(super) chat_messages: u64,
     /// Steps of a table.
     pub(super) steps: u64,
     pub(super) tool_calls: u64,
@@ -107,7 +109,7 @@ impl Report {
 
     /// Whether the file had anything to import.
     pub(super) fn has_any(&self) -> bool {
-        self.chats + self.messages + self.steps + self.other + self.skipped > 0
+        self.chats + self.messages + self.chat_messages + self.steps + self.other + self.skipped > 0
     }
 
     /// Whether something of the file was left out.
@@ -196,15 +198,20 @@ pub(super) fn print(report: &Report, out: &mut Out) -> Result<()> {
         false => ("other line", "other lines"),
     };
     let sessions = report.sessions.len() as u64;
+    let chats = match report.is_archive {
+        true => ("chat among them", "chats among them"),
+        false => ("chat", "chats"),
+    };
     let mut line = format.to_owned();
     for (number, (one, many), is_shown) in [
         (sessions, ("session", "sessions"), table.is_none()),
-        (
-            report.chats,
-            ("chat", "chats"),
-            report.chats > 0 || of(&[Table::Chat]),
-        ),
+        (report.chats, chats, report.chats > 0 || of(&[Table::Chat])),
         (report.messages, ("message", "messages"), has_messages),
+        (
+            report.chat_messages,
+            ("chat message", "chat messages"),
+            report.chat_messages > 0,
+        ),
         (report.steps, ("step", "steps"), of(&[Table::Step])),
         (
             report.tool_calls,

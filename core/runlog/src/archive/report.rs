@@ -32,8 +32,10 @@ pub struct Exported {
 pub struct Imported {
     /// Its sessions, in its order.
     pub sessions: Vec<ImportedSession>,
-    /// How many messages were added.
+    /// How many messages were added to contexts.
     pub messages: u64,
+    /// How many messages were added to chats.
+    pub chat_messages: u64,
     /// How many tool calls were added.
     pub tool_calls: u64,
     /// How many other records were added, snapshots among them.

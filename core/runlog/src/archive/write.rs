@@ -12,7 +12,7 @@ use pollster::block_on;
 use runlog_log::{
     Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId, if_supported,
 };
-use runlog_model::ContextEventKind;
+use runlog_model::{ContextEventKind, kinds};
 
 use super::{
     ImportClock, Imported,
@@ -24,6 +24,7 @@ use crate::{
     Result,
     archive::plan::{Group, ListLine, Plan, is_envelope},
     blocking::Store,
+    kernel::records::chat_stream,
 };
 
 /// A batch is written once it has this many records,
@@ -194,6 +195,11 @@ impl Writer<'_> {
             }
             Some(_) if ContextEventKind::from_byte(line.kind.0).is_some() => {
                 self.imported.messages += 1
+            }
+            None if line.kind.0 == kinds::MESSAGE_SAVED
+                && matches!(group, Group::Session(id) if chat_stream(id) == line.stream) =>
+            {
+                self.imported.chat_messages += 1
             }
             _ => self.imported.other += 1,
         }
