@@ -930,6 +930,29 @@ fn wrong_arguments_are_told_as_asked_and_hidden_commands_are_not() {
 }
 
 #[test]
+fn sizes_say_of_what_they_are() {
+    let place = Place::new();
+    let message = format!(
+        "{{\"role\":\"user\",\"content\":\"{}\"}}\n",
+        "hello ".repeat(100)
+    );
+    place.write("long.jsonl", message.repeat(500));
+    place.expect(0, &["import", "long.jsonl"]);
+    let said = place.expect(0, &["compact"]).out;
+    assert!(said.contains("rewrote "), "{said}");
+    let stat = place.expect(0, &["stat"]).out;
+    let on_disk = stat.lines().find(|line| line.starts_with("on disk"));
+    let on_disk = on_disk.unwrap().trim_start_matches("on disk").trim();
+    assert!(on_disk.ends_with("in 2 segments"), "{on_disk}");
+    assert!(
+        said.ends_with(&format!("the store has {on_disk} now\n")),
+        "{said}{stat}"
+    );
+    let said = place.expect(0, &["verify"]).out;
+    assert!(said.ends_with(" KiB once decompressed\n"), "{said}");
+}
+
+#[test]
 fn no_session_that_matches_is_told_apart_from_none_at_all() {
     let place = Place::new();
     place.expect(0, &["import", &fixture("openai-runs.jsonl")]);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use runlog::log::{Codec, CompactOptions, CompactScope, Compaction};
+use runlog::log::{Codec, CompactOptions, CompactScope, Compaction, Stat};
 
 use crate::{
     args::Global,
@@ -18,7 +18,8 @@ else is gathered by stream and compressed, and reads as before. Nothing else cha
 Other processes may go on reading. Stopped half-way, it has done a part, and the next one does the rest.
 
 With --json: {\"store\", \"dry_run\", \"files_before\", \"files_after\", \"bytes_before\", \"bytes_after\", \
-\"records_dropped\", \"payloads_erased\", \"segments_left\", \"segments_damaged\", \"is_cancelled\"}.";
+\"records_dropped\", \"payloads_erased\", \"segments_left\", \"segments_damaged\", \"is_cancelled\"}, where the bytes are those \
+of the files that were rewritten, and of those in their place; `runlog stat` has the size of the whole.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -92,10 +93,16 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
-    out.report(global, args.dry_run, done, print)
+    // The files in place of those that were rewritten aren't all that there is: there is a new segment to write to. It has
+    // its size once the writer has closed it.
+    let store = store::open_read_only(global)?;
+    let stat = pollster::block_on(store.backend().maintenance().stat())?;
+    out.report(global, args.dry_run, done, |report, out| {
+        print(report, &stat, out)
+    })
 }
 
-fn print(report: &Report<Compaction>, out: &mut Out) -> Result<()> {
+fn print(report: &Report<Compaction>, stat: &Stat, out: &mut Out) -> Result<()> {
     let done = &report.done;
     if done.segments_damaged > 0 {
         let left = text::count(done.segments_damaged, "damaged segment", "damaged segments");
@@ -120,10 +127,12 @@ fn print(report: &Report<Compaction>, out: &mut Out) -> Result<()> {
     );
     if report.dry_run {
         return out.line(format!(
-            "would give up {dropped}{erased}, and make of {before} at most {after}"
+            "would give up {dropped}{erased}, and rewrite {before} as at most {after}"
         ));
     }
     out.line(format!(
-        "gave up {dropped}{erased}; {before} are {after} now"
+        "gave up {dropped}{erased}; rewrote {before} as {after}; the store has {} in {} now",
+        text::bytes(stat.segment_bytes),
+        text::count(stat.segments, "segment", "segments")
     ))
 }

@@ -252,7 +252,7 @@ fn print(report: &Report<Retained>, out: &mut Out) -> Result<()> {
         );
         out.line(match compaction.bytes_before {
             0 => "nothing to compact".to_owned(),
-            _ => format!("compacted: {before} are {after} now"),
+            _ => format!("compacted: rewrote {before} as {after}"),
         })?;
     }
     Ok(())

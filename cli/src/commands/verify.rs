@@ -21,7 +21,8 @@ that can be read stays, no position is given out again, and what is overwritten 
 that are lost are told by name; only a copy brings them back.
 
 With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \
-\"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}. Exit code 5 when something \
+\"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}, where \"bytes\" counts what was \
+read once it was decompressed; `runlog stat` has the size on disk. Exit code 5 when something \
 is damaged and stays so.";
 
 #[derive(clap::Args)]
@@ -103,7 +104,7 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         ))?;
     }
     let read = format!(
-        "{} in {}, {} read",
+        "{} in {}, {} once decompressed",
         text::count(found.records, "record", "records"),
         text::count(found.segments, "segment", "segments"),
         text::bytes(found.bytes)
