@@ -298,6 +298,9 @@ fn only_a_paused_run_is_resumed() {
                     .contains(&format!("is {status}; only paused runs can be resumed")),
                 "{said:?}"
             );
+            for advice in ["--ended", "--overwrite", "--copy"] {
+                assert_eq!(said.err.matches(advice).count(), 1, "{advice}: {said:?}");
+            }
             assert!(
                 said.err.contains("--overwrite")
                     && (json.is_empty() || said.err.contains("wrong_status"))

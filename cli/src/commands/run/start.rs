@@ -11,7 +11,7 @@ use runlog::{
 use super::{agents::check_project, args::Args};
 use crate::{
     commands::{copy, truncate},
-    failure::{Failure, Result},
+    failure::{Exit, Failure, Result},
     find,
     mcp::AgentsFile,
     output::note,
@@ -82,15 +82,25 @@ fn to_resume(store: &Store, text: &str, ended: bool) -> Result<Source> {
         ended,
         ..ResumeOptions::default()
     };
-    let resumable = store.runs().resumable(run.id, &options).map_err(|error| {
-        let id = session.id;
-        let instead = format!(
-            "--resume {id} --ended goes on from a run that has ended, --overwrite {id} starts a new one in the session as it is, \
-             --copy {id} one in a copy"
-        );
-        Failure::from(error).and(instead)
-    })?;
+    let resumable = store.runs().resumable(run.id, &options);
+    let resumable = resumable.map_err(|error| not_resumable(error, &run, ended))?;
     Ok(Source::Paused(session, Box::new(resumable)))
+}
+
+/// The error of a run that can't be resumed, with what can be done instead.
+fn not_resumable(error: runlog::Error, run: &Run, ended: bool) -> Failure {
+    let id = run.session_id;
+    let instead = format!(
+        "--overwrite {id} starts a new one in the session as it is, --copy {id} one in a copy"
+    );
+    if run.status.is_final() && !ended {
+        // The library's error gives the same advice, in words of its own.
+        let (status, run) = (run.status, run.id);
+        let what = format!("run {run} is {status}; only paused runs can be resumed");
+        let failure = Failure::new(Exit::Conflict, error.kind().name(), what);
+        return failure.and(format!("--resume {run} --ended goes on from it, {instead}"));
+    }
+    Failure::from(error).and(instead)
 }
 
 /// The newest run of a session's first agent: the one that its context ends with.
