@@ -153,6 +153,27 @@ impl View {
         (self.tail.first_sequence - 1).saturating_add(self.tail.count)
     }
 
+    /// The sequence that a record has; `None` if it has none any more. It looks at each range.
+    pub(crate) fn sequence_of(&self, source: u32, ordinal: u32) -> Option<u32> {
+        let nth_in = |range: Range| {
+            let nth = ordinal.checked_sub(range.first_ordinal)?;
+            (range.source == source && nth < range.count).then_some(range.first_sequence + nth)
+        };
+        let mut above = self.tail.first_sequence;
+        let below = std::iter::successors(self.lineage.as_ref(), |range| range.below());
+        let ranges = below.map(|range| {
+            let count = above.saturating_sub(range.first_sequence);
+            above = range.first_sequence;
+            Range {
+                first_sequence: range.first_sequence,
+                count,
+                source: range.source,
+                first_ordinal: range.first_ordinal,
+            }
+        });
+        std::iter::once(self.tail).chain(ranges).find_map(nth_in)
+    }
+
     /// The whole range that holds a sequence.
     pub(crate) fn range_at(&self, sequence: u32) -> Option<Range> {
         range_at(self.tail, self.lineage.as_ref(), sequence)

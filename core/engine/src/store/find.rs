@@ -11,7 +11,8 @@ use std::{
 
 use super::{
     commit::shared::Shared,
-    place::{Place, position_of},
+    lost::{LostPlaces, header_at},
+    place::{Place, position_in, position_of},
     published::durable::Durable,
     read::{self, existing},
 };
@@ -60,6 +61,8 @@ pub struct Finder {
     /// Stream and ordinal of the damaged records that were reported of the segment being searched, whose search begins again
     /// when a compaction replaced it. At most as many as its records.
     reported: BTreeSet<(u32, u32)>,
+    /// The lost records of the segment in which one was met last.
+    lost_places: Option<LostPlaces>,
     /// How many records in a row were damaged.
     damaged: u32,
     ended: bool,
@@ -122,6 +125,7 @@ impl Finder {
             current: None,
             arena: Arena::default(),
             reported: BTreeSet::new(),
+            lost_places: None,
             damaged: 0,
             ended: false,
         })
@@ -455,10 +459,14 @@ impl Finder {
                 .map_or_else(|| segment.frame(candidate.offset, end), Ok);
             let frame = match frame {
                 Err(error) if is_damage(&error) => {
-                    match self.reported.insert((candidate.stream, candidate.ordinal)) {
-                        true => return Err(error),
-                        false => continue,
+                    let record = (candidate.stream, candidate.ordinal);
+                    if !self.is_there(&candidate)
+                        || self.is_redacted(&segment, candidate.offset, end)?
+                        || !self.reported.insert(record)
+                    {
+                        continue;
                     }
+                    return Err(error);
                 }
                 frame => frame?,
             };
@@ -478,6 +486,32 @@ impl Finder {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the stream still has a record: one that was truncated isn't found, so its damage is nothing to report.
+    fn is_there(&self, candidate: &Candidate) -> bool {
+        let number = self.stream.unwrap_or(candidate.stream);
+        let durable = self.shared.durable();
+        let stream = durable.directory.stream(number).filter(|it| !it.deleted);
+        let view = stream.map(|stream| stream.view(number));
+        drop(durable);
+        view.and_then(|view| view.sequence_of(candidate.stream, candidate.ordinal))
+            .is_some()
+    }
+
+    /// Whether a record that can't be read was redacted.
+    fn is_redacted(&mut self, segment: &Segment, offset: u64, end: u64) -> Result<bool> {
+        let redacted = self.shared.durable().directory.redacted().clone();
+        if redacted.len() == 0 {
+            return Ok(false);
+        }
+        let position = match header_at(segment, offset, end)? {
+            Some(header) => Some(position_in(segment, &header)),
+            None => LostPlaces::kept(&mut self.lost_places, segment, end)?
+                .at(offset)
+                .map(|place| place.position),
+        };
+        Ok(position.is_some_and(|position| redacted.contains(position)))
     }
 
     /// Whether a record has the label, and belongs to the searched stream.

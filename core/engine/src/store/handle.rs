@@ -373,7 +373,7 @@ impl Store {
     }
 
     /// Removes the payload of a record from every read, forks included. Its bytes stay on disk until the segment is
-    /// compacted.
+    /// compacted. A record that can't be read may be redacted too: reads then pass over it instead of ending with an error.
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -389,6 +389,17 @@ impl Store {
     pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
         self.look()?;
         Reader::new(self.shared().clone(), &stream, options)
+    }
+
+    /// The sequences and positions of a stream's records that can't be read and weren't redacted. It reads the whole stream.
+    ///
+    /// A record is left out if its position isn't known: if it is in a segment whose index block is damaged, which a
+    /// [`repair`](crate::repair) makes again.
+    ///
+    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist; else those of reading, except
+    /// [`Damaged`](crate::ErrorKind::Damaged).
+    pub fn unreadable(&self, stream: StreamId) -> Result<Vec<(Sequence, Position)>> {
+        self.read(stream, ReadOptions::default())?.unreadable()
     }
 
     /// Finds the records that have a label, in order of position, in bounded memory: those of the store, or of one stream. A record that

@@ -1,7 +1,7 @@
 //! The engine itself, from the bottom layer up:
 //!
 //! - [`options`]; [`files`], the small files beside the segments; [`segments`], how segment files follow each other
-//! - [`published`] and [`place`]: the state of the log that readers see
+//! - [`published`] and [`place`]: the state of the log that readers see; [`lost`]: of records that can't be read, their positions
 //! - [`staging`]: the writer's batches that are staged and not yet published
 //! - [`commit`]: one open store, and the operations of its threads
 //! - [`read`] with what is [`upcoming`], [`find`], [`scan`] with its [`page`]s, [`record_ref`], [`snapshots`] and [`readers`]: reading it
@@ -14,6 +14,7 @@ mod compact;
 mod files;
 mod find;
 mod handle;
+mod lost;
 mod open;
 mod options;
 mod page;

@@ -1,6 +1,9 @@
 //! [`Page`]: records of the log that were read together, and lie in one piece of memory.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -56,6 +59,11 @@ impl Page {
 
     pub(super) fn push(&mut self, spot: Spot) {
         self.spots.push(spot);
+    }
+
+    /// Whether every one of these positions was redacted.
+    pub(super) fn is_redacted(&self, mut positions: Range<u64>) -> bool {
+        positions.all(|position| self.redacted.contains(position))
     }
 
     /// Completes the page: `bytes` holds its records. Their streams are looked up together.

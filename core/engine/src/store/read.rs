@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::{
     commit::shared::Shared,
-    place::position_of,
+    lost::{LostPlaces, header_at, lost_header},
+    place::{index_in, position_in, position_of},
     published::durable::{Durable, Postings, Run, Spot, missing},
     record_ref::RecordRef,
     upcoming::Upcoming,
@@ -45,6 +46,9 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// after 1,000 of them in a row the read ends, because a hostile index may claim any number of records. If the index
 /// block of a segment is damaged, one error stands for all records of the stream in it. After any other error the read
 /// ends. Of records that are of a kind that isn't asked for only the header is looked at: damage behind it isn't told.
+///
+/// A damaged record that was redacted is returned as any redacted one. Where its header is damaged too, its kind is
+/// [`Kind::DATA`] and its time that of its segment's beginning, and a read of certain kinds leaves it out.
 pub struct Reader {
     shared: Arc<Shared>,
     upcoming: Upcoming,
@@ -59,6 +63,8 @@ pub struct Reader {
     lost: Option<SegmentId>,
     together: Option<Together>,
     redacted: Arc<Redacted>,
+    /// The lost records of the segment in which one was met last.
+    lost_places: Option<LostPlaces>,
     /// How many records in a row were damaged.
     damaged: u32,
     /// The map of the segment that was read last, if it has one.
@@ -134,6 +140,7 @@ impl Reader {
             lost: None,
             together: None,
             redacted,
+            lost_places: None,
             damaged: 0,
             mapped: None,
             arena: Arena::default(),
@@ -261,23 +268,92 @@ impl Reader {
 
     /// The record at a place, or at its new place if a pack replaced its segment meanwhile; `None` for one of a kind that isn't
     /// wanted.
-    fn frame_or_again(&mut self, mut located: Located) -> Result<Option<(Located, Frame)>> {
-        match self.frame(&located) {
+    fn frame_or_again(&mut self, located: &mut Located) -> Result<Option<Frame>> {
+        match self.frame(located) {
             Err(error) if Segment::is_gone(&error) => {}
-            frame => return Ok(frame?.map(|frame| (located, frame))),
+            frame => return frame,
         }
         let shared = self.shared.clone();
-        let frame = shared.past_packs(|| {
+        shared.past_packs(|| {
             shared.renew()?;
             let durable = shared.durable();
             self.know_redacted(&durable);
             let spot = durable.spot(located.source, located.ordinal)?;
             drop(durable);
             let again = self.locate(spot, located.sequence)?;
-            located = again.ok_or_else(|| missing(SegmentId(0)))?;
-            self.frame(&located)
-        })?;
-        Ok(frame.map(|frame| (located, frame)))
+            *located = again.ok_or_else(|| missing(SegmentId(0)))?;
+            self.frame(located)
+        })
+    }
+
+    /// The position of a record that can't be read, and its header if that can be; `None` if its position isn't known.
+    fn place_of_lost(
+        &mut self,
+        located: &Located,
+    ) -> Result<Option<(u64, Option<record::Header>)>> {
+        let segment = &located.segment;
+        if let Some(header) = header_at(segment, located.offset, located.end)? {
+            return Ok(Some((position_in(segment, &header), Some(header))));
+        }
+        let places = LostPlaces::kept(&mut self.lost_places, segment, located.end)?;
+        Ok(places
+            .at(located.offset)
+            .map(|place| (place.position, None)))
+    }
+
+    /// What is shown for a record that can't be read, if it was redacted: a frame without a body, of which only the header is
+    /// looked at; `None` for one of a kind that isn't wanted. The error if it wasn't redacted.
+    fn frame_of_lost(&mut self, located: &Located, error: Error) -> Result<Option<Frame>> {
+        if !is_damage(&error) || self.redacted.len() == 0 {
+            return Err(error);
+        }
+        let Some((position, header)) = self.place_of_lost(located)? else {
+            return Err(error);
+        };
+        if !self.redacted.contains(position) {
+            return Err(error);
+        }
+        if !self.kinds.is_empty() && !header.as_ref().is_some_and(|header| self.wants(header)) {
+            return Ok(None);
+        }
+        let header = header.unwrap_or_else(|| {
+            let index = index_in(&located.segment, position);
+            lost_header(located.source, located.sequence, index)
+        });
+        Ok(Some(Frame {
+            offset: located.offset,
+            header,
+            body: Bytes::new(),
+        }))
+    }
+
+    /// The sequences and positions of the records that are left, can't be read, and weren't redacted, as far as their positions
+    /// are known.
+    ///
+    /// # Errors
+    /// Those that end a read.
+    pub(crate) fn unreadable(&mut self) -> Result<Vec<(Sequence, Position)>> {
+        let mut lost = Vec::new();
+        loop {
+            match self.next_located() {
+                Ok(None) => return Ok(lost),
+                Ok(Some(mut located)) => match self.frame_or_again(&mut located) {
+                    Ok(_) => {}
+                    Err(error) if is_damage(&error) => {
+                        if let Some((position, _)) = self.place_of_lost(&located)?
+                            && !self.redacted.contains(position)
+                        {
+                            let sequence = Sequence(u64::from(located.sequence));
+                            lost.push((sequence, Position(position)));
+                        }
+                    }
+                    Err(error) => return Err(error),
+                },
+                // One error for all records of a segment whose index block is damaged: where they are isn't known.
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn wants(&self, header: &record::Header) -> bool {
@@ -377,21 +453,33 @@ impl Reader {
         })
     }
 
-    /// The next record, and where it was.
-    fn read(&mut self) -> Result<Option<(Located, Frame)>> {
-        while self.remaining > 0 {
+    /// Where the next record is; `None` at the end.
+    fn next_located(&mut self) -> Result<Option<Located>> {
+        loop {
             let wanted = self.wanted();
             if wanted > 0 {
                 self.fill_window(wanted);
             }
-            let Some(located) = self.window.pop_front().transpose()? else {
-                // All that were looked up may be in a segment whose damage was reported already.
-                if self.upcoming.is_done() {
-                    break;
-                }
-                continue;
+            match self.window.pop_front().transpose()? {
+                Some(located) => return Ok(Some(located)),
+                None if self.upcoming.is_done() => return Ok(None),
+                // All that were looked up are in a segment whose damage was reported already.
+                None => {}
+            }
+        }
+    }
+
+    /// The next record, and where it was.
+    fn read(&mut self) -> Result<Option<(Located, Frame)>> {
+        while self.remaining > 0 {
+            let Some(mut located) = self.next_located()? else {
+                break;
             };
-            let Some((located, frame)) = self.frame_or_again(located)? else {
+            let frame = match self.frame_or_again(&mut located) {
+                Err(error) => self.frame_of_lost(&located, error),
+                frame => frame,
+            };
+            let Some(frame) = frame? else {
                 continue;
             };
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {

@@ -34,8 +34,8 @@ const POLL: Duration = Duration::from_millis(2);
 /// This is the log as history: a record that was truncated, or whose stream was deleted, is still in it.
 ///
 /// A damaged range yields one error of kind [`Damaged`](crate::ErrorKind::Damaged), which names its first position and
-/// the next readable one; then that record follows. After any other error the scan ends: a new one from the same
-/// position tries again.
+/// the next readable one; then that record follows. A range of which every position was redacted is left out without an
+/// error. After any other error the scan ends: a new one from the same position tries again.
 ///
 /// The iterator yields owned records; [`for_each_ref`](Self::for_each_ref) lends each record, which is faster.
 pub struct LogReader {
@@ -186,8 +186,11 @@ impl LogReader {
                     self.next = position + 1;
                 }
                 Err(error) if is_damage(&error) => {
-                    self.failed = Some(unreadable(position, &error));
                     self.next = position + 1;
+                    if self.page.is_redacted(position..self.next) {
+                        continue;
+                    }
+                    self.failed = Some(unreadable(position, &error));
                     break;
                 }
                 Err(error) if self.page.is_empty() => return Err(unreadable(position, &error)),
@@ -262,7 +265,7 @@ impl LogReader {
                 // The found record is read again as the next one, if it comes after the damaged range.
                 scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
                 let passed = self.pass(&place, &mut scan, &error, found);
-                Some(passed.unwrap_or_else(|error| error))
+                passed.unwrap_or_else(Some)
             }
             Some((_, error, _)) => Some(unreadable(self.next, &error)),
             None => None,
@@ -272,14 +275,15 @@ impl LogReader {
         Ok(())
     }
 
-    /// Skips a damaged range, up to the record `found` if that comes next, and returns the error for the range.
+    /// Skips a damaged range, up to the record `found` if that comes next, and returns the error for the range, unless all of
+    /// it was redacted.
     fn pass(
         &mut self,
         place: &Place,
         scan: &mut Scan<'_>,
         error: &Error,
         found: Option<u64>,
-    ) -> Result<Error> {
+    ) -> Result<Option<Error>> {
         let lost = self.next;
         let next = match found {
             Some(found) => found,
@@ -290,12 +294,15 @@ impl LogReader {
                 }),
         };
         self.next = next.max(lost + 1);
+        if self.page.is_redacted(lost..self.next) {
+            return Ok(None);
+        }
         let what = format!(
             "{}; the next position that can be read is {}",
             unreadable(lost, error),
             self.next
         );
-        Ok(Error::new(ErrorKind::Damaged, what))
+        Ok(Some(Error::new(ErrorKind::Damaged, what)))
     }
 }
 

@@ -11,7 +11,9 @@ use runlog_log::redacted_positions;
 use crate::{
     Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId,
     format::record::Header,
+    log::scan::is_damage,
     store::{
+        lost::header_of_lost,
         place::{Place, position_of},
         published::durable::Durable,
     },
@@ -122,8 +124,14 @@ impl Facts {
         let Some(place) = Place::of(&read(durable), position.0) else {
             return Ok(());
         };
-        if let Some(frame) = place.frame()? {
-            self.headers.insert(position.0, frame.header);
+        let header = match place.frame() {
+            Ok(frame) => frame.map(|frame| frame.header),
+            // A record that can't be read can be redacted as well: reads pass over it then.
+            Err(error) if is_damage(&error) => Some(header_of_lost(&place, durable)?.ok_or(error)?),
+            Err(error) => return Err(error),
+        };
+        if let Some(header) = header {
+            self.headers.insert(position.0, header);
         }
         Ok(())
     }
