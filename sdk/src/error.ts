@@ -157,6 +157,34 @@ export function errorOf(failure: Failure): RunlogError {
   return new RunlogError(code, message, cause && { cause });
 }
 
+/** Fields by their paths where the core is told of them, with the names under which they are given. @internal */
+export type GivenAs = readonly (readonly [there: string, given: string])[];
+
+/**
+ * What a call gives, with errors that name the fields as they were given: a path in such an error begins with the first of
+ * the paths that fits. An empty name stands for the fields of the only argument. @internal
+ */
+export async function toldAsGiven<Value>(fields: GivenAs, call: Promise<Value>): Promise<Value> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof RunlogError) || error.code !== "invalid_input") throw error;
+    throw new RunlogError(error.code, asGiven(fields, error.message), error.cause === undefined ? {} : { cause: error.cause });
+  }
+}
+
+function asGiven(fields: GivenAs, said: string): string {
+  // Where a field isn't known, those that are known are listed.
+  const names = new Set(fields.map(([, given]) => given).filter((given) => given !== ""));
+  const message = said.replace(/(; known are .*)`place`/, (_, before: string) => before + [...names].map((name) => `\`${name}\``).join(", "));
+  const found = fields.find(([there]) => message.startsWith(`\`${there}`) && /^[.[`]/.test(message.slice(there.length + 1)));
+  if (found === undefined) return message;
+  const [there, given] = found;
+  const rest = message.slice(there.length + 1);
+  if (given !== "") return `\`${given}${rest}`;
+  return rest.startsWith(".") ? `\`${rest.slice(1)}` : rest.replace(/^`: /, "");
+}
+
 /** What an error says; anything can be thrown, also what refuses to be text. @internal */
 export function messageOf(error: unknown): string {
   try {

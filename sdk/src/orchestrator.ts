@@ -1,6 +1,6 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
 import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
-import { type Failure, RunlogError, StopError, errorOf, invalid, messageOf } from "./error.js";
+import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
 import type {
@@ -244,7 +244,8 @@ export class Orchestrator implements AsyncDisposable {
    * `limit_reached` when too many runs are under way.
    */
   async start(agent: StartAgent): Promise<RunHandle> {
-    return this.#run(await this.#handle.made("start", givenStart(agent)));
+    const started = this.#handle.made("start", givenStart(agent));
+    return this.#run(await toldAsGiven(START_GIVEN_AS, started));
   }
 
   /**
@@ -457,6 +458,13 @@ export class RunHandle {
 export function toolsOf(reply: Reply): ToolDefinition[] {
   return valueOf<DefinedTool[]>(reply).map(({ definition, ...forms }) => ({ ...definition, ...forms }) as ToolDefinition);
 }
+
+/** Where the core is told of the place of an agent that starts. */
+const START_GIVEN_AS: GivenAs = [
+  ["place.newSession", "session"],
+  ["place.session", "sessionId"],
+  ["place.instance", "instanceId"],
+];
 
 /** An agent to start, as it is told to the core. */
 function givenStart(agent: StartAgent): GivenStart {

@@ -1,5 +1,5 @@
 import { objectOf } from "./checks.js";
-import { invalid } from "./error.js";
+import { type GivenAs, invalid } from "./error.js";
 import type {
   NewInstance,
   NewRun as GivenRun,
@@ -173,6 +173,18 @@ export class ToolCall {
 }
 
 showsItsJson(RunMessage, ToolCall);
+
+/** The fields of a run that is started, by where the core is told of them. @internal */
+export const RUN_GIVEN_AS: GivenAs = [
+  ["new.place.instance", "instanceId"],
+  ["new.place.newInstance", "newInstance"],
+  // By the errors of the core, and by those of values that JSON has no form for.
+  ["new.place.newSession[0]", "session"],
+  ["new.place.newSession.0", "session"],
+  ["new.place.newSession[1]", "agentName"],
+  ["new.place.newSession.1", "agentName"],
+  ["new", ""],
+];
 
 /** The place of a run, as it is told to the core, and what else was given. @internal */
 export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {

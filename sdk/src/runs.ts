@@ -1,4 +1,5 @@
 import { type Message, unpackMessages } from "./context-types.js";
+import { toldAsGiven } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
 import type {
   DanglingToolCall,
@@ -16,7 +17,7 @@ import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
 import type { Page } from "./pages.js";
 import { RunRecorder } from "./recorder.js";
-import { type NewRun, RunMessage, ToolCall, placeOf } from "./run-types.js";
+import { type NewRun, RUN_GIVEN_AS, RunMessage, ToolCall, placeOf } from "./run-types.js";
 
 /** A run that goes on from a paused one. */
 export interface ResumedRun {
@@ -71,7 +72,8 @@ export class Runs {
     const { place, rest } = placeOf(run);
     const { messages = [], ...others } = rest;
     const { lengths, data } = messageList(messages);
-    return recorderOf(await this.#handle.made("startRun", { new: { ...others, place }, lengths }, data));
+    const started = this.#handle.made("startRun", { new: { ...others, place }, lengths }, data);
+    return recorderOf(await toldAsGiven(RUN_GIVEN_AS, started));
   }
 
   /**

@@ -196,6 +196,43 @@ describe.each(places)("attacks $name", ({ fresh }) => {
     expect(await context.getLastSequence()).toBe(0);
   });
 
+  test("what is wrong with a run to start is told by the names that it was given under", async () => {
+    const store = await fresh();
+    const { id: sessionId } = await store.createSession({});
+    const { id: instanceId } = await store.createInstance({ sessionId, agentName: "a" });
+    const wrong: [string, object][] = [
+      ["`maxSteps`: -1 ", { instanceId, maxSteps: -1 }],
+      ["`maxSteps` is Infinity", { instanceId, maxSteps: Infinity }],
+      [
+        "`maxStps` is not a field that is known here; known are `instanceId`, `newInstance`, `session`, `agentName`, `id`",
+        { instanceId, maxStps: 1 },
+      ],
+      ["`metadata.deep` is NaN", { instanceId, metadata: { deep: NaN } }],
+      ["`instanceId`: \"x\" is not an id", { instanceId: "x" }],
+      ["`newInstance`: `sesionId` is not a field", { newInstance: { sesionId: sessionId, agentName: "a" } }],
+      ["`newInstance.sessionId`: 4 is not an id", { newInstance: { sessionId: 4, agentName: "a" } }],
+      ["`session`: `titel` is not a field", { session: { titel: "x" }, agentName: "a" }],
+      ["`session.title`: 4 is not a text", { session: { title: 4 }, agentName: "a" }],
+      ["`session.title` is NaN", { session: { title: NaN }, agentName: "a" }],
+      ["`agentName`: 5 is not a text", { session: {}, agentName: 5 }],
+    ];
+    for (const [told, run] of wrong) {
+      const { message } = await failure(store.runs.start(run as never), "invalid_input");
+      expect(message.slice(0, told.length)).toBe(told);
+    }
+    const orchestrator = await store.orchestrator({});
+    const places: [string, object][] = [
+      ["`session.title`: 4 is not a text", { session: { title: 4 } }],
+      ["`sessionId`: 5 is not an id", { sessionId: 5 }],
+      ["`instanceId`: 6 is not an id", { instanceId: 6 }],
+    ];
+    for (const [told, place] of places) {
+      const started = orchestrator.start({ agentName: "a", task: "x", ...place } as never);
+      const { message } = await failure(started, "invalid_input");
+      expect(message.slice(0, told.length)).toBe(told);
+    }
+  });
+
   test("bytes are taken as they are from any memory, and refused from none", async () => {
     const store = await fresh();
     const stream = store.newId();
