@@ -86,26 +86,53 @@ pub trait Checkpointed: Default + Send + 'static {
         self.progress().last_sequence()
     }
 
-    /// Applies the event at a sequence. One that was applied before changes nothing.
+    /// Applies the event at a sequence. One that was applied before changes nothing. Once an event was
+    /// [passed over](Self::pass_over), one that doesn't follow from those before it changes nothing either.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
     fn apply(&mut self, sequence: u64, event: Self::Event) -> Result<()> {
-        let expected = self.last_sequence() + 1;
-        if sequence < expected {
+        if !self.is_next(sequence)? {
             return Ok(());
         }
-        let name = Self::EVENT;
+        let is_incomplete = self.progress().is_incomplete();
+        match self.apply_next(sequence, event) {
+            _ if is_incomplete => self.progress_mut().changed_anything(sequence),
+            Ok(place) => self.progress_mut().changed(place, sequence),
+            Err(what) => {
+                let name = Self::EVENT;
+                return Err(Error::damaged(format!(
+                    "{name} {sequence} doesn't follow: {what}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on without the event at a sequence, which is lost.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when another event comes next.
+    fn pass_over(&mut self, sequence: u64) -> Result<()> {
+        if self.is_next(sequence)? {
+            self.progress_mut().passed_over(sequence);
+        }
+        Ok(())
+    }
+
+    /// Whether the event at a sequence is the next one; `false` if it was applied before.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when another event comes next.
+    fn is_next(&self, sequence: u64) -> Result<bool> {
+        let expected = self.last_sequence() + 1;
         if sequence > expected {
             return Err(Error::damaged(format!(
-                "{name} {expected} should come next, but {sequence} does"
+                "{} {expected} should come next, but {sequence} does",
+                Self::EVENT
             )));
         }
-        let place = self
-            .apply_next(sequence, event)
-            .map_err(|what| Error::damaged(format!("{name} {sequence} doesn't follow: {what}")))?;
-        self.progress_mut().changed(place, sequence);
-        Ok(())
+        Ok(sequence == expected)
     }
 
     /// How many events were applied since the last checkpoint.

@@ -13,6 +13,7 @@ use super::{
         stage::{Outcome, Waiting, appended},
     },
     find::Finder,
+    lost,
     open::entry,
     options::OpenOptions,
     place::Place,
@@ -445,7 +446,7 @@ impl Store {
         Subscription::new(self.shared().clone(), first)
     }
 
-    /// The record with a position.
+    /// The record with a position; a damaged one is returned if it was redacted.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
@@ -456,7 +457,17 @@ impl Store {
             let Some(place) = Place::of(&shared.durable(), position.0) else {
                 return Ok(None);
             };
-            let frame = place.frame()?;
+            let is_redacted = |position| {
+                let durable = shared.durable();
+                durable.directory.redacted().contains(position)
+            };
+            let frame = match place.frame() {
+                Err(error) if is_damage(&error) && is_redacted(position.0) => {
+                    let header = lost::header_of_lost(&place, &shared.durable)?;
+                    Some(lost::frame_of(header.ok_or(error)?, 0))
+                }
+                frame => frame?,
+            };
             let record = |frame| read::record_in(&shared.durable(), &place.segment, frame);
             frame.map(record).transpose()
         })

@@ -3,10 +3,13 @@
 //! A redaction names a position. So that reads can pass over a lost record once it was redacted, its position must be known
 //! without its bytes. A record's header, which has a checksum of its own, tells it where only the body is damaged. Where the
 //! header is lost too, its place among the records of the damaged range does, since the index block names the offset of every
-//! record and positions count up. In a block that a repair made, of which some lost records may have no name, a position found
-//! so is one of the damaged range's, and always the same.
+//! record and positions count up. In a block that a repair made, which places lost records by what tells of them, a position
+//! found so is one of the damaged range's, and always the same: of several lost records, one may be taken for another that was
+//! redacted before.
 
 use std::collections::HashMap;
+
+use bytes::Bytes;
 
 use super::{
     place::{Place, index_in},
@@ -20,7 +23,7 @@ use crate::{
         segment::HEADER_BYTES,
     },
     log::{
-        frame::READ_BYTES,
+        frame::{Frame, READ_BYTES},
         scan::{Scan, is_damage},
         segment::Segment,
     },
@@ -141,6 +144,15 @@ pub(super) fn lost_header(stream: u32, sequence: u32, index: u32) -> record::Hea
         time_delta_ms: 0,
         watermark: 0,
         body_crc: 0,
+    }
+}
+
+/// The frame that stands for a record that is lost: without a body, at an offset for messages.
+pub(super) fn frame_of(header: record::Header, offset: u64) -> Frame {
+    Frame {
+        offset,
+        header,
+        body: Bytes::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     commit::shared::Shared,
-    lost::{LostPlaces, header_at, lost_header},
+    lost::{LostPlaces, frame_of, header_at, lost_header},
     place::{index_in, position_in, position_of},
     published::durable::{Durable, Postings, Run, Spot, missing},
     record_ref::RecordRef,
@@ -320,11 +320,7 @@ impl Reader {
             let index = index_in(&located.segment, position);
             lost_header(located.source, located.sequence, index)
         });
-        Ok(Some(Frame {
-            offset: located.offset,
-            header,
-            body: Bytes::new(),
-        }))
+        Ok(Some(frame_of(header, located.offset)))
     }
 
     /// The sequences and positions of the records that are left, can't be read, and weren't redacted, as far as their positions

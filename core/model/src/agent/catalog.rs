@@ -74,14 +74,8 @@ impl AgentCatalog {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when it doesn't follow from those before it.
     pub fn apply(&mut self, sequence: u64, event: AgentCatalogEvent) -> Result<()> {
-        if sequence <= self.last_sequence {
+        if !self.is_next(sequence)? {
             return Ok(());
-        }
-        let expected = self.last_sequence + 1;
-        if sequence != expected {
-            return Err(Error::damaged(format!(
-                "agent event {expected} should come next, but {sequence} does"
-            )));
         }
         match event {
             AgentCatalogEvent::Defined(definition) | AgentCatalogEvent::Updated(definition) => {
@@ -96,6 +90,28 @@ impl AgentCatalog {
         }
         self.last_sequence = sequence;
         Ok(())
+    }
+
+    /// Goes on without the event at a sequence, which is lost.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when another event comes next.
+    pub fn pass_over(&mut self, sequence: u64) -> Result<()> {
+        if self.is_next(sequence)? {
+            self.last_sequence = sequence;
+        }
+        Ok(())
+    }
+
+    /// Whether the event at a sequence is the next one; `false` if it was applied before.
+    fn is_next(&self, sequence: u64) -> Result<bool> {
+        let expected = self.last_sequence + 1;
+        if sequence > expected {
+            return Err(Error::damaged(format!(
+                "agent event {expected} should come next, but {sequence} does"
+            )));
+        }
+        Ok(sequence == expected)
     }
 
     /// The agent of this name in a project.

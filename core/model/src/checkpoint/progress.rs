@@ -18,6 +18,8 @@ pub struct Progress {
     /// The place that each event changed, in order, from the one after the sequence `since` on.
     changed: Vec<u32>,
     since: u64,
+    /// Whether an event was passed over, because it is lost, since the beginning or the restored checkpoint.
+    is_incomplete: bool,
 }
 
 /// The chunks and items that the next checkpoint writes.
@@ -38,6 +40,23 @@ impl Progress {
         }
         self.changed.push(place);
         self.last_sequence = sequence;
+    }
+
+    /// Records that the event at the next sequence changed anything, or is lost: the next checkpoint writes all items.
+    pub(super) fn changed_anything(&mut self, sequence: u64) {
+        self.changed = Vec::new();
+        (self.since, self.last_sequence) = (sequence, sequence);
+    }
+
+    /// Records that the event at the next sequence is lost.
+    pub(super) fn passed_over(&mut self, sequence: u64) {
+        self.is_incomplete = true;
+        self.changed_anything(sequence);
+    }
+
+    /// Whether an event was passed over, because it is lost.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// The sequence of the last event that was applied.

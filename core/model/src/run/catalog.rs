@@ -206,7 +206,12 @@ impl RunCatalog {
     }
 
     fn create(&mut self, run: &RunSummary) -> Result<u32, String> {
-        let place_of = |id: RunId| self.place(id).ok_or_else(|| format!("no run {id}"));
+        // Its creation may be lost.
+        let is_incomplete = self.progress.is_incomplete();
+        let place_of = |id: RunId| match self.place(id) {
+            None if is_incomplete => Ok(NONE),
+            place => place.ok_or_else(|| format!("no run {id}")),
+        };
         let parent = run.parent_run_id.map_or(Ok(NONE), place_of)?;
         let resumed_from = run.resumed_from.map_or(Ok(NONE), place_of)?;
         let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| {

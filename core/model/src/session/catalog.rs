@@ -15,6 +15,7 @@ mod chats;
 mod checkpoint;
 mod entry;
 mod listed;
+mod lost;
 mod requests;
 
 use entry::SessionEntry;
@@ -125,6 +126,9 @@ impl Catalog {
 
     /// Applies the next event, and returns the place of the item that it created or changed.
     fn fold(&mut self, sequence: u64, event: CatalogEvent) -> Result<u32, String> {
+        if self.progress.is_incomplete() {
+            self.make_up_for_lost(sequence, &event)?;
+        }
         match event {
             CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
             CatalogEvent::SessionUpdated { id, at_ms, changes } => self.change(id, |session| {

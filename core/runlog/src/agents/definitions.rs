@@ -271,13 +271,18 @@ impl Agents {
             ..ReadOptions::default()
         };
         read_each(&**backend, AGENTS_STREAM, options, |record| {
-            // Applying an event that another task has applied already is a no-op.
-            AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload)
-                .and_then(|event| self.fold().locked().apply(record.sequence.0, event))
-                .map_err(|error| {
-                    let message = format!("agent event {}: {error}", record.sequence);
-                    Error::new(error.kind(), message)
-                })
+            // Applying an event that another task has applied already is a no-op. Only a repair redacts one, and only if it
+            // can't be read.
+            let applied = if record.redacted {
+                self.fold().locked().pass_over(record.sequence.0)
+            } else {
+                AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload)
+                    .and_then(|event| self.fold().locked().apply(record.sequence.0, event))
+            };
+            applied.map_err(|error| {
+                let message = format!("agent event {}: {error}", record.sequence);
+                Error::new(error.kind(), message)
+            })
         })
         .await
     }

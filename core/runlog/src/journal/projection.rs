@@ -207,6 +207,11 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     next = Some(Sequence(last).next());
                     break;
                 }
+                // Only a repair redacts one, and only if it can't be read.
+                if record.redacted {
+                    state.fold.pass_over(record.sequence.0)?;
+                    continue;
+                }
                 let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(
                     |error| {
                         Error::new(

@@ -50,7 +50,10 @@ impl Runs {
 
     async fn orphan(&self, id: RunId) -> Result<Option<PlannedChange>> {
         let loaded = match self.load(id).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // One whose own record can't be read stays as it is: the store must open nevertheless.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                return Ok(None);
+            }
             loaded => loaded?,
         };
         if loaded.run.status != RunStatus::Running {

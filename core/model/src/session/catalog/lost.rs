@@ -1,0 +1,67 @@
+//! What the catalog makes of events that follow from lost ones.
+
+use super::Catalog;
+use crate::{CatalogEvent, Session, SessionId, SessionStatus};
+
+/// The title of a session whose creation is lost, until an event gives it another.
+const LOST_SESSION_TITLE: &str = "(its creation is lost)";
+
+impl Catalog {
+    /// Makes a session whose creation is lost, if the event is of one, so that what belongs to it can be found; and ends one
+    /// whose deletion is lost, if the event gives its name to another: a name is free again only then.
+    pub(super) fn make_up_for_lost(
+        &mut self,
+        sequence: u64,
+        event: &CatalogEvent,
+    ) -> Result<(), String> {
+        let (id, at_ms) = match event {
+            CatalogEvent::SessionCreated(session) => {
+                let before = session
+                    .name
+                    .as_ref()
+                    .and_then(|name| self.by_name.remove(name));
+                if let Some(before) = before {
+                    let at_ms = session.created_at_ms;
+                    self.change(before, |session| {
+                        (session.updated_at_ms, session.deleted_at_ms) = (at_ms, Some(at_ms));
+                        Ok(())
+                    })?;
+                }
+                return Ok(());
+            }
+            // What is deleted needn't be made up.
+            CatalogEvent::SessionDeleted { .. } => return Ok(()),
+            CatalogEvent::InstanceCreated(instance) => {
+                (instance.session_id, instance.created_at_ms)
+            }
+            CatalogEvent::SessionUpdated { id, at_ms, .. }
+            | CatalogEvent::SessionRestored { id, at_ms }
+            | CatalogEvent::ChatUpdated { id, at_ms, .. }
+            | CatalogEvent::ChatTouched { id, at_ms } => (*id, *at_ms),
+            CatalogEvent::ChatReordered { id } | CatalogEvent::ChatRequestChanged { id, .. } => {
+                (*id, 0)
+            }
+        };
+        if self.session(id).is_some() {
+            return Ok(());
+        }
+        self.add_session(sequence, lost_session(id, at_ms))
+            .map(drop)
+    }
+}
+
+fn lost_session(id: SessionId, at_ms: u64) -> Session {
+    Session {
+        id,
+        name: None,
+        project: None,
+        title: Some(LOST_SESSION_TITLE.to_owned()),
+        status: SessionStatus::Active,
+        metadata: None,
+        copied_from: None,
+        created_at_ms: at_ms,
+        updated_at_ms: at_ms,
+        deleted_at_ms: None,
+        chat: None,
+    }
+}
