@@ -50,6 +50,44 @@ fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
 }
 
 #[test]
+fn what_the_readme_imports_is_there_and_can_be_read_as_it_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let commands = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("runlog import "))
+        .take_while(|line| !line.starts_with("runlog run "));
+    let place = Place::new();
+    let store = place.path("runlog-data").display().to_string();
+    let mut told = String::new();
+    for line in commands {
+        let words = line.split('#').next().unwrap().split_whitespace().skip(1);
+        let arguments: Vec<&str> = words.chain(["--store", &store]).collect();
+        let said = said(
+            place
+                .command(&arguments)
+                .current_dir(&root)
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(said.code, 0, "{line}: {said:?}");
+        assert!(
+            !said.out.is_empty() && said.err.is_empty(),
+            "{line}: {said:?}"
+        );
+        told += &said.out;
+    }
+    for expected in [
+        "openai, 1 session, 15 messages, 5 tool calls",
+        "chat",
+        "The parser drops the last line",
+        "test_last_line",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+}
+
+#[test]
 fn an_export_imported_elsewhere_and_exported_again_is_equal() {
     let (place, other) = (Place::new(), Place::new());
     let files = [
