@@ -566,9 +566,22 @@ fn a_recorder_that_is_killed_leaves_a_run_that_is_paused_and_resumed() {
     while !lines.next().unwrap().unwrap().contains("\"id\":2") {}
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
-    // What looks at one thing changes nothing: the run is as it was left.
-    let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
-    assert_eq!(shown[0]["status"], "running", "{shown:?}");
+    // What looks at one thing changes nothing: the run is as it was left. Neither does what can't find it.
+    for command in [
+        &["ls"][..],
+        &["stat"],
+        &["flows"],
+        &["runs", "--status", "completed"],
+    ] {
+        place.expect(0, command);
+        let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+        assert_eq!(shown[0]["status"], "running", "{command:?}: {shown:?}");
+    }
+    for command in ["runs", "flows", "resume"] {
+        let help = place.expect(0, &[command, "--help"]).out;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("which writes to the store"), "{help}");
+    }
     // The very commands that one types then find it.
     let paused = place.expect(0, &["runs", "--status", "paused", "--json"]);
     assert_eq!(

@@ -19,7 +19,8 @@ use crate::{
 const AFTER_HELP: &str = "\
 `runlog run --resume RUN -- CMD` goes on from one with an agent that speaks docs/agent-protocol.md; a program that \
 records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed. What a \
-process that was killed had left running is paused first, and listed, unless another process has the store open.
+process that was killed had left running is paused first, which writes to the store, and listed, unless another process has \
+it open or it can't be written to. `runlog runs --status paused` writes in the same way, `runlog ls` never.
 
 With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
 \"command\"}], \"next\": the cursor of the next page or null}.";

@@ -14,8 +14,9 @@ const AFTER_HELP: &str = "\
 A flow is that of a run, whose id it has, or has an id of its own. The flow of a run that is paused goes on once the \
 run is resumed; one with an id of its own is resumed by the program that runs it.
 
-With --resumable, what a process that was killed had left running is paused first, unless another process has the \
-store open: that one may be at work on what is listed.
+With --resumable, what a process that was killed had left running is paused first, which writes to the store, unless \
+another process has it open, which may be at work on what is listed, or it can't be written to. Without --resumable \
+nothing is written.
 
 With --json one document: {\"items\": [{\"run_id\", \"status\", \"run_status\", \"parent_run_id\", \"resumed_from\", \
 \"resumed_by\", \"is_over\", \"is_live\", \"created_at_ms\", \"updated_at_ms\"}], \"next\": the cursor of the next page or \
