@@ -330,3 +330,51 @@ fn a_line_without_an_end_is_dropped_and_told() {
         "{err}"
     );
 }
+
+#[test]
+fn a_damaged_event_of_a_list_ends_it_until_it_is_repaired() {
+    let place = Place::new();
+    let named = ["--name", "first", "--title", "the first of them"];
+    assert_eq!(place.script(&named, &["ready", "done:{}"]).code, 0);
+    assert_eq!(
+        place
+            .script(&["--name", "second"], &["ready", "done:{}"])
+            .code,
+        0
+    );
+    let path = place.path("runlog-data").join("00000001.seg");
+    let mut bytes = fs::read(&path).unwrap();
+    let title = b"the first of them";
+    let found = bytes.windows(title.len()).position(|it| it == title);
+    bytes[found.unwrap()] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let said = place.expect(5, &["verify"]);
+    assert!(said.out.contains("--repair"), "{said:?}");
+    let said = place.expect(5, &["verify", "--repair"]);
+    let told = "list of sessions: goes on without event 1, which is lost";
+    assert!(
+        said.out.contains(told) && said.out.contains("lists go on"),
+        "{said:?}"
+    );
+    let listed = place.expect(0, &["ls"]);
+    assert!(
+        listed.out.contains("(its creation is lost)") && listed.out.contains("second"),
+        "{listed:?}"
+    );
+    let runs = place.expect(0, &["runs", "--json"]).json().remove(0);
+    assert_eq!(runs["items"].as_array().unwrap().len(), 2, "{runs}");
+    // It is written to again, and exported.
+    assert_eq!(
+        place
+            .script(&["--name", "first"], &["ready", "done:{}"])
+            .code,
+        0
+    );
+    place.expect(0, &["export", "--all", "-o", "all.jsonl"]);
+    assert!(
+        !place
+            .expect(5, &["verify", "--repair"])
+            .out
+            .contains("goes on")
+    );
+}

@@ -17,8 +17,9 @@ const PROBLEMS_SHOWN: usize = 50;
 const AFTER_HELP: &str = "\
 Reads everything and changes nothing, also while another process writes; what is derived from the records is made again \
 and compared. With --repair, whatever can be made again is, and the log goes on behind what can't be read: every record \
-that can be read stays, no position is given out again, and what is overwritten is saved in cut-….bin before. Records \
-that are lost are told by name; only a copy brings them back.
+that can be read stays, no position is given out again, and what is overwritten is saved in cut-….bin before. Lists of \
+sessions, runs, flows and agents go on without events that can't be read. Records that are lost are told by name; only a \
+copy brings them back.
 
 With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \
 \"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}, where \"bytes\" counts what was \
@@ -122,8 +123,8 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
         out.line(match (args.repair, is_all_lost) {
             (true, true) => {
-                "what is lost stays lost, unless a copy is restored; the records beside it can be read. A list of which a \
-                 record is lost, of sessions or of runs, still ends with an error: `runlog salvage` prints what there is"
+                "what is lost stays lost, unless a copy is restored; the records beside it can be read, and lists go on without \
+                 it. A context or a chat of which a record is lost ends there with an error: `runlog salvage` prints what there is"
             }
             (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
             (false, true) => {

@@ -120,6 +120,11 @@ pub trait Checkpointed: Default + Send + 'static {
         Ok(())
     }
 
+    /// Whether an event was passed over since the beginning, or since the checkpoint that it was restored from.
+    fn is_incomplete(&self) -> bool {
+        self.progress().is_incomplete()
+    }
+
     /// Whether the event at a sequence is the next one; `false` if it was applied before.
     ///
     /// # Errors

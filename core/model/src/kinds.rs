@@ -127,6 +127,10 @@ kinds! {
     LISTED_FLOW = 112,
     /// A part of the checkpoint of the catalog of flows.
     FLOW_CATALOG_PART = 113,
+
+    // 120 to 127: any of the catalogs.
+    /// Stands for an event that is lost, in an import of a catalog that lost it: what doesn't follow without it is passed over.
+    LISTED_EVENT_LOST = 120,
 }
 
 /// The kind bytes of a chat's events, those of later builds too: in a chat's stream, a fold skips any other.

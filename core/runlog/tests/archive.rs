@@ -104,7 +104,7 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     );
     assert_eq!(
         (
-            imported.messages + imported.tool_calls + imported.other,
+            imported.messages + imported.tool_calls + imported.chat_messages + imported.other,
             imported.skipped
         ),
         (told.records + told.snapshots, 0)

@@ -5,7 +5,7 @@ use std::fmt;
 use runlog_log::{Batch, Expected, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, DeletedAgent, ListAgents, Page,
-    Updates,
+    Updates, kinds,
 };
 
 use crate::{
@@ -273,7 +273,7 @@ impl Agents {
         read_each(&**backend, AGENTS_STREAM, options, |record| {
             // Applying an event that another task has applied already is a no-op. Only a repair redacts one, and only if it
             // can't be read.
-            let applied = if record.redacted {
+            let applied = if record.redacted || record.kind.0 == kinds::LISTED_EVENT_LOST {
                 self.fold().locked().pass_over(record.sequence.0)
             } else {
                 AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload)

@@ -191,6 +191,7 @@ impl Checker<'_> {
         let group = match &subject {
             Subject::Session(id) => Group::Session(*id),
             Subject::Agent(project, name) => Group::Agent(project.clone(), name.clone()),
+            Subject::Lost(list) => Group::Stream(list.stream()),
             // A flow with an id of its own belongs to its stream's group.
             Subject::Flow(id) => self
                 .runs
@@ -299,7 +300,7 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     let (mut sessions, mut runs) = (Catalog::new(), RunCatalog::new());
     for list in List::ALL {
         each_record(store, list.stream(), Position(u64::MAX), |there| {
-            let event = list.decode(there.kind.0, &there.meta, &there.payload)?;
+            let event = list.event_of(there)?;
             let subject = event.subject();
             fold(&mut sessions, &mut runs, &event)?;
             if let Some(lines) = lines_of.get_mut(&subject) {
@@ -326,8 +327,8 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
         if line.is_there || plan.conflicts.contains_key(&line.group) {
             continue;
         }
-        if let Err(why) =
-            fits(&sessions, &line.event).and_then(|()| fold(&mut sessions, &mut runs, &line.event))
+        if let Err(why) = fits(&sessions, &plan.known, &line.event)
+            .and_then(|()| fold(&mut sessions, &mut runs, &line.event))
         {
             plan.conflicts
                 .insert(line.group.clone(), (line.number, why.to_string()));
@@ -337,10 +338,12 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
 }
 
 /// A readable error for events that the fold would refuse with a technical one.
-fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
+fn fits(sessions: &Catalog, known: &HashSet<Subject>, event: &ListEvent) -> Result<()> {
     if let ListEvent::Session(CatalogEvent::SessionCreated(session)) = event
         && let Some(name) = &session.name
         && let Some(other) = sessions.session_named(name)
+        // Where the archive lost that its own session of the name was deleted, the fold makes up for it.
+        && (!sessions.is_incomplete() || known.contains(&Subject::Session(other.id)))
     {
         return Err(Error::invalid(format!(
             "the store has another session of the name {name:?}, {}",
@@ -362,7 +365,9 @@ fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Res
     match event {
         ListEvent::Session(event) => sessions.apply(sessions.last_sequence() + 1, event.clone())?,
         ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event.clone())?,
-        ListEvent::Agent(_) | ListEvent::Flow(_) => {}
+        ListEvent::Lost(List::Sessions) => sessions.pass_over(sessions.last_sequence() + 1)?,
+        ListEvent::Lost(List::Runs) => runs.pass_over(runs.last_sequence() + 1)?,
+        ListEvent::Agent(_) | ListEvent::Flow(_) | ListEvent::Lost(_) => {}
     }
     Ok(())
 }
@@ -379,7 +384,9 @@ fn name_sessions(plan: &mut Plan) {
                 Some(name) => format!("session {name:?} ({})", session.id),
                 None => format!("session {}", session.id),
             },
-            ListEvent::Session(_) | ListEvent::Run(_) | ListEvent::Flow(_) => continue,
+            ListEvent::Session(_) | ListEvent::Run(_) | ListEvent::Flow(_) | ListEvent::Lost(_) => {
+                continue;
+            }
             ListEvent::Agent(_) => match &line.subject {
                 Subject::Agent(_, name) => format!("agent {name:?}"),
                 _ => continue,

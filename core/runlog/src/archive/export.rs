@@ -7,12 +7,12 @@ use std::{
 
 use pollster::block_on;
 use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
-use runlog_model::SessionId;
+use runlog_model::{RunCatalogEvent, SessionId, kinds};
 
 use super::{
     Exported, What,
     lines::{Counts, Line, RecordLine, StreamLine, encode},
-    lists::{List, Subject, each_record, record_at, what_of_context},
+    lists::{List, ListEvent, Subject, each_record, record_at, what_of_context},
     owners::{Owners, Planned},
 };
 use crate::{Error, ErrorKind, Result, blocking::Store};
@@ -433,21 +433,34 @@ fn write_list<E: From<Error>>(
     write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<u64, E> {
     let mut count = 0;
+    let mut created = HashSet::new();
     each_record(store, list.stream(), bound, |record| {
-        let event = list.decode(record.kind.0, &record.meta, &record.payload)?;
+        let event = list.event_of(record)?;
+        match event.subject() {
+            Subject::Run(id) if matches!(event, ListEvent::Run(RunCatalogEvent::Created(_))) => {
+                created.insert(id);
+            }
+            // Its creation is lost; a repair has listed it again, as it is by now, further on.
+            Subject::Run(id) if !created.contains(&id) => return Ok(()),
+            _ => {}
+        }
         let session = match event.subject() {
             Subject::Session(id) => Some(id),
             Subject::Run(id) | Subject::Flow(id) => {
                 owners.runs.get(&id).map(|(session, _)| *session)
             }
-            Subject::Agent(..) => None,
+            Subject::Agent(..) | Subject::Lost(_) => None,
         };
-        if chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session))) {
+        let is_lost = matches!(event, ListEvent::Lost(_));
+        if is_lost
+            || chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session)))
+        {
             count += 1;
-            write(&encode(
-                &Line::Record(line_of(list.stream(), record)),
-                Some(event.what()),
-            ))?;
+            let mut line = line_of(list.stream(), record);
+            if is_lost {
+                (line.kind, line.redacted) = (Kind(kinds::LISTED_EVENT_LOST), false);
+            }
+            write(&encode(&Line::Record(line), Some(event.what())))?;
         }
         Ok::<(), E>(())
     })?;

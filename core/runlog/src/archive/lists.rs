@@ -4,7 +4,7 @@ use pollster::block_on;
 use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{
     AgentCatalogEvent, CatalogEvent, ContextEventKind, FlowCatalogEvent, RunCatalogEvent, RunId,
-    SessionId, codec,
+    SessionId, codec, kinds,
 };
 
 use super::lines::RecordLine;
@@ -41,6 +41,8 @@ pub(super) enum Subject {
     Run(RunId),
     Flow(RunId),
     Agent(Option<String>, String),
+    /// Nobody knows what it was.
+    Lost(List),
 }
 
 /// A decoded record of a list.
@@ -50,6 +52,8 @@ pub(super) enum ListEvent {
     Run(RunCatalogEvent),
     Flow(FlowCatalogEvent),
     Agent(AgentCatalogEvent),
+    /// One that is lost, and was passed over by a repair.
+    Lost(List),
 }
 
 impl List {
@@ -78,12 +82,25 @@ impl List {
     }
 
     pub(super) fn decode(self, kind: u8, meta: &[u8], payload: &[u8]) -> Result<ListEvent> {
+        if kind == kinds::LISTED_EVENT_LOST {
+            return Ok(ListEvent::Lost(self));
+        }
         Ok(match self {
             Self::Sessions => ListEvent::Session(CatalogEvent::decode(kind, meta, payload)?),
             Self::Runs => ListEvent::Run(RunCatalogEvent::decode(kind, meta, payload)?),
             Self::Flows => ListEvent::Flow(FlowCatalogEvent::decode(kind, meta, payload)?),
             Self::Agents => ListEvent::Agent(AgentCatalogEvent::decode(kind, meta, payload)?),
         })
+    }
+}
+
+impl List {
+    /// The event of a record of the store.
+    pub(super) fn event_of(self, record: &Record) -> Result<ListEvent> {
+        if record.redacted {
+            return Ok(ListEvent::Lost(self));
+        }
+        self.decode(record.kind.0, &record.meta, &record.payload)
     }
 }
 
@@ -115,6 +132,7 @@ impl ListEvent {
                     Subject::Agent(agent.project.clone(), agent.name.clone())
                 }
             },
+            Self::Lost(list) => Subject::Lost(*list),
         }
     }
 
@@ -137,6 +155,7 @@ impl ListEvent {
             Self::Agent(AgentCatalogEvent::Defined(_)) => "agent_defined",
             Self::Agent(AgentCatalogEvent::Updated(_)) => "agent_updated",
             Self::Agent(AgentCatalogEvent::Deleted(_)) => "agent_deleted",
+            Self::Lost(_) => "event_lost",
         }
     }
 
@@ -147,6 +166,7 @@ impl ListEvent {
             Self::Run(event) => event.encode().map(drop)?,
             Self::Flow(event) => event.encode().map(drop)?,
             Self::Agent(event) => event.encode().map(drop)?,
+            Self::Lost(_) => {}
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use runlog_log::{Position, StreamId};
 use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 
-use super::lists::{List, ListEvent, each_record, is_derived, streams_of};
+use super::lists::{List, ListEvent, Subject, each_record, is_derived, streams_of};
 use crate::{Error, Result, blocking::Store};
 
 /// A stream to write.
@@ -38,12 +38,18 @@ pub(super) struct Owners {
 impl Owners {
     pub(super) fn read(store: &Store, bound: Position) -> Result<Self> {
         let mut owners = Self::default();
+        let mut made = HashSet::new();
         for list in List::ALL {
             each_record(store, list.stream(), bound, |record| {
-                match list.decode(record.kind.0, &record.meta, &record.payload)? {
-                    ListEvent::Session(CatalogEvent::SessionCreated(session)) => {
-                        owners.sessions.push((session.id, record.position.0));
-                    }
+                let event = list.event_of(record)?;
+                // The first event of a session is its creation, unless that is lost.
+                if let ListEvent::Session(event) = &event
+                    && let Subject::Session(id) = ListEvent::Session(event.clone()).subject()
+                    && made.insert(id)
+                {
+                    owners.sessions.push((id, record.position.0));
+                }
+                match event {
                     ListEvent::Session(CatalogEvent::InstanceCreated(instance)) => {
                         let stream = StreamId(instance.id.as_uuid());
                         owners.instances.insert(stream, instance.session_id);

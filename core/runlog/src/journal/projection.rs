@@ -9,7 +9,7 @@ use bytes::Bytes;
 use runlog_log::{
     Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId,
 };
-use runlog_model::{Checkpoint, Checkpointed};
+use runlog_model::{Checkpoint, Checkpointed, kinds};
 
 use super::follow::read_each;
 use crate::{Error, ErrorKind, Result, backend::Backend};
@@ -208,7 +208,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     break;
                 }
                 // Only a repair redacts one, and only if it can't be read.
-                if record.redacted {
+                if record.redacted || record.kind.0 == kinds::LISTED_EVENT_LOST {
                     state.fold.pass_over(record.sequence.0)?;
                     continue;
                 }

@@ -20,6 +20,7 @@ mod open_calls;
 mod outcome;
 mod recorder;
 mod recover;
+mod relist;
 mod resumable;
 mod resume;
 mod short;

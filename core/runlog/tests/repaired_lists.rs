@@ -1,0 +1,252 @@
+//! One event of a list that can't be read ends the list with an error. A repair lets it go on: every event of every list is
+//! damaged in turn, its header or its content.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+use runlog::{
+    AgentDefinition, NewMessage, NewRun, NewSession, RawJson, Result, RunId, RunStatus, SessionId,
+    StoreOptions,
+    agents::AGENTS_STREAM,
+    archive::{self, What},
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatFilter, ChatMessage, ChatRole},
+    engine::{
+        self, CompactOptions, StreamId, SystemHost,
+        storage::{Access, MemoryStorage, Storage},
+    },
+    flows::{FLOWS_STREAM, ListFlows},
+    runs::{ListRuns, RUNS_STREAM},
+    sessions::{CATALOG_STREAM, ListSessions},
+};
+
+const LISTS: [StreamId; 4] = [CATALOG_STREAM, RUNS_STREAM, FLOWS_STREAM, AGENTS_STREAM];
+
+fn open(storage: &MemoryStorage) -> Result<Store> {
+    Store::open_on(Arc::new(storage.clone()), StoreOptions::default())
+}
+
+/// What the lists of a store have.
+#[derive(Debug)]
+struct Lists {
+    sessions: BTreeMap<SessionId, Option<String>>,
+    runs: BTreeMap<RunId, RunStatus>,
+    flows: usize,
+    agents: usize,
+    chats: usize,
+}
+
+fn lists(store: &Store) -> Result<Lists> {
+    let sessions = store.list_sessions(&ListSessions::default())?.items;
+    let runs = store.runs().list(&ListRuns::default())?.items;
+    Ok(Lists {
+        sessions: sessions.into_iter().map(|it| (it.id, it.title)).collect(),
+        runs: runs.into_iter().map(|run| (run.id, run.status)).collect(),
+        flows: store.flows().list(&ListFlows::default())?.items.len(),
+        agents: store.agents().list_available_agents(None)?.len(),
+        chats: store
+            .chats()
+            .list_chats(&ChatFilter::default())?
+            .items
+            .len(),
+    })
+}
+
+/// A store with something in each list; in a pack if it is `packed`.
+fn filled(packed: bool) -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    let store = open(&storage).unwrap();
+    for name in ["coder", "writer"] {
+        store
+            .agents()
+            .define(AgentDefinition::new(name, "It works."))
+            .unwrap();
+    }
+    store.agents().delete(None, "writer").unwrap();
+    for number in 0..3 {
+        let new = NewRun::in_new_session(NewSession::titled(format!("session {number}")), "coder");
+        let run = store.runs().start(new).unwrap();
+        run.next_step().unwrap();
+        run.record_message(NewMessage::user("hello")).unwrap();
+        match number {
+            0 => run.complete(Some("done")).unwrap(),
+            1 => run.pause("later").unwrap(),
+            _ => run.fail("it broke").unwrap(),
+        };
+    }
+    let named = NewSession {
+        name: Some("named".into()),
+        ..NewSession::titled("named")
+    };
+    let gone = store.create_session(named.clone()).unwrap();
+    store.delete_session(gone.id).unwrap();
+    store.create_session(named).unwrap();
+    let chat = store.chats().create_chat(Chat::new("user")).unwrap();
+    let props = RawJson::parse("{}".to_owned()).unwrap();
+    let message = ChatMessage::new(ChatRole::User, "text", props);
+    store
+        .chats()
+        .save_messages(&chat.chat_id, vec![message])
+        .unwrap();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    flow.save_snapshot().unwrap();
+    flow.state_mut().status = "completed".to_owned();
+    flow.save_snapshot().unwrap();
+    drop(flow);
+    store.close().unwrap();
+    if packed {
+        let engine = engine::Store::open_on(Arc::new(storage.clone()), StoreOptions::default());
+        let engine = engine.unwrap();
+        engine.compact(CompactOptions::default()).unwrap();
+        engine.close().unwrap();
+    }
+    storage
+}
+
+fn copy(storage: &MemoryStorage) -> MemoryStorage {
+    let copy = MemoryStorage::new();
+    for name in storage.list().unwrap() {
+        let from = storage.open(&name, Access::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
+        from.read_at(0, &mut bytes).unwrap();
+        copy.create(&name).unwrap().write_at(0, &bytes).unwrap();
+    }
+    copy
+}
+
+fn flip(storage: &MemoryStorage, file: &str, offset: u64, count: usize) {
+    let file = storage.open(file, Access::Write).unwrap();
+    let mut bytes = vec![0; count];
+    file.read_at(offset, &mut bytes).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 0xff);
+    file.write_at(offset, &bytes).unwrap();
+}
+
+/// Repairs a damaged store, and looks at what its lists have then.
+fn check(storage: &MemoryStorage, before: &Lists, what: &str, lost: (usize, usize)) {
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let repaired = runlog::repair(&shared, "test", &SystemHost).unwrap();
+    let told = repaired
+        .actions
+        .iter()
+        .any(|action| action.contains("goes on without"));
+    assert!(told, "{what}: {repaired:?}");
+    let store = open(storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let after = lists(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
+    // Runs have events of their own, which tell the same.
+    assert_eq!(after.runs, before.runs, "{what}");
+    let missing: BTreeSet<_> = before
+        .sessions
+        .iter()
+        .filter(|(id, title)| after.sessions.get(id) != Some(title))
+        .collect();
+    assert!(missing.len() <= lost.0, "{what}: {missing:?}\n{after:?}");
+    assert!(after.flows + lost.1 >= before.flows, "{what}");
+    assert!(after.agents <= before.agents + lost.1, "{what}");
+    assert!(after.chats + lost.1 >= before.chats, "{what}");
+    for id in after.runs.keys() {
+        let run = store.runs().get(*id).unwrap().unwrap();
+        let messages = store
+            .context(run.instance_id)
+            .and_then(|it| it.get_messages());
+        let messages = messages.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(messages.len(), 1, "{what}");
+        // Its session is found, if only by its id.
+        assert!(
+            store.get_session(run.session_id).unwrap().is_some(),
+            "{what}"
+        );
+    }
+    // And it goes on.
+    let new = NewRun::in_new_session(NewSession::titled("after"), "coder");
+    let run = store.runs().start(new).unwrap();
+    run.complete(None).unwrap();
+    store
+        .agents()
+        .define(AgentDefinition::new("new", "New."))
+        .unwrap();
+    let mut lines = Vec::new();
+    let exported = archive::export(&store, What::All, &mut |line| {
+        lines.extend_from_slice(line);
+        Ok::<_, runlog::Error>(())
+    });
+    exported.unwrap_or_else(|error| panic!("{what}: the export: {error}"));
+    store.close().unwrap();
+    let other = Store::in_memory();
+    let mut source = || -> Result<Box<dyn std::io::BufRead>> {
+        Ok(Box::new(std::io::Cursor::new(lines.clone())))
+    };
+    let imported = archive::import(&other, None, false, &mut source);
+    imported.unwrap_or_else(|error| panic!("{what}: the import: {error}"));
+    let (there, here) = (
+        lists(&other).unwrap(),
+        lists(&open(storage).unwrap()).unwrap(),
+    );
+    assert_eq!(there.runs, here.runs, "{what}: imported");
+    assert_eq!(there.sessions, here.sessions, "{what}: imported");
+    let again = runlog::repair(&shared, "test", &SystemHost).unwrap();
+    assert_eq!(
+        again.actions,
+        Vec::<String>::new(),
+        "{what}: a second repair"
+    );
+}
+
+#[test]
+fn lists_go_on_without_an_event_that_is_lost() {
+    let whole = filled(false);
+    let before = lists(&open(&copy(&whole)).unwrap()).unwrap();
+    let mut events = Vec::new();
+    engine::salvage(&whole, &mut |record| {
+        if record.stream.is_some_and(|stream| LISTS.contains(&stream)) && record.kind.is_data() {
+            events.push((
+                record.file.clone(),
+                record.offset,
+                record.sequence,
+                record.stream,
+            ));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(events.len() > 15, "{events:?}");
+    for (file, offset, sequence, stream) in events {
+        for (what, from, count) in [("header", 4, 8), ("content", 33, 2), ("both", 0, 48)] {
+            let storage = copy(&whole);
+            flip(&storage, &file, offset + from, count);
+            let what = format!("{what} of event {sequence} of {stream:?}");
+            check(&storage, &before, &what, (2, 1));
+        }
+    }
+}
+
+#[test]
+fn lists_go_on_without_events_of_a_pack_of_which_a_block_is_lost() {
+    let whole = filled(true);
+    let before = lists(&open(&copy(&whole)).unwrap()).unwrap();
+    let names = whole.list().unwrap();
+    let pack = names.iter().find(|name| name.ends_with(".pack")).unwrap();
+    let storage = copy(&whole);
+    // The first block of records.
+    flip(&storage, pack, 4096 + 200, 16);
+    assert!(open(&storage).and_then(|store| lists(&store)).is_err());
+    let everything = (before.sessions.len(), before.flows + before.agents);
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let repaired = runlog::repair(&shared, "test", &SystemHost).unwrap();
+    assert!(!repaired.actions.is_empty());
+    let store = open(&storage).unwrap();
+    let after = lists(&store).unwrap();
+    assert!(after.sessions.len() <= everything.0, "{after:?}");
+    let new = NewRun::in_new_session(NewSession::titled("after"), "coder");
+    store.runs().start(new).unwrap().complete(None).unwrap();
+    assert_eq!(
+        lists(&store).unwrap().sessions.len(),
+        after.sessions.len() + 1
+    );
+    store.close().unwrap();
+}
