@@ -34,10 +34,12 @@ async function bundled(entry, plugins) {
       rollupOptions: { input: `${root}/${entry}`, output: { format: "iife", name: "viewer", entryFileNames: "[name].js", assetFileNames: "[name][extname]", codeSplitting: false } },
     },
   });
-  const { output } = Array.isArray(result) ? result[0] : result;
-  const code = output.find((part) => part.type === "chunk").code;
-  const style = output.find((part) => part.fileName.endsWith(".css"))?.source ?? "";
-  return { code, style: String(style) };
+  const [built] = Array.isArray(result) ? result : [result];
+  if (built === undefined || !("output" in built)) throw new Error(`${entry} was not bundled`);
+  const chunk = built.output.find((part) => part.type === "chunk");
+  const style = built.output.find((part) => part.type === "asset" && part.fileName.endsWith(".css"));
+  if (chunk?.type !== "chunk") throw new Error(`the bundle of ${entry} has no script`);
+  return { code: chunk.code, style: style?.type === "asset" ? String(style.source) : "" };
 }
 
 /** The worker's script. */

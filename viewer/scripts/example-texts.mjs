@@ -87,7 +87,7 @@ export function chart() {
       const index = Math.floor((x - 8) / column);
       const inside = x >= 8 && index < values.length && (x - 8) % column < column - 6;
       if (y === height - 8) return [120, 126, 136];
-      if (!inside || y > height - 9 || y < height - 8 - values[index]) return [248, 249, 251];
+      if (!inside || y > height - 9 || y < height - 8 - (values[index] ?? 0)) return [248, 249, 251];
       return index >= 11 ? [200, 62, 56] : [86, 128, 196];
     },
   };

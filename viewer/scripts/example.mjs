@@ -139,13 +139,14 @@ await run.complete("Invoices are dated in the customer's time zone; 3 files chan
 // 4. The same from the failing test on, with another idea, after a while in which nothing happens.
 await pause(7400);
 const copy = await store.copySession(sessionId, { upToSequence: forkPoint, title: "With the date made by the database" });
-const forked = await store.runs.start({ instanceId: copy.instances[0].instance.id, messages: [{ role: "user", content: "Try it without a helper: let the database make the date." }] });
+const forked = await store.runs.start({ instanceId: String(copy.instances[0]?.instance.id), messages: [{ role: "user", content: "Try it without a helper: let the database make the date." }] });
 await step(forked, 1300, [text("It fails for the right reason. Now in the query itself."), use("edit_file", { path: "src/invoice.py", old: "date.today()", new: "db.scalar(\"select (now() at time zone :zone)::date\", zone=customer.zone)" })], [4930, 142], [["src/invoice.py: 1 place changed", 90]]);
 await step(forked, 900, [use("run", { command: "pytest -q tests/test_invoice.py" })], [5080, 31], [["5 passed in 4.92s", 1900]]);
 await step(forked, 1200, [text("It works, and costs a query for each invoice: the tests take eight times as long. I'd rather take the helper.")], [5210, 58]);
 await forked.complete("Works, but a query more for each invoice");
 await store.close();
 
+/** @type {[name: string, bytes: Buffer][]} */
 const parts = [];
 for (const name of (await readdir(join(folder, "store"))).sort()) {
   if (/^(RUNLOG|END|CHECKPOINT|\d+\.seg)$/.test(name)) parts.push([name, await readFile(join(folder, "store", name))]);

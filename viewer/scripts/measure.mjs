@@ -67,7 +67,7 @@ await browser.close();
 served.close();
 
 async function opened(path, what) {
-  await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
+  await page.waitForFunction(() => document.querySelector(".way.drop button:disabled") === null);
   const began = performance.now();
   const before = workerSeconds();
   await page.getByLabel("The folder of a store").setInputFiles(path);
@@ -118,10 +118,10 @@ function workerSeconds() {
 async function whileFrames(what, work) {
   await page.evaluate(() => {
     globalThis.longTasks.length = 0;
-    globalThis.frames = [];
+    globalThis.frameTimes = [];
     globalThis.isCounting = true;
     const count = (at) => {
-      globalThis.frames.push(at);
+      globalThis.frameTimes.push(at);
       if (globalThis.isCounting) requestAnimationFrame(count);
     };
     requestAnimationFrame(count);
@@ -129,9 +129,9 @@ async function whileFrames(what, work) {
   await work();
   const { rate, worst, long } = await page.evaluate(() => {
     globalThis.isCounting = false;
-    const { frames, longTasks } = globalThis;
-    const gaps = frames.slice(1).map((at, index) => at - frames[index]);
-    return { rate: (gaps.length * 1000) / (frames.at(-1) - frames[0]), worst: Math.max(...gaps), long: longTasks.map(Math.round) };
+    const { frameTimes, longTasks } = /** @type {any} */ (globalThis);
+    const gaps = frameTimes.slice(1).map((at, index) => at - frameTimes[index]);
+    return { rate: (gaps.length * 1000) / (frameTimes.at(-1) - frameTimes[0]), worst: Math.max(...gaps), long: longTasks.map(Math.round) };
   });
   console.log(`  ${what}: ${rate.toFixed(0)} frames/s, the longest ${worst.toFixed(0)} ms, long tasks: ${long.length === 0 ? "none" : `${long.length}, the longest ${Math.max(...long)} ms`}`);
 }
@@ -156,6 +156,7 @@ async function dragBar(selector) {
 
 async function scrub() {
   const box = await page.locator("#timeline").boundingBox();
+  if (box === null) throw new Error("there is no timeline");
   await page.mouse.move(box.x + 1200, box.y + 8);
   await page.mouse.down();
   for (let at = 0; at < 60; at++) {

@@ -20,6 +20,13 @@ await mkdir(images, { recursive: true });
 const served = await serveApp();
 const browser = await launch();
 
+/**
+ * Takes one picture of the viewer, after some work in its page.
+ *
+ * @param {string} name
+ * @param {{ path?: string, colorScheme?: "light" | "dark", width?: number, height?: number }} [how]
+ * @param {(page: import("playwright").Page) => Promise<unknown>} [work]
+ */
 async function taken(name, { path = "?example", colorScheme = "light", width = 1440, height = 900 } = {}, work = async () => {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, timezoneId: "UTC", reducedMotion: "reduce" });
   const page = await context.newPage();
@@ -84,7 +91,7 @@ await taken("wide", { width: 1920, height: 1080 }, async (page) => {
 const folder = await mkdtemp(join(tmpdir(), "runlog-pictures-"));
 await recordTree(join(folder, "thousand agents"));
 await taken("tree", { path: "" }, async (page) => {
-  await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
+  await page.waitForFunction(() => document.querySelector(".way.drop button:disabled") === null);
   await page.getByLabel("The folder of a store").setInputFiles(join(folder, "thousand agents"));
   await page.getByText("Read the whole library").first().waitFor();
   await page.locator("#tab-events").click();
@@ -94,7 +101,7 @@ await rm(folder, { recursive: true });
 const measured = process.argv[2];
 if (measured !== undefined && measured !== "-") {
   await taken("million", { path: "" }, async (page) => {
-    await page.waitForFunction(() => !document.querySelector(".way.drop button")?.disabled);
+    await page.waitForFunction(() => document.querySelector(".way.drop button:disabled") === null);
     await page.getByLabel("The folder of a store").setInputFiles(join(measured, "many-events"));
     await page.locator("#tab-events").click({ timeout: 120_000 });
     await page.locator("#search").fill("needle 77");
