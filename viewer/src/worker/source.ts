@@ -13,9 +13,7 @@ export interface SourceRecord {
   readonly stream: string;
 }
 
-/**
- * What the viewer reads. A store of files is one; what a server gives over HTTP can be another, with `follow` for what comes.
- */
+/** What the viewer reads. A store of files is one; what a server gives over HTTP can be another. */
 export interface Source {
   /** What it is called, for people. */
   readonly name: string;
@@ -27,8 +25,6 @@ export interface Source {
   search(text: string): AsyncIterable<SearchPage>;
   /** One record with its payload. */
   record(position: number): Promise<SourceRecord | undefined>;
-  /** Records that come after a position, as they come; not there where nothing comes any more. */
-  follow?(from: number, signal: AbortSignal): AsyncIterable<SourceRecord>;
   close(): Promise<void>;
 }
 
