@@ -278,7 +278,9 @@ export interface Totals {
   errors: number;
   tokens: number;
   cost: number;
-  durationMs: number;
+  isFork: boolean;
+  /** Of a fork since it was made; undefined where its times are those at which it was read. */
+  durationMs: number | undefined;
 }
 
 export interface Comparison {

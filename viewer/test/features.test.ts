@@ -177,7 +177,11 @@ test("forks are tinted and compared with what they are forks of; snapshots tell 
   await expect.poll(() => page.locator(".shared").innerText()).toContain("lines shared");
   expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
   // Totals that differ say by how much, in their own unit.
-  await expect.poll(() => page.locator(".compare .figures").last().innerText()).toMatch(/time\s*[+−][\d.]+ (ms|s)/);
+  await expect.poll(() => page.locator(".compare .figures").last().innerText()).toMatch(/time since the fork\s*[+−][\d.]+ (ms|s)/);
+  // What took a time took the same in the tree.
+  const time = page.locator(".compare .figures").last().locator("span", { hasText: "time since the fork" }).locator("b");
+  const inTree = page.getByRole("treeitem", { name: /With the date made/ }).locator(".figure").first();
+  expect(await time.innerText()).toBe(await inTree.innerText());
   const folded = await page.locator(".compare .pair").count();
   await page.locator(".shared").click();
   await expect.poll(() => page.locator(".compare .pair.same").count()).toBeGreaterThan(10);

@@ -2,7 +2,7 @@ import { diffArrays, diffWordsWithSpace } from "diff";
 
 import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
 import { argumentsOf, beginning, readable, saidBy, shown } from "./content.js";
-import { familyOf } from "./family.js";
+import { durationOf, familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
@@ -138,8 +138,6 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
   const { rows } = index;
   const now = lane.alive.map((entry) => lane.entries.at(entry));
   const calls = now.filter((row) => rows.kind.at(row) === Kind.ToolCall);
-  const last = now.at(-1);
-  const first = now[0];
   return {
     id: lane.id,
     name: lane.name,
@@ -151,6 +149,8 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     errors: calls.filter((row) => (rows.flags.at(row) & Flag.Error) !== 0).length,
     tokens: lane.tokensIn + lane.tokensOut,
     cost: lane.cost,
-    durationMs: first === undefined || last === undefined ? 0 : rows.time.at(last) - rows.time.at(first),
+    isFork: lane.forkOf >= 0,
+    // As in the tree: of a fork since it was made.
+    durationMs: durationOf(lane),
   };
 }
