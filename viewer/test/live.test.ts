@@ -231,6 +231,23 @@ test("what is dropped while the store that is served is sent stays", async () =>
   await close();
 });
 
+test("there is a way back from another recording to the store that is served, which is followed again", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  await dropOn(page, "other.jsonl", JSON.stringify({ role: "user", content: "other" }));
+  await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("other.jsonl");
+  await run.recordMessage({ role: "assistant", content: "Meanwhile." });
+  await page.locator(".crumb.store").click();
+  await page.getByRole("button", { name: "Back to the store that is served here" }).click();
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("Meanwhile.")]);
+  await run.recordMessage({ role: "assistant", content: "After." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(3);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("an agent that is gone to while what is new is read stays the one that is looked at", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const other = await store.runs.start({ session: { title: "Beside" }, agentName: "tester", messages: [{ role: "user", content: "Test it." }] });

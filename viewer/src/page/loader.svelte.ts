@@ -12,6 +12,8 @@ class Loader {
   /** What is read now, by its name. */
   loading = $state<string>();
   progress = $state.raw<Progress>();
+  /** Whether a store is served beside the page, to which there is a way back from another recording. */
+  hasServed = $state(false);
   #started: Promise<void> | undefined;
   /** Counts what is opened: what comes of an earlier one is of no interest any more. */
   #turn = 0;
@@ -70,6 +72,7 @@ class Loader {
     const turn = this.#turn;
     try {
       const files = await servedFiles();
+      this.hasServed = files !== undefined;
       // Whoever has dropped a recording by now wants that one.
       if (files === undefined || turn !== this.#turn) return;
       if (await this.open(STORE, files)) live.start();
