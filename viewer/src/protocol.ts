@@ -203,6 +203,12 @@ export interface Part {
   images: { type: string; url: string; bytes: number }[];
 }
 
+/** A run, and the row of its start; -1 where that isn't told. */
+export interface RunLink {
+  id: string;
+  row: number;
+}
+
 export interface Details {
   row: number;
   title: string;
@@ -218,6 +224,9 @@ export interface Details {
   bytes: number;
   step: number;
   runId: string | undefined;
+  /** The run that its run goes on with, and the one that went on with it. */
+  resumedFrom: RunLink | undefined;
+  resumedBy: RunLink | undefined;
   toolCallId: string | undefined;
   status: Outcome | undefined;
   durationMs: number | undefined;

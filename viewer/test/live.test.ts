@@ -248,6 +248,25 @@ test("there is a way back from another recording to the store that is served, wh
   await close();
 });
 
+test("a run that was resumed leads to the one that went on with it, and back", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  await run.pause();
+  const { recorder } = await store.runs.resume(run.id);
+  await recorder.recordMessage({ role: "assistant", content: "Gone on." });
+  const { page, told, close } = await app.open(server.url);
+  await page.locator(".conversation").getByText("Begin.").click();
+  const facts = page.locator(".inspector dl");
+  await expect.poll(() => facts.innerText()).toContain(run.id);
+  expect(await facts.innerText()).not.toContain("goes on from");
+  await facts.getByRole("button", { name: recorder.id }).click();
+  await expect.poll(() => page.locator(".inspector h2").innerText()).toBe("run started");
+  await facts.getByRole("button", { name: run.id }).click();
+  await facts.getByRole("button", { name: recorder.id }).waitFor();
+  expect(await facts.innerText()).toMatch(/resumed by\s/);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("an agent that is gone to while what is new is read stays the one that is looked at", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const other = await store.runs.start({ session: { title: "Beside" }, agentName: "tester", messages: [{ role: "user", content: "Test it." }] });

@@ -69,6 +69,9 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
   const tool = index.tools[rows.tool.at(row)];
   const duration = rows.duration.at(row);
   const redacted = loaded?.record.redacted ?? false;
+  // Of an event of a context its metadata tells the run; a record of a run is in the stream of that.
+  const run = index.runOf(meta?.runId ?? loaded?.record.stream ?? "");
+  const link = (id: string | undefined) => (id === undefined ? undefined : { id, row: index.runOf(id)?.row ?? -1 });
   return {
     row,
     title: tool ?? kindName(kind),
@@ -83,7 +86,9 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
     kind,
     bytes: rows.bytes.at(row),
     step: rows.step.at(row),
-    runId: meta?.runId,
+    runId: meta?.runId ?? run?.id,
+    resumedFrom: link(run?.resumedFrom),
+    resumedBy: link(run?.resumedBy),
     toolCallId: meta?.tools[0]?.id,
     status: family === undefined ? undefined : outcomeOf(index, family, row, family.length),
     durationMs: Number.isNaN(duration) ? undefined : duration,

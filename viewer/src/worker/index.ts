@@ -266,6 +266,7 @@ export class LogIndex {
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
     const row = this.#row(record, run?.lane ?? -1, time, { step, flags });
+    if (run !== undefined && record.kind === Kind.RunCreated) run.row = row;
     if (record.kind === Kind.SpaceSaved) lane?.snapshots.push(row);
     if (lane !== undefined) lane.lastTime = Number.isNaN(lane.lastTime) ? time : Math.max(lane.lastTime, time);
   }
@@ -286,8 +287,12 @@ export class LogIndex {
       steps: numberOf(json["step_count"]),
       parentRunId: textOf(json["parent_run_id"]),
       resumedFrom: textOf(json["resumed_from"]),
+      resumedBy: undefined,
+      row: -1,
       text: undefined,
     });
+    const before = this.runOf(textOf(json["resumed_from"]) ?? "");
+    if (before !== undefined) before.resumedBy = id;
     lane.runs.push(index);
   }
 

@@ -68,6 +68,10 @@ export interface Run {
   steps: number;
   parentRunId: string | undefined;
   resumedFrom: string | undefined;
+  /** The run that went on with it. */
+  resumedBy: string | undefined;
+  /** The row of its start; -1 where that isn't told. */
+  row: number;
   text: string | undefined;
 }
 
