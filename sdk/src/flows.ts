@@ -77,7 +77,8 @@ export class Flows {
    * no node's agent is called twice.
    *
    * @throws {@link RunlogError} `conflict` when somebody resumed it already and has it still; `not_found` when the run has no
-   * snapshot; `wrong_status` when the flow is that of a run that isn't running.
+   * snapshot; `wrong_status` when the flow is that of a run that isn't running; `limit_reached` when the message would wait in an
+   * inbox that is full.
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const made = await this.#handle.made("resumeFlow", { run: runId, message });
@@ -256,8 +257,8 @@ export class FlowRun implements AsyncDisposable {
    * Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names.
    *
    * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
-   * with the error, and waits nowhere; `limit_reached` when an orchestrator works on the run and its inbox is full: nothing is
-   * recorded.
+   * with the error, and waits nowhere; `limit_reached` when the inbox is full, that of an orchestrator that works on the run, or
+   * that of the flow, which holds 1,024 commands: nothing is recorded.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     this.state.inbox = (await this.#handle.value("command", undefined, jsonBytes(command))).inbox;

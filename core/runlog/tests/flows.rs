@@ -40,6 +40,7 @@ both! {
     of_ten_that_resume_a_flow_at_once_one_does
     send_and_reply_without_a_run_id_are_rejected_and_recorded
     a_command_reaches_the_inbox_of_its_run_only
+    as_many_commands_wait_for_a_flow_as_for_a_run
     a_command_outlives_a_crash_and_a_taken_one_a_snapshot
     a_flow_is_looked_at_as_it_is_now
     commands_that_another_handle_receives_are_taken_in
@@ -478,6 +479,33 @@ fn a_command_reaches_the_inbox_of_its_run_only(store: &Store) {
         types(store, flow.run_id(), at_once()),
         ["command:received"; 4]
     );
+}
+
+fn as_many_commands_wait_for_a_flow_as_for_a_run(store: &Store) {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    let run = flow.run_id();
+    let send = json(r#"{"type":"send","runId":"r","message":"x"}"#);
+    for _ in 0..1024 {
+        flow.command(&send).unwrap();
+    }
+    let limit = |refused: runlog::Result<()>| {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::LimitReached, "{refused}");
+        // What is refused isn't recorded.
+        assert_eq!(FlowRun::waiting(store, run).unwrap().len(), 1024);
+    };
+    limit(flow.command(&send));
+    limit(FlowRun::resume(store, run, Some("go on")).map(|_| ()));
+    let mut sender = FlowRun::attach(store, run).unwrap();
+    limit(sender.command(&send));
+    let (mut flow, _) = FlowRun::resume(store, run, None).unwrap();
+    assert_eq!(flow.take_inbox("r").len(), 1024);
+    flow.save_snapshot().unwrap();
+    // Whoever sends by another handle learns that there is room again.
+    sender.command(&send).unwrap();
+    drop(flow);
+    FlowRun::resume(store, run, Some("go on")).unwrap();
+    assert_eq!(FlowRun::waiting(store, run).unwrap().len(), 2);
 }
 
 fn a_command_outlives_a_crash_and_a_taken_one_a_snapshot(store: &Store) {

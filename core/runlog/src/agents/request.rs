@@ -8,7 +8,11 @@ use runlog_model::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{Error, kernel::new_session::NewSession, runs::MAX_TOTAL_STEPS_PER_RUN};
+use crate::{
+    Error,
+    kernel::{inbox::COMMANDS_MAX, new_session::NewSession},
+    runs::MAX_TOTAL_STEPS_PER_RUN,
+};
 
 /// A sub-agent to spawn: a new run of an agent, or one that resumes a paused run.
 ///
@@ -372,7 +376,7 @@ impl Default for OrchestratorOptions {
             depth_max: 8,
             stop_grace: Duration::from_millis(250),
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
-            inbox_max: 1_024,
+            inbox_max: COMMANDS_MAX,
             tool_style: ToolStyle::OpenAi,
         }
     }

@@ -6,8 +6,8 @@ use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
 
 use super::{run::FlowRun, state::command_received};
 use crate::{
-    Error, Result,
-    kernel::inbox::{Inbox, Taker},
+    Error, ErrorKind, Result,
+    kernel::inbox::{COMMANDS_MAX, Inbox, Taker},
 };
 
 impl FlowRun {
@@ -18,7 +18,8 @@ impl FlowRun {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`,
     /// or for an active [run](crate::runs::Runs) that isn't this flow's: it is recorded nevertheless, with its payload
     /// unchanged and the error, and is added to no inbox. [`LimitReached`](crate::ErrorKind::LimitReached), and nothing is
-    /// recorded, when an orchestrator works on the run and its inbox is full.
+    /// recorded, when the inbox is full: that of an orchestrator that works on the run, or that of the flow, which holds
+    /// 1,024 commands.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
@@ -29,6 +30,7 @@ impl FlowRun {
             Ok(command_read) => {
                 let event = self.received(command, command_read.run_id.clone(), None)?;
                 let Some(inbox) = self.own_inbox().filter(|_| self.is_own(&command_read)) else {
+                    self.check_room().await?;
                     self.record(&event).await?;
                     self.state.inbox.push(command_read);
                     return Ok(());
@@ -45,6 +47,35 @@ impl FlowRun {
                 Err(error)
             }
         }
+    }
+
+    /// An error if no more commands may wait for the flow.
+    pub(super) async fn check_room(&mut self) -> Result<()> {
+        // Those in an inbox of an orchestrator's are bounded there.
+        let apart = self.own_inbox().map(|_| self.run.to_string());
+        let count = |commands: &[RuntimeCommand]| {
+            let counted = |command: &&RuntimeCommand| {
+                apart.is_none() || command.run_id.as_deref() != apart.as_deref()
+            };
+            commands.iter().filter(counted).count()
+        };
+        if count(&self.state.inbox) < COMMANDS_MAX {
+            return Ok(());
+        }
+        // Another handle may have taken some since, and saved that.
+        let waiting = Self::waiting(&self.store, self.run).await?;
+        let there = count(&waiting);
+        if there < COMMANDS_MAX {
+            self.state.inbox = waiting;
+            self.show_own_inbox();
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitReached,
+            format!(
+                "{there} commands wait for the flow already; let it take some, and save that, before more are sent"
+            ),
+        ))
     }
 
     /// A run of the store that isn't this flow's has its own inbox; it would never see a command in the flow's inbox.

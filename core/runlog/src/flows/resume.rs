@@ -60,7 +60,8 @@ impl FlowRun {
     /// [`Conflict`](crate::ErrorKind::Conflict) when another handle has resumed it and still exists; nothing is
     /// recorded then. [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot,
     /// [`Damaged`](crate::ErrorKind::Damaged) when it can't be read, [`WrongStatus`](crate::ErrorKind::WrongStatus)
-    /// when the flow is that of a run that isn't running.
+    /// when the flow is that of a run that isn't running. [`LimitReached`](crate::ErrorKind::LimitReached), and nothing is
+    /// recorded, when the message would wait in an inbox that is full.
     pub async fn resume(
         store: &Store,
         run: RunId,
@@ -78,6 +79,16 @@ impl FlowRun {
         flow.show_own_inbox();
         flow.claim = Some(claim);
 
+        // A message that no node is resumed with waits.
+        let waits = message.is_some() && flow.state.running().next().is_none();
+        let inbox = flow.own_inbox().filter(|_| waits);
+        let _room = match &inbox {
+            Some(inbox) => Some(inbox.room().await?),
+            None => None,
+        };
+        if waits && inbox.is_none() {
+            flow.check_room().await?;
+        }
         let (mut events, mut given) = (Vec::new(), None);
         if let Some(message) = message {
             let command = RuntimeCommand {

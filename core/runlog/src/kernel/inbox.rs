@@ -14,6 +14,10 @@ use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
 
+/// The most commands that wait for a run, unless its orchestrator was given another number; and for a flow that none
+/// works on.
+pub(crate) const COMMANDS_MAX: usize = 1_024;
+
 /// Commands in the order of their arrival.
 ///
 /// Invariant: senders add no command while `commands_max` of them wait, or were taken by somebody who has recorded

@@ -414,6 +414,9 @@ async fn what_an_agent_takes_and_never_records_fills_its_inbox(world: World) {
     );
     let refused = flow.command(&message(id, "more")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitReached);
+    let refused = FlowRun::resume(&world.store, id, Some("more")).await;
+    let refused = refused.map(|_| ()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitReached, "{refused}");
     let waiting = FlowRun::waiting(&world.store, id).await.unwrap();
     assert_eq!(waiting.len(), 3, "what is refused is not recorded");
     record.notify_one();
