@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// How many more records are to be looked up now. Where a filter drops records, as many as are wanted are looked up at
-    /// first, and twice as many each time that they weren't enough.
+    /// first, and twice as many once these may not be enough.
     fn wanted(&self) -> usize {
         let known = self.window.len();
         if self.upcoming.is_done() || known > WINDOW_RECORDS_LEFT {
@@ -158,7 +158,7 @@ impl Reader {
         let remaining = usize::try_from(self.remaining).unwrap_or(usize::MAX);
         let missing = if self.kinds.is_empty() {
             remaining.saturating_sub(known)
-        } else if known > self.looked_up / 4 {
+        } else if known > self.looked_up / 4 || known >= remaining {
             0
         } else {
             remaining.max(self.looked_up * 2)

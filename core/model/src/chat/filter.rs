@@ -36,7 +36,7 @@ pub struct MessageFilter {
 
 impl MessageFilter {
     /// Whether it admits a message.
-    pub(super) fn admits(&self, message: &ChatMessage) -> bool {
+    pub fn admits(&self, message: &ChatMessage) -> bool {
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.request_id, &message.request_id)

@@ -81,8 +81,11 @@ pub(super) fn apply(fold: &mut ChatFold, stream: StreamId, record: &Record) -> R
     }
     ChatEvent::decode(record.kind.0, &record.meta, &record.payload)
         .and_then(|event| fold.apply(sequence, position, record.payload.len(), event))
-        .map_err(|error| {
-            let message = format!("chat {}, event {sequence}: {error}", stream.0);
-            Error::new(error.kind(), message)
-        })
+        .map_err(|error| named(error, stream, record))
+}
+
+/// The error of a chat's record, with where it is.
+pub(super) fn named(error: Error, stream: StreamId, record: &Record) -> Error {
+    let message = format!("chat {}, event {}: {error}", stream.0, record.sequence);
+    Error::new(error.kind(), message)
 }

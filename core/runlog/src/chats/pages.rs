@@ -4,18 +4,20 @@
 //! with the later events that changed or deleted messages. A message that was saved without a sequence is counted from
 //! the nearest one before it that was saved with one.
 
+use std::collections::HashSet;
+
 use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence};
 use runlog_model::{
-    Catalog, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId, changed_messages_label,
-    kinds, request_messages_label,
+    Catalog, ChatEvent, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId,
+    changed_messages_label, kinds, limits::CHAT_SEQUENCE_MAX, request_messages_label,
 };
 use serde::Deserialize;
 
 use super::{
-    cache::apply,
-    lookup::{folded, in_order_of},
+    cache::{apply, named},
+    lookup::{event_of, folded, in_order_of},
 };
-use crate::{Result, Store, kernel::records::chat_stream};
+use crate::{Error, Result, Store, kernel::records::chat_stream};
 
 /// The most events that changed or deleted messages; if there are more, the chat is folded.
 const CHANGES_MAX: usize = 256;
@@ -99,17 +101,30 @@ impl Store {
                 _ => 0,
             };
             let numbered = reader.numbered();
-            let records = numbered.iter().chain(&changes).cloned().collect();
-            let fold = folded(ChatFold::after_message(after), records)?;
-            let found = fold.message_count(stretch.filter);
-            if found < wanted && !reader.is_over {
+            let unchanged = if changes.is_empty() {
+                unchanged(numbered, after, stretch)?
+            } else {
+                None
+            };
+            let found = match unchanged {
+                Some(messages) => messages,
+                None => {
+                    let records = numbered.iter().chain(&changes).cloned().collect();
+                    let fold = folded(ChatFold::after_message(after), records)?;
+                    admitted(fold, numbered, stretch)
+                }
+            };
+            if found.len() < wanted && !reader.is_over {
                 if stretch.filter.is_narrow() && reader.records.len() > wanted + PASSED_MAX {
                     return Ok(None);
                 }
                 count = count.saturating_mul(2);
                 continue;
             }
-            return Ok(Some(found_in(fold, numbered, stretch)));
+            let is_more = found.len() > stretch.limit;
+            let mut messages = found;
+            messages.truncate(stretch.limit);
+            return Ok(Some(Found { messages, is_more }));
         }
     }
 
@@ -220,11 +235,11 @@ pub(super) fn is_in_order(catalog: &Catalog, session: SessionId) -> bool {
     })
 }
 
-fn found_in(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
+/// One more message than the page has, if there are so many: those of a fold that the filter admits, each with its sequence in
+/// the stream.
+fn admitted(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Vec<(u64, ChatMessage)> {
     let limit = stretch.limit.saturating_add(1);
-    let mut messages = fold.into_admitted(stretch.filter, stretch.newest_first, limit);
-    let is_more = messages.len() > stretch.limit;
-    messages.truncate(stretch.limit);
+    let messages = fold.into_admitted(stretch.filter, stretch.newest_first, limit);
     let at = |message: &ChatMessage| {
         let saved = records
             .iter()
@@ -232,10 +247,52 @@ fn found_in(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Found {
         saved.map_or(0, |record| record.sequence.0)
     };
     let messages = messages.into_iter().map(|message| (at(&message), message));
-    Found {
-        messages: messages.collect(),
-        is_more,
+    messages.collect()
+}
+
+/// The same of saved messages that no event changed, without a fold. `None` if two have one id, one of which gets another.
+fn unchanged(
+    records: &[Record],
+    after: u64,
+    stretch: Stretch<'_>,
+) -> Result<Option<Vec<(u64, ChatMessage)>>> {
+    let mut messages = Vec::with_capacity(records.len());
+    let mut last = after;
+    let mut add = |record: &Record| {
+        let message = match record.redacted {
+            true => None,
+            false => saved_message(record)?.map(|message| *message),
+        };
+        let sequence = message.as_ref().map_or(0, |message| message.sequence);
+        let sequence = match sequence {
+            0 => last.saturating_add(1).min(CHAT_SEQUENCE_MAX),
+            given => given,
+        };
+        last = last.max(sequence);
+        if let Some(mut message) = message {
+            (message.id, message.sequence) = (Some(record.position.0), sequence);
+            messages.push((record.sequence.0, message));
+        }
+        Ok::<(), Error>(())
+    };
+    if stretch.newest_first {
+        records.iter().rev().try_for_each(&mut add)?;
+    } else {
+        records.iter().try_for_each(&mut add)?;
     }
+    let ids: HashSet<&str> = messages
+        .iter()
+        .map(|(_, message)| &*message.message_id)
+        .collect();
+    if ids.len() < messages.len() {
+        return Ok(None);
+    }
+    messages.retain(|(_, message)| stretch.filter.admits(message));
+    if stretch.newest_first {
+        messages.reverse();
+    }
+    messages.truncate(stretch.limit.saturating_add(1));
+    Ok(Some(messages))
 }
 
 /// Reads the records of saved messages, from one end of a range.
@@ -304,6 +361,14 @@ impl<'a> SavedReader<'a> {
         let is_explicit = |record: &Record| explicit_sequence(record) != 0;
         let anchor = self.records.iter().rposition(is_explicit);
         &self.records[..anchor.map_or(0, |at| at + 1)]
+    }
+}
+
+/// The message that a record saves.
+fn saved_message(record: &Record) -> Result<Option<Box<ChatMessage>>> {
+    match event_of(record).map_err(|error| named(error, record.stream, record))? {
+        ChatEvent::MessageSaved(message) => Ok(Some(message)),
+        _ => Ok(None),
     }
 }
 
