@@ -313,9 +313,13 @@ fn records_beside_a_damaged_one_are_found_by_their_positions_and_can_be_redacted
                 .unwrap()
                 .redacted
         );
-        store
-            .redact(Position(number + 1), "the damaged one itself")
-            .unwrap();
+        let redacted = store.redact(Position(number + 1), "the damaged one itself");
+        if number == 1990 {
+            // Its segment has no index block yet, which would name it.
+            assert_eq!(redacted.unwrap_err().kind(), ErrorKind::Damaged);
+            continue;
+        }
+        redacted.unwrap();
         let found = store.record(Position(number + 1)).unwrap().unwrap();
         assert!(found.redacted && found.payload.is_empty());
     }

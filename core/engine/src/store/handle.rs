@@ -377,7 +377,8 @@ impl Store {
     /// compacted. A record that can't be read may be redacted too: reads then pass over it instead of ending with an error.
     ///
     /// # Errors
-    /// As [`Store::commit`].
+    /// As [`Store::commit`]; [`Damaged`](crate::ErrorKind::Damaged) for a record of the active segment of which the header is
+    /// damaged too, until a [`repair`](crate::repair).
     pub fn redact(&self, position: Position, reason: &str) -> Result<Appended> {
         self.commit(&Batch::new(vec![Op::Redact { position, reason }]))
     }
