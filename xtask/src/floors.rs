@@ -50,6 +50,7 @@ const CRATES: [Crate; 7] = [
                 "backup",
                 "compaction",
                 "retention",
+                "repair",
                 "blocking",
                 "archive",
             ],

@@ -67,7 +67,6 @@ pub use runlog_log::{self as log, Durability, Error, ErrorKind, Result};
 pub use agents::{AgentDefinition, Orchestrator};
 pub use contexts::{Message, NewMessage, NewToolCall, RawJson, Role};
 pub use kernel::store::Store;
-pub use repair::repair;
 pub use runlog_model::Page;
 pub use runs::{NewRun, Run, RunId, RunRecorder, RunStatus};
 pub use sessions::{AgentInstance, InstanceId, NewInstance, NewSession, Session, SessionId};

@@ -1,4 +1,4 @@
-//! [`repair`]: repairs a store's log, and lets its lists go on without what they lost.
+//! [`Store::repair`]: repairs a store's log, and lets its lists go on without what they lost.
 
 use std::sync::Arc;
 
@@ -22,63 +22,66 @@ const LISTS: [(StreamId, &str); 4] = [
 ];
 const REASON: &str = "it can't be read: passed over by a repair";
 
-/// Repairs a store: its log, as [`engine::repair`](crate::engine::repair) does, and its lists.
-///
-/// Sessions, runs, flows and agents are listed by folding a stream of events each, so one event that can't be read would end
-/// all of a list. Such events are redacted, and the lists go on without them:
-///
-/// - A session whose creation is lost is listed under a title that says so, as soon as another event tells of it. Its name, its
-///   project and its metadata are lost.
-/// - A run is listed again as its own events tell, and an agent instance as its runs tell; one without a run in a session of its
-///   own.
-/// - What a lost event had changed is as it was before: a session whose deletion is lost is there again, unless its name was given
-///   to another since.
-///
-/// Records of contexts, chats and runs are not passed over: reading one that is lost stays an error, so that no conversation
-/// goes on without a part of it unseen. [`engine::Store::redact`](crate::engine::Store::redact) passes over one, if that is wanted.
-///
-/// # Errors
-/// As [`engine::repair`](crate::engine::repair), and those of opening the repaired store, which is locked meanwhile. It may be
-/// repeated.
-pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Result<Repair> {
-    let mut repair = engine::repair(storage, holder, host)?;
-    if repair.left.is_empty() {
-        return Ok(repair);
-    }
-    let store = engine::Store::open_on(Arc::clone(storage), OpenOptions::default())?;
-    let mut is_incomplete = false;
-    for (stream, name) in LISTS {
-        let lost = match store.unreadable(stream) {
-            Err(error) if error.kind() == crate::ErrorKind::NotFound => continue,
-            lost => lost?,
-        };
-        if lost.is_empty() {
-            continue;
+impl Store {
+    /// Repairs a store: its log, as [`engine::repair`](crate::engine::repair) does, and its lists.
+    ///
+    /// Sessions, runs, flows and agents are listed by folding a stream of events each, so one event that can't be read would end
+    /// all of a list. Such events are redacted, and the lists go on without them:
+    ///
+    /// - A session whose creation is lost is listed under a title that says so, as soon as another event tells of it. Its name, its
+    ///   project and its metadata are lost.
+    /// - A run is listed again as its own events tell, and an agent instance as its runs tell; one without a run in a session of its
+    ///   own.
+    /// - What a lost event had changed is as it was before: a session whose deletion is lost is there again, unless its name was given
+    ///   to another since.
+    ///
+    /// Records of contexts, chats and runs are not passed over: reading one that is lost stays an error, so that no conversation
+    /// goes on without a part of it unseen. [`engine::Store::redact`](crate::engine::Store::redact) passes over one, if that is wanted.
+    ///
+    /// # Errors
+    /// As [`engine::repair`](crate::engine::repair), and those of opening the repaired store, which is locked meanwhile. It may be
+    /// repeated.
+    pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Result<Repair> {
+        let mut repair = engine::repair(storage, holder, host)?;
+        if repair.left.is_empty() {
+            return Ok(repair);
         }
-        is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream);
-        let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
-        for op in Op::redactions(&positions, REASON) {
-            store.commit(&crate::log::Batch::new(vec![op]))?;
+        let store = engine::Store::open_on(Arc::clone(storage), OpenOptions::default())?;
+        let mut is_incomplete = false;
+        for (stream, name) in LISTS {
+            let lost = match store.unreadable(stream) {
+                Err(error) if error.kind() == crate::ErrorKind::NotFound => continue,
+                lost => lost?,
+            };
+            if lost.is_empty() {
+                continue;
+            }
+            is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream);
+            let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
+            for op in Op::redactions(&positions, REASON) {
+                store.commit(&crate::log::Batch::new(vec![op]))?;
+            }
+            let events = match lost.as_slice() {
+                [(sequence, _)] => format!("event {sequence}, which is"),
+                several => format!("{} events, which are", several.len()),
+            };
+            repair
+                .actions
+                .push(format!("list of {name}: goes on without {events} lost"));
         }
-        let events = match lost.as_slice() {
-            [(sequence, _)] => format!("event {sequence}, which is"),
-            several => format!("{} events, which are", several.len()),
-        };
-        repair
-            .actions
-            .push(format!("list of {name}: goes on without {events} lost"));
-    }
-    store.close()?;
-    if is_incomplete {
-        let embedded = Embedded::open_on(Arc::clone(storage), OpenOptions::default(), Wait::Block)?;
-        let store = Store::with_backend(Arc::new(embedded));
-        let relisted = pollster::block_on(store.runs().relist())?;
-        pollster::block_on(store.close())?;
-        let runs = relisted.runs.iter().map(|id| format!("run {id}"));
-        let instances = relisted.instances.iter().map(|id| format!("instance {id}"));
-        for what in runs.chain(instances) {
-            repair.actions.push(format!("{what}: listed again"));
+        store.close()?;
+        if is_incomplete {
+            let embedded =
+                Embedded::open_on(Arc::clone(storage), OpenOptions::default(), Wait::Block)?;
+            let store = Store::with_backend(Arc::new(embedded));
+            let relisted = pollster::block_on(store.runs().relist())?;
+            pollster::block_on(store.close())?;
+            let runs = relisted.runs.iter().map(|id| format!("run {id}"));
+            let instances = relisted.instances.iter().map(|id| format!("instance {id}"));
+            for what in runs.chain(instances) {
+                repair.actions.push(format!("{what}: listed again"));
+            }
         }
+        Ok(repair)
     }
-    Ok(repair)
 }
