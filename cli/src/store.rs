@@ -167,7 +167,8 @@ pub(crate) fn repair(global: &Global) -> Result<Repair> {
     let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
     let begun = Instant::now();
     loop {
-        let repaired = runlog::Store::repair(&storage, "runlog verify --repair", &SystemHost);
+        let repaired =
+            runlog::Store::repair(&storage, "runlog verify --repair", Arc::new(SystemHost));
         match repaired {
             Err(error)
                 if error.kind() == ErrorKind::Locked

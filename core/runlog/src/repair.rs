@@ -41,12 +41,13 @@ impl Store {
     /// # Errors
     /// As [`engine::repair`](crate::engine::repair), and those of opening the repaired store, which is locked meanwhile. It may be
     /// repeated.
-    pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Result<Repair> {
-        let mut repair = engine::repair(storage, holder, host)?;
+    pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: Arc<dyn Host>) -> Result<Repair> {
+        let mut repair = engine::repair(storage, holder, &*host)?;
         if repair.left.is_empty() {
             return Ok(repair);
         }
-        let store = engine::Store::open_on(Arc::clone(storage), OpenOptions::default())?;
+        let options = || OpenOptions::with_host(Arc::clone(&host));
+        let store = engine::Store::open_on(Arc::clone(storage), options())?;
         let mut is_incomplete = false;
         for (stream, name) in LISTS {
             let lost = match store.unreadable(stream) {
@@ -71,8 +72,7 @@ impl Store {
         }
         store.close()?;
         if is_incomplete {
-            let embedded =
-                Embedded::open_on(Arc::clone(storage), OpenOptions::default(), Wait::Block)?;
+            let embedded = Embedded::open_on(Arc::clone(storage), options(), Wait::Block)?;
             let store = Store::with_backend(Arc::new(embedded));
             let relisted = pollster::block_on(store.runs().relist())?;
             pollster::block_on(store.close())?;

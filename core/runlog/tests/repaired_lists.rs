@@ -130,7 +130,7 @@ fn flip(storage: &MemoryStorage, file: &str, offset: u64, count: usize) {
 /// Repairs a damaged store, and looks at what its lists have then.
 fn check(storage: &MemoryStorage, before: &Lists, what: &str, lost: (usize, usize)) {
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-    let repaired = runlog::Store::repair(&shared, "test", &SystemHost).unwrap();
+    let repaired = runlog::Store::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
     let told = repaired
         .actions
         .iter()
@@ -189,7 +189,7 @@ fn check(storage: &MemoryStorage, before: &Lists, what: &str, lost: (usize, usiz
     );
     assert_eq!(there.runs, here.runs, "{what}: imported");
     assert_eq!(there.sessions, here.sessions, "{what}: imported");
-    let again = runlog::Store::repair(&shared, "test", &SystemHost).unwrap();
+    let again = runlog::Store::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
     assert_eq!(
         again.actions,
         Vec::<String>::new(),
@@ -237,7 +237,7 @@ fn lists_go_on_without_events_of_a_pack_of_which_a_block_is_lost() {
     assert!(open(&storage).and_then(|store| lists(&store)).is_err());
     let everything = (before.sessions.len(), before.flows + before.agents);
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-    let repaired = runlog::Store::repair(&shared, "test", &SystemHost).unwrap();
+    let repaired = runlog::Store::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
     assert!(!repaired.actions.is_empty());
     let store = open(&storage).unwrap();
     let after = lists(&store).unwrap();
