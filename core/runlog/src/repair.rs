@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runlog_engine::{Embedded, Host, OpenOptions, Wait, storage::Storage};
-use runlog_log::{Op, Position, StreamId};
+use runlog_engine::{Embedded, Host, OpenOptions, Preallocation, Wait, storage::Storage};
+use runlog_log::{Op, Position, ReadOptions, StreamId};
 
 use crate::{
     Result, Store,
@@ -46,7 +46,11 @@ impl Store {
         if repair.left.is_empty() {
             return Ok(repair);
         }
-        let options = || OpenOptions::with_host(Arc::clone(&host));
+        // A few records are written.
+        let options = || OpenOptions {
+            preallocation: Preallocation::None,
+            ..OpenOptions::with_host(Arc::clone(&host))
+        };
         let store = engine::Store::open_on(Arc::clone(storage), options())?;
         let mut is_incomplete = false;
         for (stream, name) in LISTS {
@@ -54,10 +58,12 @@ impl Store {
                 Err(error) if error.kind() == crate::ErrorKind::NotFound => continue,
                 lost => lost?,
             };
+            // Also what an earlier repair passed over, which may have been cut off before anything was listed again.
+            is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream)
+                && (!lost.is_empty() || has_redacted(&store, stream)?);
             if lost.is_empty() {
                 continue;
             }
-            is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream);
             let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
             for op in Op::redactions(&positions, REASON) {
                 store.commit(&crate::log::Batch::new(vec![op]))?;
@@ -84,4 +90,13 @@ impl Store {
         }
         Ok(repair)
     }
+}
+
+fn has_redacted(store: &engine::Store, stream: StreamId) -> Result<bool> {
+    let mut records = store.read(stream, ReadOptions::default())?;
+    let redacted = records.find_map(|record| match record {
+        Ok(record) => record.redacted.then_some(Ok(())),
+        Err(error) => Some(Err(error)),
+    });
+    Ok(redacted.transpose()?.is_some())
 }
