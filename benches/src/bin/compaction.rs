@@ -3,6 +3,8 @@
 //! `compaction conversations FILE BYTES` writes this many bytes of conversations like those in a file of JSON lines:
 //! each line repeatedly, with different numbers each time, and one word in ten replaced. `compaction find FOLDER` makes
 //! a store of a million records with labels and prints how long a search by label takes, before and after a compaction.
+//! `compaction find FOLDER RECORDS` makes one of so many short records, and doesn't compact it; `compaction look FOLDER RECORDS`
+//! searches one that is there.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -13,8 +15,8 @@ use std::{
 
 use runlog_benches::measure::median;
 use runlog_engine::{
-    Batch, CompactOptions, Durability, Expected, FindOptions, Label, NewRecord, Op, OpenOptions,
-    Store, StreamId,
+    Batch, CompactOptions, Durability, Expected, FindOptions, Label, Mode, NewRecord, Op,
+    OpenOptions, Store, StreamId,
 };
 
 const RECORDS: u64 = 1_000_000;
@@ -33,9 +35,17 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["conversations", file, bytes] => conversations(Path::new(file), bytes),
-        ["find", folder] => find(Path::new(folder)),
+        ["find", folder] => find(Path::new(folder), RECORDS, 4),
+        ["find", folder, records] => match records.parse() {
+            Ok(records) => find(Path::new(folder), records, 1),
+            Err(error) => Err(io::Error::other(error)),
+        },
+        ["look", folder, records] => match records.parse() {
+            Ok(records) => look_again(Path::new(folder), records),
+            Err(error) => Err(io::Error::other(error)),
+        },
         _ => Err(io::Error::other(
-            "usage: compaction conversations FILE BYTES | compaction find FOLDER",
+            "usage: compaction conversations FILE BYTES | compaction find FOLDER [RECORDS] | compaction look FOLDER RECORDS",
         )),
     };
     match done {
@@ -128,18 +138,20 @@ fn label(number: u64) -> Label {
     Label((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-fn find(folder: &Path) -> io::Result<()> {
+/// Each record has the payload's words so often.
+fn find(folder: &Path, records: u64, words: usize) -> io::Result<()> {
+    let labels = records / SHARED;
     let options = OpenOptions {
         durability: Durability::Os,
         ..OpenOptions::default()
     };
     let store = Store::open(folder, options).map_err(io::Error::other)?;
-    let payload = "words of a message that somebody wrote, as JSON would have them ".repeat(4);
-    for first in (0..RECORDS).step_by(TOGETHER.try_into().unwrap_or(1)) {
-        let labels: Vec<[Label; 1]> = (first..first + TOGETHER)
-            .map(|number| [label(number % (RECORDS / SHARED))])
+    let payload = "words of a message that somebody wrote, as JSON would have them ".repeat(words);
+    for first in (0..records).step_by(TOGETHER.try_into().unwrap_or(1)) {
+        let labelled: Vec<[Label; 1]> = (first..first + TOGETHER)
+            .map(|number| [label(number % labels)])
             .collect();
-        let records: Vec<NewRecord<'_>> = labels
+        let records: Vec<NewRecord<'_>> = labelled
             .iter()
             .map(|labels| NewRecord {
                 labels,
@@ -155,16 +167,29 @@ fn find(folder: &Path) -> io::Result<()> {
             .commit(&Batch::new(vec![op]))
             .map_err(io::Error::other)?;
     }
-    println!("as written: {}", look(&store)?);
+    println!("as written: {}", look(&store, labels)?);
+    if records > RECORDS {
+        return store.close().map_err(io::Error::other);
+    }
     store
         .compact(CompactOptions::default())
         .map_err(io::Error::other)?;
-    println!("compacted: {}", look(&store)?);
+    println!("compacted: {}", look(&store, labels)?);
     store.close().map_err(io::Error::other)
 }
 
+fn look_again(folder: &Path, records: u64) -> io::Result<()> {
+    let options = OpenOptions {
+        mode: Mode::ReadOnly,
+        ..OpenOptions::default()
+    };
+    let store = Store::open(folder, options).map_err(io::Error::other)?;
+    println!("{}", look(&store, records / SHARED)?);
+    Ok(())
+}
+
 /// How long it takes to find the first record of a label, all ten, the newest, and none.
-fn look(store: &Store) -> io::Result<String> {
+fn look(store: &Store, labels: u64) -> io::Result<String> {
     let all = FindOptions::default();
     let first = FindOptions {
         limit: 1,
@@ -179,14 +204,14 @@ fn look(store: &Store) -> io::Result<String> {
         ("the first", first, 0, 1),
         ("the newest", newest, 0, 1),
         ("all 10", all.clone(), 0, SHARED),
-        ("none", all, RECORDS, 0),
+        ("none", all, labels, 0),
     ] {
         let mut state = 88_172_645_463_325_252;
         let mut slices = Vec::new();
         for _ in 0..5 {
             let clock = Instant::now();
             for _ in 0..LOOKS / 5 {
-                let wanted = label(base + next(&mut state) % (RECORDS / SHARED));
+                let wanted = label(base + next(&mut state) % labels);
                 let records = store
                     .find(wanted, options.clone())
                     .map_err(io::Error::other)?;
