@@ -99,6 +99,12 @@ impl<T> Bounded<T> {
         Ok(value)
     }
 
+    /// Whether a value of this weight would evict no other.
+    pub(crate) fn has_room(&self, weight: usize) -> bool {
+        let kept = self.kept.lock().expect("no panic under this lock");
+        kept.weight.saturating_add(weight) <= self.weight_max
+    }
+
     /// Adds a slot's value to the cache; returns the evicted values, to be dropped outside of the lock.
     fn keep(&self, slot: &Arc<Slot<T>>, weight: usize) -> Vec<Arc<T>> {
         let mut kept = self.kept.lock().expect("no panic under this lock");

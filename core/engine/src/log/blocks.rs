@@ -1,12 +1,18 @@
 //! The index blocks of sealed segments: read and checked on first use, then cached.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 
-use super::segment::{Indexed, Segment};
+use super::segment::{Indexed, LabelSlot, Segment};
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Label, Result,
     bounded::Bounded,
-    format::index::{Block, LabelIndex, TRAILER_BYTES, Table, Trailer},
+    format::index::{
+        Block, InPlace, LabelIndex, LabelPostings, ReadAt, StreamRow, TRAILER_BYTES, Table,
+        Trailer, check_section,
+    },
+    storage::Map,
     sync::Arc,
 };
 
@@ -103,18 +109,18 @@ impl Segment {
         Ok((table, bytes))
     }
 
-    /// The labels of a sealed segment, and its index block, in which they name records; `None` for a segment that isn't sealed or has
-    /// no labels.
-    pub(crate) fn labels(&self) -> Result<Option<Labels>> {
+    /// What a search by label looks into; `None` for a segment that isn't sealed or has no labels.
+    ///
+    /// The labels of a segment are kept in memory as long as the cache has room for them. Beyond that, single rows are read:
+    /// labels that evict each other would have to be read again, as a whole, for each search.
+    pub(crate) fn label_lookup(self: &Arc<Self>) -> Result<Option<LabelLookup>> {
         let Some(sealed) = &self.sealed else {
             return Ok(None);
         };
         let slot = match &sealed.block {
             Indexed::Made(block) => {
-                return Ok(block
-                    .labels()
-                    .is_some()
-                    .then(|| Labels::Made(block.clone())));
+                let block = block.labels().is_some().then(|| block.clone());
+                return Ok(block.map(LabelLookup::Made));
             }
             Indexed::Unreadable(why) => return Err(unreadable(why)),
             Indexed::InFile(_, slot) => slot,
@@ -122,7 +128,11 @@ impl Segment {
         if !sealed.trailer.may_have_labels() {
             return Ok(None);
         }
-        let labels = LABELS.get(slot, || {
+        let weight = usize::try_from(sealed.trailer.index_bytes).unwrap_or(usize::MAX);
+        if !slot.kept.is_loaded() && !has_room(weight) {
+            return self.lookup_in_place(sealed.trailer, slot);
+        }
+        let labels = LABELS.get(&slot.kept, || {
             let (table, _) = self.read_table(&sealed.trailer)?;
             let start = table.labels_offset(&sealed.trailer);
             let length = sealed.trailer.table_offset() - start;
@@ -131,27 +141,139 @@ impl Segment {
             let weight = labels.weight();
             Ok::<_, Error>((labels, weight))
         })?;
-        Ok(Some(Labels::Read(labels)))
+        Ok(Some(LabelLookup::Kept(
+            self.clone(),
+            labels,
+            OnceLock::new(),
+        )))
     }
+
+    fn lookup_in_place(
+        self: &Arc<Self>,
+        trailer: Trailer,
+        slot: &LabelSlot,
+    ) -> Result<Option<LabelLookup>> {
+        let rows = match slot.in_place.get() {
+            Some(rows) => rows,
+            None => {
+                let (table, _) = self.read_table(&trailer)?;
+                let Some(rows) = InPlace::of(&table) else {
+                    return Ok(None);
+                };
+                slot.in_place.get_or_init(|| Arc::new(rows))
+            }
+        };
+        if let Some((section, range)) = rows.filter_to_check() {
+            let bytes = self.bytes_at(range.start, range.end - range.start)?;
+            check_section(section, &bytes, self.seed, &self.name)?;
+            rows.filter_is_right();
+        }
+        Ok(Some(LabelLookup::InPlace {
+            map: self.map(),
+            segment: self.clone(),
+            rows: rows.clone(),
+        }))
+    }
+}
+
+fn has_room(weight: usize) -> bool {
+    #[cfg(test)]
+    if IN_PLACE.get() {
+        return false;
+    }
+    LABELS.has_room(weight)
 }
 
 fn unreadable(why: &str) -> Error {
     Error::new(ErrorKind::Damaged, why.to_owned())
 }
 
-/// The labels of a segment, pinned in the cache.
-pub(crate) enum Labels {
-    Read(Arc<LabelIndex>),
+/// The labels of a sealed segment, and the records that they name.
+pub(crate) enum LabelLookup {
+    /// In memory, and so is the index block from when a label is found on.
+    Kept(Arc<Segment>, Arc<LabelIndex>, OnceLock<Arc<Block>>),
+    /// Of a block that isn't in the file.
     Made(Arc<Block>),
+    /// In the file, of which single rows are read: copied out of the map, if there is one.
+    InPlace {
+        segment: Arc<Segment>,
+        rows: Arc<InPlace>,
+        map: Option<Arc<dyn Map>>,
+    },
 }
 
-impl Labels {
-    /// The labels; none of a block without.
-    pub(crate) fn index(&self) -> Option<&LabelIndex> {
+impl LabelLookup {
+    /// The postings of a label, by rising position.
+    pub(crate) fn find(&self, label: Label) -> Result<LabelPostings> {
         match self {
-            Self::Read(labels) => Some(labels),
-            Self::Made(block) => block.labels(),
+            Self::Kept(_, labels, _) => Ok(labels.find(label)),
+            Self::Made(block) => Ok(block
+                .labels()
+                .map_or_else(LabelPostings::none, |labels| labels.find(label))),
+            Self::InPlace { segment, rows, .. } => {
+                if !self.read(|read| rows.may_have(label, read))? {
+                    return Ok(LabelPostings::none());
+                }
+                if rows.is_to_check() {
+                    // Checks every section; what is looked up from now on was right once.
+                    segment.whole_block()?;
+                    rows.all_is_right();
+                }
+                self.read(|read| rows.find(label, read))
+            }
         }
+    }
+
+    /// The offset of the record at a place among the postings.
+    pub(crate) fn offset_at(&self, place: u32) -> Result<Option<u64>> {
+        match self {
+            Self::InPlace { rows, .. } => self.read(|read| rows.offset_at(place, read)),
+            _ => Ok(self.block()?.and_then(|block| block.offset_at(place))),
+        }
+    }
+
+    /// The stream and the ordinal of the record at a place among the postings.
+    pub(crate) fn ordinal_at(&self, place: u32) -> Result<Option<(u32, u32)>> {
+        match self {
+            Self::InPlace { rows, .. } => self.read(|read| rows.ordinal_at(place, read)),
+            _ => Ok(self.block()?.and_then(|block| block.ordinal_at(place))),
+        }
+    }
+
+    /// The row of a stream, if the segment holds data of it.
+    pub(crate) fn find_stream(&self, stream: u32) -> Result<Option<StreamRow>> {
+        match self {
+            Self::InPlace { rows, .. } => self.read(|read| rows.find_stream(stream, read)),
+            _ => Ok(self.block()?.and_then(|block| block.find_stream(stream))),
+        }
+    }
+
+    fn block(&self) -> Result<Option<&Arc<Block>>> {
+        match self {
+            Self::Kept(segment, _, block) => {
+                if block.get().is_none()
+                    && let Some(read) = segment.block()?
+                {
+                    return Ok(Some(block.get_or_init(|| read)));
+                }
+                Ok(block.get())
+            }
+            Self::Made(block) => Ok(Some(block)),
+            Self::InPlace { .. } => Ok(None),
+        }
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&ReadAt<'_>) -> Result<T>) -> Result<T> {
+        let Self::InPlace { segment, map, .. } = self else {
+            return Err(Error::new(ErrorKind::Damaged, "no rows are read in place"));
+        };
+        look(&|offset, bytes| {
+            if map.as_ref().is_some_and(|map| map.copy(offset, bytes)) {
+                return Ok(());
+            }
+            bytes.copy_from_slice(&segment.bytes_at(offset, bytes.len() as u64)?);
+            Ok(())
+        })
     }
 }
 
@@ -159,4 +281,6 @@ impl Labels {
 thread_local! {
     /// How often an index block was looked into.
     pub(crate) static BLOCK_LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// Whether labels are looked up as if the cache had no room.
+    pub(crate) static IN_PLACE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }

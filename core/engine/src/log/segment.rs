@@ -2,7 +2,7 @@
 //!
 //! Index blocks and everything else that isn't a record are read from the file; for records see [`super::frame`].
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::{
     bounded::Slot,
     format::{
         files::SegmentFile,
-        index::{Block, LabelIndex, TRAILER_BYTES, Trailer},
+        index::{Block, InPlace, LabelIndex, TRAILER_BYTES, Trailer},
         record, segment,
     },
     limits,
@@ -42,11 +42,20 @@ pub(super) struct Sealed {
 /// Where the index block is.
 pub(super) enum Indexed {
     /// In the file. Its labels are read only when they are needed.
-    InFile(Arc<Slot<Block>>, Arc<Slot<LabelIndex>>),
+    InFile(Arc<Slot<Block>>, LabelSlot),
     /// Made from the records, and not in the file.
     Made(Arc<Block>),
     /// Of a pack: its trailer can't be read, for this reason, and another stands in its place.
     Unreadable(String),
+}
+
+/// The labels of an index block in the file.
+#[derive(Default)]
+pub(super) struct LabelSlot {
+    /// Read as a whole, and kept in a cache.
+    pub(super) kept: Arc<Slot<LabelIndex>>,
+    /// Where they are, for reading single rows, once that was looked up.
+    pub(super) in_place: OnceLock<Arc<InPlace>>,
 }
 
 impl Segment {
@@ -174,7 +183,7 @@ impl Segment {
         };
         let sealed = sealed.map(|trailer| Sealed {
             trailer,
-            block: Indexed::InFile(Arc::default(), Arc::default()),
+            block: Indexed::InFile(Arc::default(), LabelSlot::default()),
         });
         Ok(Self {
             header,
@@ -204,7 +213,7 @@ impl Segment {
         segment.sealed = Some(match trailer {
             Ok(trailer) => Sealed {
                 trailer,
-                block: Indexed::InFile(Arc::default(), Arc::default()),
+                block: Indexed::InFile(Arc::default(), LabelSlot::default()),
             },
             Err(error) if error.kind() == ErrorKind::Damaged => Sealed {
                 trailer: Trailer::unreadable(&header, segment.file_bytes()?),

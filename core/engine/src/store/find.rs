@@ -236,7 +236,7 @@ impl Finder {
 
     fn find(&mut self) -> Result<Option<Record>> {
         while self.remaining > 0 {
-            let Some(candidate) = self.next_candidate() else {
+            let Some(candidate) = self.next_candidate()? else {
                 match self.current.take() {
                     // The rest of it comes next, also if it was sealed meanwhile.
                     Some(Current {

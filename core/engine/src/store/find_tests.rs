@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Batch, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, Sequence, Store,
-    StreamId, limits, storage::MemoryStorage,
+    Batch, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, Sequence,
+    Store, StreamId, limits, storage::MemoryStorage,
 };
 
 fn options() -> OpenOptions {
@@ -51,6 +51,11 @@ fn in_stream(number: u128) -> FindOptions {
 fn filled() -> (Arc<MemoryStorage>, Store, Vec<u64>) {
     let storage = Arc::new(MemoryStorage::new());
     let store = Store::open_on(storage.clone(), options()).unwrap();
+    let positions = fill(&store);
+    (storage, store, positions)
+}
+
+fn fill(store: &Store) -> Vec<u64> {
     let positions = (0..400_u64)
         .map(|number| {
             let labels = match number {
@@ -58,11 +63,11 @@ fn filled() -> (Arc<MemoryStorage>, Store, Vec<u64>) {
                 _ if number % 3 == 0 => vec![Label::of("many", "x"), own(number)],
                 _ => vec![own(number)],
             };
-            append(&store, stream(u128::from(number % 7) + 1), 900, &labels)
+            append(store, stream(u128::from(number % 7) + 1), 900, &labels)
         })
         .collect();
     assert!(store.stat().unwrap().segments > 4);
-    (storage, store, positions)
+    positions
 }
 
 fn own(number: u64) -> Label {
@@ -122,6 +127,75 @@ fn records_are_found_in_every_segment_and_after_every_way_of_opening() {
     use crate::storage::Storage;
     storage.remove("CHECKPOINT").unwrap();
     check_filled(&Store::open_on(storage, options()).unwrap(), &positions);
+}
+
+/// Searches as if the cache of labels had no room.
+fn in_place(search: impl FnOnce()) {
+    crate::log::blocks::IN_PLACE.set(true);
+    search();
+    crate::log::blocks::IN_PLACE.set(false);
+}
+
+#[test]
+fn rows_that_are_read_in_place_give_the_same() {
+    in_place(|| {
+        records_are_found_in_every_segment_and_after_every_way_of_opening();
+        pages_in_both_directions_are_the_whole();
+        what_is_not_there_any_more_is_not_found();
+        search_begun_before_a_compaction_has_what_is_left_of_segments_that_a_pack_replaced();
+        // In files, which are mapped.
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store"), options()).unwrap();
+        let positions = fill(&store);
+        check_filled(&store, &positions);
+        store.close().unwrap();
+        let store = Store::open(folder.path().join("store"), options()).unwrap();
+        check_filled(&store, &positions);
+        store.compact(crate::CompactOptions::default()).unwrap();
+        check_filled(&store, &positions);
+    });
+}
+
+#[test]
+fn damaged_labels_that_are_read_in_place_are_told_and_other_segments_searched() {
+    use crate::storage::{Access, Storage};
+    let (storage, store, positions) = filled();
+    store.close().unwrap();
+    let whole = positions.len();
+    for damaged in 0..3 {
+        let copy = MemoryStorage::new();
+        for name in storage.list().unwrap() {
+            let from = storage.open(&name, Access::Read).unwrap();
+            let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
+            from.read_at(0, &mut bytes).unwrap();
+            if name == "00000002.seg" {
+                // A bit of each of the sections of labels in turn: they are the last ones before the table.
+                let end = bytes.len() - 128 - 512 - 32 * 6;
+                bytes[end - [40, 600, 1500][damaged]] ^= 1;
+            }
+            copy.create(&name).unwrap().write_at(0, &bytes).unwrap();
+        }
+        let store = Store::open_on(Arc::new(copy), options()).unwrap();
+        in_place(|| {
+            let many = Label::of("many", "x");
+            let (mut found, mut failed) = (0, 0);
+            for record in store.find(many, FindOptions::default()).unwrap() {
+                match record {
+                    Ok(_) => found += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+                        failed += 1;
+                    }
+                }
+            }
+            assert_eq!(failed, 1, "{damaged}");
+            let all = expected_many(&positions, |_| true).len();
+            assert!(
+                found > all / 2 && found < all && all < whole,
+                "{damaged}: {found}"
+            );
+        });
+    }
 }
 
 #[test]
@@ -210,7 +284,7 @@ fn what_is_not_there_any_more_is_not_found() {
         [child, positions[3], positions[2], positions[0]]
     );
     let error = store.find(label, in_stream(1)).err().unwrap();
-    assert_eq!(error.kind(), crate::ErrorKind::NotFound);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -222,7 +296,7 @@ fn record_has_a_few_labels_and_each_once() {
         ..NewRecord::data(b"x")
     };
     let refused = store.append(stream(1), Expected::Any, &[record(&labels)]);
-    assert_eq!(refused.unwrap_err().kind(), crate::ErrorKind::TooLarge);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooLarge);
     let twice = [&labels[..8], &labels[..8]].concat();
     store
         .append(stream(1), Expected::Any, &[record(&twice)])

@@ -37,6 +37,26 @@ fn filter_bits(label: Label, rows: usize) -> (usize, [u32; FILTER_WORDS]) {
     )
 }
 
+fn has_bits(row: &[u8], bits: [u32; FILTER_WORDS]) -> bool {
+    let words = row.as_chunks::<4>().0.iter();
+    words
+        .zip(bits)
+        .all(|(word, bit)| u32::from_le_bytes(*word) & bit != 0)
+}
+
+/// Whether a filter of so many rows may have a label; `row` reads one of them.
+pub(super) fn is_in_filter_row(
+    label: Label,
+    rows: usize,
+    row: impl FnOnce(usize) -> Result<[u8; FILTER_ROW_BYTES]>,
+) -> Result<bool> {
+    if rows == 0 {
+        return Ok(false);
+    }
+    let (place, bits) = filter_bits(label, rows);
+    Ok(has_bits(&row(place)?, bits))
+}
+
 /// The filter of labels.
 pub(super) fn filter(rows: &[LabelRow]) -> Vec<[u8; FILTER_ROW_BYTES]> {
     let mut filter = vec![[0; FILTER_ROW_BYTES]; filter_rows(rows.len())];
@@ -152,16 +172,15 @@ impl LabelIndex {
             return false;
         }
         let (place, bits) = filter_bits(label, self.filter.len() / FILTER_ROW_BYTES);
-        let row = &self.filter[place * FILTER_ROW_BYTES..][..FILTER_ROW_BYTES];
-        let words = row.as_chunks::<4>().0.iter();
-        words
-            .zip(bits)
-            .all(|(word, bit)| u32::from_le_bytes(*word) & bit != 0)
+        has_bits(
+            &self.filter[place * FILTER_ROW_BYTES..][..FILTER_ROW_BYTES],
+            bits,
+        )
     }
 
     /// The postings of a label, by rising position. O(log labels).
     pub(crate) fn find(&self, label: Label) -> LabelPostings {
-        let none = LabelPostings(Bytes::new());
+        let none = LabelPostings::none();
         if !self.may_have(label) {
             return none;
         }
@@ -189,6 +208,14 @@ impl LabelIndex {
 pub(crate) struct LabelPostings(Bytes);
 
 impl LabelPostings {
+    pub(crate) fn none() -> Self {
+        Self(Bytes::new())
+    }
+
+    pub(super) fn of(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len() / 4
     }
@@ -199,11 +226,19 @@ impl LabelPostings {
     }
 
     /// The number of postings, which ascend by position, for which `is_before` is true.
-    pub(crate) fn partition_point(&self, mut is_before: impl FnMut(u32) -> bool) -> usize {
+    pub(crate) fn partition_point(&self, is_before: impl Fn(u32) -> Result<bool>) -> Result<usize> {
         // Places are numbers of 32 bits, so there are no more of them.
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let is_before = |index| self.get(index as usize).is_some_and(&mut is_before);
-        partition_point(count, is_before) as usize
+        let mut failed = None;
+        let found = partition_point(count, |index| {
+            let is_before = self.get(index as usize).map_or(Ok(false), &is_before);
+            failed.is_none()
+                && is_before.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    false
+                })
+        });
+        failed.map_or(Ok(found as usize), Err)
     }
 }
 

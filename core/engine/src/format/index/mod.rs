@@ -7,6 +7,7 @@
 //! bytes), and the trailer (128 bytes).
 
 mod block;
+mod in_place;
 mod labels;
 mod parts;
 mod rows;
@@ -19,6 +20,7 @@ use rows::{FILTER_WORDS, partition_point};
 mod tests;
 
 pub(crate) use block::Block;
+pub(crate) use in_place::{InPlace, ReadAt};
 pub(crate) use labels::{LabelIndex, LabelPostings};
 pub(crate) use parts::{Labelled, Parts};
 pub(crate) use rows::{

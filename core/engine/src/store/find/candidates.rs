@@ -5,8 +5,8 @@ use std::{collections::VecDeque, ops::Range};
 use super::{CANDIDATES_MAX, Finder};
 use crate::{
     Direction, Result,
-    format::index::{Block, LabelPostings, Labelled},
-    log::{frame::READ_BYTES, scan::is_damage, segment::Segment},
+    format::index::{LabelPostings, Labelled},
+    log::{blocks::LabelLookup, frame::READ_BYTES, scan::is_damage, segment::Segment},
     store::{
         place::{Place, position_of},
         published::durable::Durable,
@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum Candidates {
     /// Of a sealed segment: those of its postings that are left.
     Sealed {
-        block: Arc<Block>,
+        lookup: LabelLookup,
         postings: LabelPostings,
         left: Range<usize>,
         /// Where those of the stream's sources are, if in a stream.
@@ -63,74 +63,68 @@ impl Finder {
     fn left_in_pack(
         &self,
         segment: &Segment,
-        block: &Block,
+        lookup: &LabelLookup,
         postings: &LabelPostings,
     ) -> Result<Range<usize>> {
-        let end = block.trailer().data_end;
-        let mut failed = None;
-        let mut begun = |position: u64| {
+        let all = 0..postings.len();
+        let Some(trailer) = segment.trailer() else {
+            return Ok(all);
+        };
+        let begun = |position: u64| {
             postings.partition_point(|place| {
-                match block
-                    .offset_at(place)
-                    .map(|offset| segment.frame(offset, end))
-                {
-                    Some(Ok(frame)) => position_of(segment, &frame) < position,
-                    Some(Err(error)) => {
-                        failed.get_or_insert(error);
-                        false
-                    }
-                    None => false,
-                }
+                let Some(offset) = lookup.offset_at(place)? else {
+                    return Ok(false);
+                };
+                let frame = segment.frame(offset, trailer.data_end)?;
+                Ok(position_of(segment, &frame) < position)
             })
         };
-        let left = match segment.header.base_position {
-            base if self.first <= base && self.last >= block.trailer().next_position => {
-                0..postings.len()
-            }
-            _ => begun(self.first)..begun(self.last.saturating_add(1)),
-        };
-        match failed {
+        let base = segment.header.base_position;
+        if self.first <= base && self.last >= trailer.next_position {
+            return Ok(all);
+        }
+        let left = begun(self.first).and_then(|from| Ok(from..begun(self.last.saturating_add(1))?));
+        match left {
             // All postings are visited, so that the damage is reported in its place.
-            Some(error) if is_damage(&error) => Ok(0..postings.len()),
-            Some(error) => Err(error),
-            None => Ok(left),
+            Err(error) if is_damage(&error) => Ok(all),
+            left => left,
         }
     }
 
     pub(super) fn in_sealed(
         &self,
-        segment: &Segment,
+        segment: &Arc<Segment>,
         offsets: &Range<u64>,
     ) -> Result<Option<Candidates>> {
-        let labels = segment.labels()?;
-        let found = labels.as_ref().and_then(|labels| labels.index());
-        let found = found.map(|index| index.find(self.label));
-        let Some(postings) = found.filter(|postings| postings.len() > 0) else {
+        let Some(lookup) = segment.label_lookup()? else {
             return Ok(None);
         };
-        let Some(block) = segment.block()? else {
+        let postings = lookup.find(self.label)?;
+        if postings.len() == 0 {
             return Ok(None);
+        }
+        let begun = |offset: u64| {
+            postings
+                .partition_point(|place| lookup.offset_at(place).map(|found| found < Some(offset)))
         };
-        let begun =
-            |offset: u64| postings.partition_point(|place| block.offset_at(place) < Some(offset));
         let left = match (offsets.start, offsets.end) {
-            _ if segment.is_pack() => self.left_in_pack(segment, &block, &postings)?,
+            _ if segment.is_pack() => self.left_in_pack(segment, &lookup, &postings)?,
             (0, u64::MAX) => 0..postings.len(),
-            (from, to) => begun(from)..begun(to),
+            (from, to) => begun(from)?..begun(to)?,
         };
-        let places = self.stream.map(|_| {
-            let rows = self
-                .sources
-                .iter()
-                .filter_map(|source| block.find_stream(*source));
-            rows.map(|row| row.postings_start..row.postings_start.saturating_add(row.count))
-                .collect::<Vec<_>>()
-        });
+        let mut places = self.stream.map(|_| Vec::new());
+        if let Some(places) = &mut places {
+            for source in &self.sources {
+                if let Some(row) = lookup.find_stream(*source)? {
+                    places.push(row.postings_start..row.postings_start.saturating_add(row.count));
+                }
+            }
+        }
         if places.as_ref().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
         Ok(Some(Candidates::Sealed {
-            block,
+            lookup,
             postings,
             left,
             places,
@@ -166,20 +160,24 @@ impl Finder {
     }
 
     /// The next candidate of the segment being searched.
-    pub(super) fn next_candidate(&mut self) -> Option<Candidate> {
+    pub(super) fn next_candidate(&mut self) -> Result<Option<Candidate>> {
         let backward = self.direction == Direction::Backward;
-        let current = self.current.as_mut()?;
+        let Some(current) = self.current.as_mut() else {
+            return Ok(None);
+        };
         match &mut current.candidates {
             Candidates::Active(found, _) => {
-                let next = found.pop_front()?;
+                let Some(next) = found.pop_front() else {
+                    return Ok(None);
+                };
                 match self.direction {
                     Direction::Forward => current.offsets.start = next.offset + 1,
                     Direction::Backward => current.offsets.end = next.offset,
                 }
-                Some(next)
+                Ok(Some(next))
             }
             Candidates::Sealed {
-                block,
+                lookup,
                 postings,
                 left,
                 places,
@@ -189,20 +187,22 @@ impl Finder {
                 } else {
                     left.next()
                 };
-                let place = postings.get(index?)?;
+                let Some(place) = index.and_then(|index| postings.get(index)) else {
+                    return Ok(None);
+                };
                 let is_wanted = places
                     .as_ref()
                     .is_none_or(|places| places.iter().any(|range| range.contains(&place)));
                 if !is_wanted {
                     continue;
                 }
-                let found = block.offset_at(place).zip(block.ordinal_at(place));
+                let found = lookup.offset_at(place)?.zip(lookup.ordinal_at(place)?);
                 if let Some((offset, (stream, ordinal))) = found {
-                    return Some(Candidate {
+                    return Ok(Some(Candidate {
                         offset,
                         stream,
                         ordinal,
-                    });
+                    }));
                 }
             },
         }
