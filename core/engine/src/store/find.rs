@@ -11,8 +11,6 @@ use std::{
     ops::Range,
 };
 
-use candidates::{Candidate, Candidates};
-
 use super::{
     commit::shared::Shared,
     lost::{LostPlaces, header_at},
@@ -22,7 +20,8 @@ use super::{
 };
 use crate::{
     Direction, FindOptions, Label, Record, Result,
-    log::{arena::Arena, frame::Frame, scan::is_damage, segment::Segment},
+    format::index::LabelPostings,
+    log::{arena::Arena, blocks::LabelLookup, frame::Frame, scan::is_damage, segment::Segment},
     storage::Map,
     sync::Arc,
 };
@@ -77,6 +76,28 @@ struct Current {
     /// The offsets that are left to search. Damaged records, whose positions nobody knows, are left behind as well.
     offsets: Range<u64>,
     candidates: Candidates,
+}
+
+/// What is left of a segment's candidates.
+enum Candidates {
+    /// Of a sealed segment: those of its postings that are left.
+    Sealed {
+        lookup: LabelLookup,
+        postings: LabelPostings,
+        left: Range<usize>,
+        /// Where those of the stream's sources are, if in a stream.
+        places: Option<Vec<Range<u32>>>,
+    },
+    /// The next ones of the active segment; whether there are more.
+    Active(VecDeque<Candidate>, bool),
+}
+
+/// A record that may have the label.
+#[derive(Clone, Copy)]
+struct Candidate {
+    offset: u64,
+    stream: u32,
+    ordinal: u32,
 }
 
 impl Finder {

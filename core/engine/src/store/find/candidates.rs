@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::{CANDIDATES_MAX, Finder};
+use super::{CANDIDATES_MAX, Candidate, Candidates, Finder};
 use crate::{
     Direction, Result,
     format::index::{LabelPostings, Labelled},
@@ -13,28 +13,6 @@ use crate::{
     },
     sync::Arc,
 };
-
-/// What is left of a segment's candidates.
-pub(super) enum Candidates {
-    /// Of a sealed segment: those of its postings that are left.
-    Sealed {
-        lookup: LabelLookup,
-        postings: LabelPostings,
-        left: Range<usize>,
-        /// Where those of the stream's sources are, if in a stream.
-        places: Option<Vec<Range<u32>>>,
-    },
-    /// The next ones of the active segment; whether there are more.
-    Active(VecDeque<Candidate>, bool),
-}
-
-/// A record that may have the label.
-#[derive(Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) offset: u64,
-    pub(super) stream: u32,
-    pub(super) ordinal: u32,
-}
 
 impl Finder {
     /// The offsets in a segment of the positions left to search: its records are in order of position.
