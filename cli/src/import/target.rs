@@ -190,7 +190,9 @@ impl Target {
             let cursor = match known.entry(*place) {
                 hash_map::Entry::Occupied(cursor) => cursor.into_mut(),
                 hash_map::Entry::Vacant(place) => {
-                    place.insert(Some(store.contexts().events(id, 1)?))
+                    // Another session of the name mostly differs within its first events, and there may be a thousand.
+                    let events = store.contexts().events(id, 1)?.beginning_with(4);
+                    place.insert(Some(events))
                 }
             };
             let Some(events) = cursor else { continue };

@@ -100,6 +100,17 @@ impl From<crate::contexts::EventPages> for Events {
     }
 }
 
+impl Events {
+    /// Reads only so many at first, and twice as many each time more are asked for: for callers that may need no more.
+    #[must_use]
+    pub fn beginning_with(self, limit: u64) -> Self {
+        Self {
+            pages: self.pages.beginning_with(limit),
+            ..self
+        }
+    }
+}
+
 impl Iterator for Events {
     type Item = Result<ContextEvent>;
 
