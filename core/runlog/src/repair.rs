@@ -6,7 +6,7 @@ use runlog_engine::{Embedded, Host, OpenOptions, Preallocation, Wait, storage::S
 use runlog_log::{Op, Position, ReadOptions, StreamId};
 
 use crate::{
-    Result, Store,
+    ErrorKind, Result, Store,
     agents::AGENTS_STREAM,
     engine,
     kernel::{catalog::CATALOG_STREAM, flows::FLOWS_STREAM, runs::RUNS_STREAM},
@@ -55,7 +55,7 @@ impl Store {
         let mut is_incomplete = false;
         for (stream, name) in LISTS {
             let lost = match store.unreadable(stream) {
-                Err(error) if error.kind() == crate::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 lost => lost?,
             };
             // Also what an earlier repair passed over, which may have been cut off before anything was listed again.
@@ -92,11 +92,14 @@ impl Store {
     }
 }
 
+/// Whether an event of a list was redacted. What can't be read is none.
 fn has_redacted(store: &engine::Store, stream: StreamId) -> Result<bool> {
-    let mut records = store.read(stream, ReadOptions::default())?;
-    let redacted = records.find_map(|record| match record {
-        Ok(record) => record.redacted.then_some(Ok(())),
-        Err(error) => Some(Err(error)),
-    });
-    Ok(redacted.transpose()?.is_some())
+    for record in store.read(stream, ReadOptions::default())? {
+        match record {
+            Ok(record) if record.redacted => return Ok(true),
+            Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(false)
 }

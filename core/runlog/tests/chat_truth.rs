@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use runlog::{
-    ErrorKind, RawJson,
+    Error, ErrorKind, RawJson,
     backend::{Backend, BackendFuture, Decorator},
     blocking::{Chats, RequestBuffer, Store},
     chats::{
@@ -422,7 +422,7 @@ fn a_redaction_reaches_what_copies_changed_the_message_to() {
     let mut lines = Vec::new();
     runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
         lines.extend_from_slice(line);
-        Ok::<(), runlog::Error>(())
+        Ok::<(), Error>(())
     })
     .unwrap();
     let lines = String::from_utf8(lines).unwrap();
@@ -952,7 +952,7 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
         let mut lines = Vec::new();
         runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
             lines.extend_from_slice(line);
-            Ok::<(), runlog::Error>(())
+            Ok::<(), Error>(())
         })
         .unwrap();
         String::from_utf8(lines).unwrap()
@@ -1407,5 +1407,88 @@ fn messages_keep_their_sequences_when_one_among_them_is_redacted() {
         let all: Vec<_> = all.iter().map(|(id, at)| (id.as_str(), *at)).collect();
         let wanted = [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 81), ("f", 82)];
         assert_eq!(all, wanted);
+    }
+}
+
+/// A commit that fails, before it is written or after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fails {
+    Before,
+    After,
+}
+
+/// Fails one commit, counted from 0.
+struct FailsOnce {
+    inner: Arc<dyn Backend>,
+    left: Mutex<Option<(usize, Fails)>>,
+}
+
+impl Decorator for FailsOnce {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        let fails = {
+            let mut left = self.left.lock().unwrap();
+            match *left {
+                Some((0, fails)) => {
+                    *left = None;
+                    Some(fails)
+                }
+                Some((more, fails)) => {
+                    *left = Some((more - 1, fails));
+                    None
+                }
+                None => None,
+            }
+        };
+        Box::pin(async move {
+            if fails == Some(Fails::Before) {
+                return Err(Error::new(ErrorKind::Io, "not written"));
+            }
+            let done = self.inner.commit(batch).await?;
+            match fails {
+                Some(_) => Err(Error::new(ErrorKind::Io, "written, and not acknowledged")),
+                None => Ok(done),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_dropped_request_of_several_parts_is_whole_where_one_write_failed() {
+    const MESSAGES: usize = 51_000;
+    for fails in [Fails::Before, Fails::After] {
+        for part in 0..2 {
+            let (store, chats, chat) = chats();
+            let backend = Arc::new(FailsOnce {
+                inner: store.backend().clone(),
+                left: Mutex::new(None),
+            });
+            let failing = Store::with_backend(backend.clone()).chats();
+            let mut request = failing
+                .begin_request(&chat, NewRequest::new("a"), message("asked", "?"))
+                .unwrap();
+            request.start_step(StepType::Llm, raw("{}")).unwrap();
+            for number in 0..MESSAGES {
+                request
+                    .send(message(&format!("m{number}"), "said"))
+                    .unwrap();
+            }
+            *backend.left.lock().unwrap() = Some((part, fails));
+            drop(request);
+            assert_eq!(*backend.left.lock().unwrap(), None, "{fails:?} {part}");
+            let what = format!("{fails:?}, part {part}");
+            let all = MessageFilter::default();
+            assert_eq!(
+                chats.count_messages(&chat, &all).unwrap(),
+                MESSAGES + 1,
+                "{what}"
+            );
+            let requests = chats.list_requests(&ListRequests::default()).unwrap().items;
+            assert_eq!(requests.len(), 1, "{what}");
+            assert_eq!(requests[0].status, RequestStatus::Interrupted, "{what}");
+        }
     }
 }
