@@ -85,7 +85,23 @@ impl Position {
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
+
+    /// In a redaction: the record with this position as long as it can't be read. Reads pass over it then, instead of ending with an
+    /// error; where its file is whole again, it is there again.
+    #[must_use]
+    pub const fn if_lost(self) -> Self {
+        Self(self.0 | IF_LOST)
+    }
+
+    /// Without what [`if_lost`](Self::if_lost) adds.
+    #[must_use]
+    pub const fn plain(self) -> Self {
+        Self(self.0 & !IF_LOST)
+    }
 }
+
+/// Set in a position of a redaction that counts only if the record can't be read. There are fewer positions than that.
+const IF_LOST: u64 = 1 << 63;
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

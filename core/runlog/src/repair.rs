@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use runlog_engine::{Embedded, Host, OpenOptions, Preallocation, Wait, storage::Storage};
-use runlog_log::{Op, Position, ReadOptions, StreamId};
+use runlog_log::{Position, ReadOptions, StreamId};
 
 use crate::{
     ErrorKind, Result, Store,
@@ -65,9 +65,7 @@ impl Store {
                 continue;
             }
             let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
-            for op in Op::redactions(&positions, REASON) {
-                store.commit(&crate::log::Batch::new(vec![op]))?;
-            }
+            store.pass_over(&positions, REASON)?;
             let events = match lost.as_slice() {
                 [(sequence, _)] => format!("event {sequence}, which is"),
                 several => format!("{} events, which are", several.len()),

@@ -400,7 +400,13 @@ impl Meaning {
             .ok_or("a redaction without positions")?;
         std::str::from_utf8(reason)
             .map_err(|error| format!("the reason of a redaction: {error}"))?;
-        for (place, position) in record.targets().into_iter().enumerate() {
+        for (place, marked) in record.targets().into_iter().enumerate() {
+            // With the highest bit, it counts only while the record can't be read, and its place may be that of another.
+            let position = marked & !(1 << 63);
+            if position != marked && position < record.position {
+                self.redacted.insert(marked);
+                continue;
+            }
             let Some(target) =
                 super::at_position(log, position).filter(|_| position < record.position)
             else {

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use crate::Position;
+
 /// So many positions share a word.
 const WORD: u64 = 64;
 
@@ -60,6 +62,11 @@ impl Redacted {
                 .words()
                 .get(&(position / WORD))
                 .is_some_and(|word| word >> (position % WORD) & 1 == 1)
+    }
+
+    /// Whether reads pass over the record at a position that can't be read.
+    pub(crate) fn passes_over(&self, position: u64) -> bool {
+        self.contains(position) || self.contains(Position(position).if_lost().0)
     }
 
     pub(crate) fn len(&self) -> u64 {

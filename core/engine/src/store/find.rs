@@ -336,13 +336,12 @@ impl Finder {
         if redacted.len() == 0 {
             return Ok(false);
         }
-        let position = match header_at(segment, offset, end)? {
-            Some(header) => Some(position_in(segment, &header)),
-            None => LostPlaces::kept(&mut self.lost_places, segment, end)?
-                .at(offset)
-                .map(|place| place.position),
+        let places = LostPlaces::kept(&mut self.lost_places, segment, end)?;
+        let position = match places.at(offset) {
+            Some(place) => Some(place.position),
+            None => header_at(segment, offset, end)?.map(|header| position_in(segment, &header)),
         };
-        Ok(position.is_some_and(|position| redacted.contains(position)))
+        Ok(position.is_some_and(|position| redacted.passes_over(position)))
     }
 
     /// Whether a record has the label, and belongs to the searched stream.

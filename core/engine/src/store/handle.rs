@@ -383,6 +383,22 @@ impl Store {
         self.commit(&Batch::new(vec![Op::Redact { position, reason }]))
     }
 
+    /// Lets reads pass over records as long as they can't be read: they are returned as redacted ones then, and are there again once
+    /// their files are whole, such as restored from a backup. The positions are those that [`unreadable`](Self::unreadable) says.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; [`InvalidInput`](crate::ErrorKind::InvalidInput) for a record that can be read.
+    pub fn pass_over(&self, positions: &[Position], reason: &str) -> Result<()> {
+        let positions: Vec<Position> = positions
+            .iter()
+            .map(|position| position.if_lost())
+            .collect();
+        for op in Op::redactions(&positions, reason) {
+            self.commit(&Batch::new(vec![op]))?;
+        }
+        Ok(())
+    }
+
     /// Reads a stream, forward or backward, in bounded memory.
     ///
     /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
@@ -460,7 +476,7 @@ impl Store {
             };
             let is_redacted = |position| {
                 let durable = shared.durable();
-                durable.directory.redacted().contains(position)
+                durable.directory.redacted().passes_over(position)
             };
             let frame = match place.frame() {
                 Err(error) if is_damage(&error) && is_redacted(position.0) => {

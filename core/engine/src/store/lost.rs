@@ -1,11 +1,10 @@
 //! [`LostPlaces`]: the positions of records that an index block names and that can't be read.
 //!
 //! A redaction names a position. So that reads can pass over a lost record once it was redacted, its position must be known
-//! without its bytes. A record's header, which has a checksum of its own, tells it where only the body is damaged. Where the
-//! header is lost too, its place among the records of the damaged range does, since the index block names the offset of every
+//! without its bytes. Its place among the records of the damaged range tells it, since the index block names the offset of every
 //! record and positions count up. In a block that a repair made, which places lost records by what tells of them, a position
-//! found so is one of the damaged range's, and always the same: of several lost records, one may be taken for another that was
-//! redacted before.
+//! found so is one of the damaged range's, and always the same: of several lost records, one may be taken for another. So a
+//! repair redacts positions only [as long as they can't be read](crate::Position::if_lost).
 
 use std::collections::HashMap;
 
@@ -30,7 +29,10 @@ use crate::{
     sync::{Arc, RwLock, read},
 };
 
-/// The records of one segment whose headers can't be read, by offset.
+/// The watermark of a header that stands for one that is lost: no segment is so long.
+const LOST: u64 = u64::MAX;
+
+/// The records of one segment that can't be read, by offset.
 pub(super) struct LostPlaces {
     /// Identifies the segment: a pack may have the number of another segment.
     seed: u32,
@@ -46,7 +48,7 @@ pub(super) struct LostPlace {
 }
 
 impl LostPlaces {
-    /// Those of a segment, of which this reads the headers; none of an active one, which has no index block yet.
+    /// Those of a segment, of which this reads every byte; none of an active one, which has no index block yet.
     ///
     /// # Errors
     /// Those of reading the file and its index block.
@@ -87,7 +89,7 @@ impl LostPlaces {
     }
 }
 
-/// The header of the record at an offset, if it can be read.
+/// The header of the record at an offset, if it can be read. At the place of a lost record may be that of another.
 pub(super) fn header_at(
     segment: &Segment,
     offset: u64,
@@ -110,26 +112,23 @@ pub(super) fn header_of_lost(
     durable: &RwLock<Durable>,
 ) -> Result<Option<record::Header>> {
     let segment = &place.segment;
-    if !segment.is_pack()
-        && let Some(header) = header_at(segment, place.scan(READ_BYTES)?.offset(), place.end)?
-        && header.index == index_in(segment, place.position)
-    {
-        return Ok(Some(header));
-    }
     let lost = LostPlaces::of(segment, place.end)?.with_position(place.position);
-    let header = lost
-        .and_then(|lost| lost.data)
-        .and_then(|(source, ordinal)| {
-            let view = read(durable).directory.stream(source)?.view(source);
-            // None where only a fork still has it.
-            let sequence = view.sequence_of(source, ordinal).unwrap_or(0);
-            Some(lost_header(
-                source,
-                sequence,
-                index_in(segment, place.position),
-            ))
-        });
-    Ok(header)
+    if let Some((source, ordinal)) = lost.and_then(|lost| lost.data) {
+        let view = read(durable)
+            .directory
+            .stream(source)
+            .map(|stream| stream.view(source));
+        // None where only a fork still has it.
+        let sequence = view.and_then(|view| view.sequence_of(source, ordinal));
+        let index = index_in(segment, place.position);
+        return Ok(Some(lost_header(source, sequence.unwrap_or(0), index)));
+    }
+    if segment.is_pack() || lost.is_some() {
+        return Ok(None);
+    }
+    // Without an index block, the header tells it.
+    let header = header_at(segment, place.scan(READ_BYTES)?.offset(), place.end)?;
+    Ok(header.filter(|header| header.index == index_in(segment, place.position)))
 }
 
 /// The header that stands for one that is lost.
@@ -147,11 +146,19 @@ pub(super) fn lost_header(stream: u32, sequence: u32, index: u32) -> record::Hea
     }
 }
 
+/// Whether a frame stands for a record that is lost.
+pub(super) fn is_lost(frame: &Frame) -> bool {
+    frame.header.watermark == LOST
+}
+
 /// The frame that stands for a record that is lost: without a body, at an offset for messages.
 pub(super) fn frame_of(header: record::Header, offset: u64) -> Frame {
     Frame {
         offset,
-        header,
+        header: record::Header {
+            watermark: LOST,
+            ..header
+        },
         body: Bytes::new(),
     }
 }
@@ -175,16 +182,15 @@ fn in_log(segment: &Segment, block: &Arc<Block>, end: u64) -> Result<HashMap<u64
     runlog_log::order::sort_by_key(&mut named, |(offset, _)| *offset);
     let base = segment.header.base_position;
     let mut places = HashMap::new();
-    let mut scan = Scan::new(segment, HEADER_BYTES as u64, end).reading_ahead(READ_BYTES);
+    let mut scan = Scan::new(segment, HEADER_BYTES as u64, end);
     let mut expected = 0_u32;
     loop {
         let from = scan.offset();
-        match scan.peek() {
+        match scan.next_of_any_kind() {
             Ok(None) => return Ok(places),
-            Ok(Some(header)) => {
-                scan.step_over()?;
-                if header.has_position() {
-                    expected = header.index.saturating_add(1);
+            Ok(Some(frame)) => {
+                if frame.header.has_position() {
+                    expected = frame.header.index.saturating_add(1);
                 }
             }
             Err(error) if is_damage(&error) => {

@@ -61,9 +61,9 @@ impl Page {
         self.spots.push(spot);
     }
 
-    /// Whether every one of these positions was redacted.
-    pub(super) fn is_redacted(&self, mut positions: Range<u64>) -> bool {
-        positions.all(|position| self.redacted.contains(position))
+    /// Whether every one of these positions, which can't be read, is passed over.
+    pub(super) fn passes_over(&self, mut positions: Range<u64>) -> bool {
+        positions.all(|position| self.redacted.passes_over(position))
     }
 
     /// Completes the page: `bytes` holds its records. Their streams are looked up together.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{
     commit::shared::Shared,
-    lost::LostPlaces,
+    lost::{LostPlaces, is_lost},
     place::position_of,
     published::durable::{Durable, Postings, Run, Spot, missing},
     record_ref::RecordRef,
@@ -84,6 +84,13 @@ struct Located {
     /// The stream with that number.
     stream: StreamId,
     sequence: u32,
+}
+
+impl Located {
+    /// Whether a header is that of the record that should be there.
+    fn is_it(&self, header: &record::Header) -> bool {
+        (header.stream, header.sequence) == (self.source, self.sequence)
+    }
 }
 
 /// A segment, and its map if it has one.
@@ -288,6 +295,21 @@ impl Reader {
         })
     }
 
+    /// The record at a place, if it is the one that should be there.
+    fn own_frame(&mut self, located: &mut Located) -> Result<Option<Frame>> {
+        let frame = self.frame_or_again(located)?;
+        if let Some(header) = frame.as_ref().map(|frame| &frame.header)
+            && !located.is_it(header)
+        {
+            let message = format!(
+                "expected sequence {} of stream number {}, found sequence {} of {}",
+                located.sequence, located.source, header.sequence, header.stream
+            );
+            return Err(located.segment.damaged(located.offset, message));
+        }
+        Ok(frame)
+    }
+
     fn wants(&self, header: &record::Header) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&header.kind)
     }
@@ -407,20 +429,13 @@ impl Reader {
             let Some(mut located) = self.next_located()? else {
                 break;
             };
-            let frame = match self.frame_or_again(&mut located) {
+            let frame = match self.own_frame(&mut located) {
                 Err(error) => self.frame_of_lost(&located, error),
                 frame => frame,
             };
             let Some(frame) = frame? else {
                 continue;
             };
-            if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
-                let message = format!(
-                    "expected sequence {} of stream number {}, found sequence {} of {}",
-                    located.sequence, located.source, frame.header.sequence, frame.header.stream
-                );
-                return Err(located.segment.damaged(located.offset, message));
-            }
             self.remaining -= 1;
             return Ok(Some((located, frame)));
         }
@@ -478,7 +493,7 @@ impl Reader {
 fn show<'f>(located: &Located, redacted: &Redacted, frame: &'f Frame) -> Result<RecordRef<'f>> {
     let (segment, header) = (&located.segment, &frame.header);
     let position = position_of(segment, frame);
-    let redacted = redacted.contains(position);
+    let redacted = redacted.contains(position) || is_lost(frame);
     let body = if redacted {
         record::Body::default()
     } else {
@@ -564,7 +579,7 @@ fn record(
 ) -> Result<Record> {
     let header = frame.header;
     let position = position_of(segment, &frame);
-    let redacted = redacted.contains(position);
+    let redacted = redacted.contains(position) || is_lost(&frame);
     let (meta, payload) = if redacted {
         Default::default()
     } else {

@@ -187,7 +187,7 @@ impl LogReader {
                 }
                 Err(error) if is_damage(&error) => {
                     self.next = position + 1;
-                    if self.page.is_redacted(position..self.next) {
+                    if self.page.passes_over(position..self.next) {
                         continue;
                     }
                     self.failed = Some(unreadable(position, &error));
@@ -294,7 +294,7 @@ impl LogReader {
                 }),
         };
         self.next = next.max(lost + 1);
-        if self.page.is_redacted(lost..self.next) {
+        if self.page.passes_over(lost..self.next) {
             return Ok(None);
         }
         let what = format!(

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Kind, Label, Result, SegmentId, StreamId, checksum,
+    Error, ErrorKind, Kind, Label, Position, Result, SegmentId, StreamId, checksum,
     format::{
         index::{Block, ControlRow, DROPPED, KeyRow, Labelled, StreamRow},
         record::{self, Flags},
@@ -312,7 +312,9 @@ impl Durable {
             }
             Kind::REDACT => {
                 (control.target, control.id) = record::engine::decode_redact(body.payload)?;
-                let is_before = control.redacted().all(|at| at < self.next_position);
+                let is_before = control
+                    .redacted()
+                    .all(|at| Position(at).plain().0 < self.next_position);
                 is_before && last(header.stream).is_some()
             }
             Kind::SNAPSHOT => {

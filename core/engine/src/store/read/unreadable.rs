@@ -18,13 +18,15 @@ impl Reader {
         located: &Located,
     ) -> Result<Option<(u64, Option<record::Header>)>> {
         let segment = &located.segment;
-        if let Some(header) = header_at(segment, located.offset, located.end)? {
-            return Ok(Some((position_in(segment, &header), Some(header))));
-        }
+        let header = header_at(segment, located.offset, located.end)?;
+        let header = header.filter(|header| located.is_it(header));
         let places = LostPlaces::kept(&mut self.lost_places, segment, located.end)?;
-        Ok(places
-            .at(located.offset)
-            .map(|place| (place.position, None)))
+        let position = match places.at(located.offset) {
+            Some(place) => Some(place.position),
+            // Without an index block, the header tells it.
+            None => header.as_ref().map(|header| position_in(segment, header)),
+        };
+        Ok(position.map(|position| (position, header)))
     }
 
     /// What is shown for a record that can't be read, if it was redacted: a frame without a body, of which only the header is
@@ -40,17 +42,21 @@ impl Reader {
         let Some((position, header)) = self.place_of_lost(located)? else {
             return Err(error);
         };
-        if !self.redacted.contains(position) {
+        if !self.is_passed_over(position) {
             return Err(error);
         }
         if !self.kinds.is_empty() && !header.as_ref().is_some_and(|header| self.wants(header)) {
             return Ok(None);
         }
-        let header = header.unwrap_or_else(|| {
-            let index = index_in(&located.segment, position);
-            lost_header(located.source, located.sequence, index)
-        });
+        let index = index_in(&located.segment, position);
+        let lost = lost_header(located.source, located.sequence, index);
+        let header = header.map_or(lost, |header| record::Header { index, ..header });
         Ok(Some(frame_of(header, located.offset)))
+    }
+
+    /// Whether a record that can't be read was redacted, or is to be passed over.
+    fn is_passed_over(&self, position: u64) -> bool {
+        self.redacted.passes_over(position)
     }
 
     /// The sequences and positions of the records that are left, can't be read, and weren't redacted, as far as their positions
@@ -63,11 +69,11 @@ impl Reader {
         loop {
             match self.next_located() {
                 Ok(None) => return Ok(lost),
-                Ok(Some(mut located)) => match self.frame_or_again(&mut located) {
+                Ok(Some(mut located)) => match self.own_frame(&mut located) {
                     Ok(_) => {}
                     Err(error) if is_damage(&error) => {
                         if let Some((position, _)) = self.place_of_lost(&located)?
-                            && !self.redacted.contains(position)
+                            && !self.is_passed_over(position)
                         {
                             let sequence = Sequence(u64::from(located.sequence));
                             lost.push((sequence, Position(position)));

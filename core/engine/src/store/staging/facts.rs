@@ -121,10 +121,14 @@ impl Facts {
         if self.headers.contains_key(&position.0) {
             return Ok(());
         }
-        let Some(place) = Place::of(&read(durable), position.0) else {
+        let Some(place) = Place::of(&read(durable), position.plain().0) else {
             return Ok(());
         };
         let header = match place.frame() {
+            Ok(Some(_)) if position != position.plain() => {
+                let message = format!("position {} can be read", position.plain());
+                return Err(Error::new(ErrorKind::InvalidInput, message));
+            }
             Ok(frame) => frame.map(|frame| frame.header),
             // A record that can't be read can be redacted as well: reads pass over it then.
             Err(error) if is_damage(&error) => Some(header_of_lost(&place, durable)?.ok_or(error)?),

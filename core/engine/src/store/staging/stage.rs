@@ -311,7 +311,7 @@ impl Staging<'_, '_> {
 
     fn check_redactable(&self, position: Position) -> Result<()> {
         // A position that a repair left out is none either.
-        if Place::of(self.durable, position.0).is_none() {
+        if Place::of(self.durable, position.plain().0).is_none() {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 format!("no record has position {position}"),
