@@ -351,6 +351,78 @@ fn lost_records_of_packs_that_were_redacted_are_passed_over_by_every_read() {
     assert!(lost > 100, "too little was lost to show anything: {lost}");
 }
 
+/// Takes the index block of a sealed segment away, by itself or with a part of the records.
+fn tear(random: &mut Random, storage: &MemoryStorage) -> String {
+    let names = storage.list().expect("it lists");
+    let sealed: Vec<&String> = names.iter().filter(|name| name.ends_with(".seg")).collect();
+    let name = sealed[random.place(sealed.len() - 1)];
+    let file = storage.open(name, Access::Write).expect("it opens");
+    let length = file.len().expect("it has a length");
+    if random.one_in(2) {
+        let to = 4096 + random.below(length - 4096);
+        file.set_len(to).expect("it is cut");
+        return format!("{name} cut to {to}");
+    }
+    let mut byte = [0];
+    file.read_at(length - 200, &mut byte).expect("it reads");
+    file.write_at(length - 200, &[!byte[0]]).expect("it writes");
+    let at = 4096 + random.below((length - 4096) / 2);
+    file.write_at(at, &[0xa5; 512]).expect("it writes");
+    format!("{name} without index block, and with 512 bytes at {at}")
+}
+
+#[test]
+fn lost_records_of_torn_segments_are_passed_over_and_no_others() {
+    let mut lost = 0;
+    for seed in 0..80 {
+        let mut random = Random::new(seed);
+        let (storage, streams) = filled(&mut random, false);
+        let done = tear(&mut random, &storage);
+        let what = format!("seed {seed}, {done}");
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        let repaired = runlog_engine::repair(&shared, "test", &SystemHost);
+        repaired.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let store = open(&storage);
+        let mut before = BTreeMap::new();
+        for id in streams.keys() {
+            let Ok(unreadable) = store.unreadable(*id) else {
+                continue;
+            };
+            let there = read_what_is_there(&store, *id);
+            let missing = there.iter().filter(|record| record.is_none()).count();
+            assert_eq!(
+                unreadable.len(),
+                missing,
+                "{what}: what can't be read of {id}"
+            );
+            lost += missing;
+            let positions: Vec<Position> = unreadable.into_iter().map(|it| it.1).collect();
+            before.insert(*id, (there, positions));
+        }
+        let all: std::collections::BTreeSet<Position> = before
+            .values()
+            .flat_map(|(_, positions)| positions.iter().copied())
+            .collect();
+        let all: Vec<Position> = all.into_iter().collect();
+        let passed = store.pass_over(&all, "it can't be read");
+        passed.unwrap_or_else(|error| panic!("{what}: {error}"));
+        for (id, (there, _)) in &before {
+            let after = read_what_is_there(&store, *id);
+            assert_eq!(after.len(), there.len(), "{what}");
+            for (sequence, (after, there)) in (1_u64..).zip(after.iter().zip(there)) {
+                let after = after.as_ref().unwrap_or_else(|| {
+                    panic!("{what}: sequence {sequence} of {id} is still an error")
+                });
+                match there {
+                    Some(there) => assert_eq!(after, there, "{what}"),
+                    None => assert!(after.redacted && after.payload.is_empty(), "{what}"),
+                }
+            }
+        }
+    }
+    assert!(lost > 500, "too little was lost to show anything: {lost}");
+}
+
 #[test]
 fn engine_records_and_positions_of_nothing_are_not_redacted() {
     let storage = MemoryStorage::new();

@@ -26,7 +26,7 @@ impl Store {
     /// Repairs a store: its log, as [`engine::repair`](crate::engine::repair) does, and its lists.
     ///
     /// Sessions, runs, flows and agents are listed by folding a stream of events each, so one event that can't be read would end
-    /// all of a list. Such events are redacted, and the lists go on without them:
+    /// all of a list. The lists go on without such events, as long as they can't be read:
     ///
     /// - A session whose creation is lost is listed under a title that says so, as soon as another event tells of it. Its name, its
     ///   project and its metadata are lost.
@@ -36,7 +36,7 @@ impl Store {
     ///   to another since.
     ///
     /// Records of contexts, chats and runs are not passed over: reading one that is lost stays an error, so that no conversation
-    /// goes on without a part of it unseen. [`engine::Store::redact`](crate::engine::Store::redact) passes over one, if that is wanted.
+    /// goes on without a part of it unseen. [`engine::Store::pass_over`](crate::engine::Store::pass_over) does it, if that is wanted.
     ///
     /// # Errors
     /// As [`engine::repair`](crate::engine::repair), and those of opening the repaired store, which is locked meanwhile. It may be
@@ -46,48 +46,65 @@ impl Store {
         if repair.left.is_empty() {
             return Ok(repair);
         }
-        // A few records are written.
-        let options = || OpenOptions {
-            preallocation: Preallocation::None,
-            ..OpenOptions::with_host(Arc::clone(&host))
-        };
-        let store = engine::Store::open_on(Arc::clone(storage), options())?;
-        let mut is_incomplete = false;
-        for (stream, name) in LISTS {
-            let lost = match store.unreadable(stream) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                lost => lost?,
-            };
-            // Also what an earlier repair passed over, which may have been cut off before anything was listed again.
-            is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream)
-                && (!lost.is_empty() || has_redacted(&store, stream)?);
-            if lost.is_empty() {
-                continue;
+        let listed = repair_lists(storage, &host, &mut repair.actions);
+        match listed {
+            // What was done is told all the same.
+            Err(error) if !repair.actions.is_empty() => {
+                let message = format!("the lists are not repaired: {error}");
+                repair.actions.push(message);
             }
-            let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
-            store.pass_over(&positions, REASON)?;
-            let events = match lost.as_slice() {
-                [(sequence, _)] => format!("event {sequence}, which is"),
-                several => format!("{} events, which are", several.len()),
-            };
-            repair
-                .actions
-                .push(format!("list of {name}: goes on without {events} lost"));
-        }
-        store.close()?;
-        if is_incomplete {
-            let embedded = Embedded::open_on(Arc::clone(storage), options(), Wait::Block)?;
-            let store = Store::with_backend(Arc::new(embedded));
-            let relisted = pollster::block_on(store.runs().relist())?;
-            pollster::block_on(store.close())?;
-            let runs = relisted.runs.iter().map(|id| format!("run {id}"));
-            let instances = relisted.instances.iter().map(|id| format!("instance {id}"));
-            for what in runs.chain(instances) {
-                repair.actions.push(format!("{what}: listed again"));
-            }
+            listed => listed?,
         }
         Ok(repair)
     }
+}
+
+/// Lets the lists go on without what they lost, and lists again what other events tell.
+fn repair_lists(
+    storage: &Arc<dyn Storage>,
+    host: &Arc<dyn Host>,
+    actions: &mut Vec<String>,
+) -> Result<()> {
+    // A few records are written.
+    let options = || OpenOptions {
+        preallocation: Preallocation::None,
+        ..OpenOptions::with_host(Arc::clone(host))
+    };
+    let store = engine::Store::open_on(Arc::clone(storage), options())?;
+    let mut is_incomplete = false;
+    for (stream, name) in LISTS {
+        let lost = match store.unreadable(stream) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            lost => lost?,
+        };
+        // Also what an earlier repair passed over, which may have been cut off before anything was listed again.
+        is_incomplete |= [CATALOG_STREAM, RUNS_STREAM].contains(&stream)
+            && (!lost.is_empty() || has_redacted(&store, stream)?);
+        if lost.is_empty() {
+            continue;
+        }
+        let positions: Vec<Position> = lost.iter().map(|(_, position)| *position).collect();
+        store.pass_over(&positions, REASON)?;
+        let events = match lost.as_slice() {
+            [(sequence, _)] => format!("event {sequence}, which is"),
+            several => format!("{} events, which are", several.len()),
+        };
+        actions.push(format!("list of {name}: goes on without {events} lost"));
+    }
+    store.close()?;
+    if is_incomplete {
+        let embedded = Embedded::open_on(Arc::clone(storage), options(), Wait::Block)?;
+        let store = Store::with_backend(Arc::new(embedded));
+        let relisted = pollster::block_on(store.runs().relist())?;
+        pollster::block_on(store.close())?;
+        let runs = relisted.runs.iter().map(|id| format!("run {id}"));
+        let instances = relisted.instances.iter().map(|id| format!("instance {id}"));
+        actions.extend(
+            runs.chain(instances)
+                .map(|what| format!("{what}: listed again")),
+        );
+    }
+    Ok(())
 }
 
 /// Whether an event of a list was redacted. What can't be read is none.

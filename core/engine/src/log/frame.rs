@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 
 use super::{arena::Arena, segment::Segment};
 use crate::{
-    Label, Result, checksum,
+    ErrorKind, Label, Result, checksum,
     format::{extension, newer, record, segment},
     storage::Map,
 };
@@ -90,7 +90,13 @@ impl Segment {
     /// The bytes that the first read of a record takes: its header at least.
     pub(crate) fn first_bytes(&self, offset: u64, end: u64) -> Result<Bytes> {
         self.check_start(offset, end)?;
-        self.bytes_at(offset, READ_BYTES.min(end - offset))
+        match self.bytes_at(offset, READ_BYTES.min(end - offset)) {
+            // The record may be whole though something behind it isn't: of a pack, the next block.
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                self.bytes_at(offset, record::HEADER_BYTES as u64)
+            }
+            bytes => bytes,
+        }
     }
 
     /// As [`frame`](Self::frame), from the map of the segment into an arena. `None` if it isn't whole there:

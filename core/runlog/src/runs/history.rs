@@ -9,7 +9,7 @@ use super::{
     load::LoadedRun,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     journal::{
         cursor::{Cursor, Kind},
         page::check_limit,
@@ -67,10 +67,11 @@ impl Runs {
         let page = self.index().read(|runs| runs.list(options, before)).await?;
         let mut runs = page.items;
         for run in &mut runs {
-            if run.status == RunStatus::Running {
-                run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+            match self.complete_listed(run).await {
+                // One run whose own events can't be read doesn't end the list: `get` of it tells.
+                Err(error) if error.kind() == ErrorKind::Damaged => {}
+                completed => completed?,
             }
-            self.describe_listed(run).await?;
         }
         let next = page.next.map(|place| {
             Cursor {
@@ -80,6 +81,14 @@ impl Runs {
             .encode(Kind::Runs, &filter)
         });
         Ok(Page { items: runs, next })
+    }
+
+    /// Adds what only a run's own events tell.
+    async fn complete_listed(&self, run: &mut RunSummary) -> Result<()> {
+        if run.status == RunStatus::Running {
+            run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
+        }
+        self.describe_listed(run).await
     }
 
     /// The runs that a run spawned, newest first, in pages.
@@ -110,7 +119,7 @@ impl Runs {
     /// Those of reading the store.
     pub async fn get(&self, id: RunId) -> Result<Option<Run>> {
         match self.load(id).await {
-            Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             loaded => Ok(Some(loaded?.run)),
         }
     }

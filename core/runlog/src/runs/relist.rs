@@ -149,18 +149,18 @@ impl Runs {
                 all.run_events.push(changed.encode()?);
             }
         }
-        if described.is_none() {
-            let newest = ReadOptions {
-                direction: Direction::Backward,
-                kinds: vec![Kind(kinds::RUN_DESCRIBED)],
-                limit: 1,
-                ..ReadOptions::default()
-            };
-            let page = self.store.backend().read(run_stream(id), newest).await?;
-            if let Some(record) = page.records.first() {
-                all.run_events
-                    .push(listed_description(id, record.sequence)?);
-            }
+        let newest = ReadOptions {
+            direction: Direction::Backward,
+            kinds: vec![Kind(kinds::RUN_DESCRIBED)],
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = self.store.backend().read(run_stream(id), newest).await?;
+        if let Some(record) = page.records.first()
+            && described.map(u64::from) != Some(record.sequence.0)
+        {
+            all.run_events
+                .push(listed_description(id, record.sequence)?);
         }
         if all.run_events.len() > before {
             all.runs.push(id);
