@@ -173,6 +173,12 @@ fn check(seed: u64, packs: bool) -> usize {
         }
     };
     let store = open(&storage);
+    let mut whole_positions = std::collections::BTreeSet::new();
+    runlog_engine::salvage(&storage, &mut |record| {
+        whole_positions.extend(record.position.filter(|_| !record.is_cut));
+        ControlFlow::Continue(())
+    })
+    .expect("it reads");
     let mut lost = BTreeMap::new();
     for (id, records) in &streams {
         let Ok(unreadable) = store.unreadable(*id) else {
@@ -182,6 +188,12 @@ fn check(seed: u64, packs: bool) -> usize {
         if there.len() < records.len() {
             // One error stands for all records of a pack whose index is damaged.
             continue;
+        }
+        for (found, was) in there.iter().zip(records) {
+            assert!(
+                found.is_some() || !whole_positions.contains(&was.position),
+                "{what}: {was:?} is whole, and isn't read"
+            );
         }
         let missing: Vec<Sequence> = (1..)
             .zip(&there)
