@@ -436,6 +436,46 @@ fn lost_records_of_torn_segments_are_passed_over_and_no_others() {
 }
 
 #[test]
+fn records_before_a_damaged_block_of_a_pack_are_read() {
+    let storage = MemoryStorage::new();
+    let store = open(&storage);
+    for number in 0..200_u64 {
+        // What can't be compressed, so that there are many blocks.
+        let mut payload = vec![0; 100];
+        Random::new(number).fill(&mut payload);
+        let records = vec![NewRecord::data(&payload); 100];
+        for to in 1..=7 {
+            store
+                .append(stream(to), Expected::Any, &records)
+                .expect("it takes it");
+        }
+    }
+    store
+        .compact(CompactOptions::default())
+        .expect("it compacts");
+    store.close().expect("it closes");
+    let names = storage.list().expect("it lists");
+    let pack = names
+        .iter()
+        .find(|name| name.ends_with(".pack"))
+        .expect("it has one");
+    let file = storage.open(pack, Access::Write).expect("it opens");
+    let at = file.len().expect("it has a length") / 2;
+    file.write_at(at, &[0xa5; 64]).expect("it writes");
+    let mut whole = 0;
+    runlog_engine::salvage(&storage, &mut |record| {
+        whole += usize::from(record.kind.is_data());
+        ControlFlow::Continue(())
+    })
+    .expect("it reads");
+    assert!((70_000..140_000).contains(&whole), "{whole}");
+    let store = open(&storage);
+    let read = (1..=7).map(|number| read_what_is_there(&store, stream(number)));
+    let read: usize = read.map(|there| there.iter().flatten().count()).sum();
+    assert_eq!(read, whole);
+}
+
+#[test]
 fn engine_records_and_positions_of_nothing_are_not_redacted() {
     let storage = MemoryStorage::new();
     let store = open(&storage);
