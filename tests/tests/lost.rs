@@ -208,7 +208,7 @@ fn check(seed: u64, packs: bool) -> usize {
         }
     }
     let positions: std::collections::BTreeSet<Position> = lost.values().copied().collect();
-    let passes_over = seed % 2 == 0;
+    let passes_over = seed.is_multiple_of(2);
     if passes_over {
         let positions: Vec<Position> = positions.iter().copied().collect();
         store
@@ -318,14 +318,14 @@ fn check(seed: u64, packs: bool) -> usize {
             left.problems
         );
         // What is passed over is there again once its file is restored; what is redacted isn't.
-        if repaired.actions.is_empty() && left.problems.len() > 0 {
+        if repaired.actions.is_empty() && !left.problems.is_empty() {
             store.close().expect("it closes");
             for (name, bytes) in &whole {
-                if name.ends_with(".seg") || name.ends_with(".pack") {
-                    if let Ok(file) = storage.open(name, Access::Write) {
-                        let there = &bytes[..bytes.len().min(file.len().expect("known") as usize)];
-                        file.write_at(0, there).expect("it writes");
-                    }
+                let is_log = name.ends_with(".seg") || name.ends_with(".pack");
+                if is_log && let Ok(file) = storage.open(name, Access::Write) {
+                    let length = usize::try_from(file.len().expect("known")).expect("small");
+                    let there = &bytes[..bytes.len().min(length)];
+                    file.write_at(0, there).expect("it writes");
                 }
             }
             let restored = open(&storage);
