@@ -90,12 +90,22 @@ impl Segment {
     /// The bytes that the first read of a record takes: its header at least.
     pub(crate) fn first_bytes(&self, offset: u64, end: u64) -> Result<Bytes> {
         self.check_start(offset, end)?;
-        match self.bytes_at(offset, READ_BYTES.min(end - offset)) {
-            // The record may be whole though something behind it isn't: of a pack, the next block.
-            Err(error) if error.kind() == ErrorKind::Damaged => {
-                self.bytes_at(offset, record::HEADER_BYTES as u64)
+        let bytes = READ_BYTES.min(end - offset);
+        let error = match self.bytes_at(offset, bytes) {
+            Err(error)
+                if error.kind() == ErrorKind::Damaged && self.spans_blocks(offset, bytes) =>
+            {
+                error
             }
-            bytes => bytes,
+            bytes => return bytes,
+        };
+        // A record of a pack that ends before the next block, which is damaged, is whole.
+        let header = self.bytes_at(offset, record::HEADER_BYTES as u64)?;
+        match self.header_in(&header, offset, end) {
+            Ok(header) if header.frame_bytes() < READ_BYTES => {
+                self.bytes_at(offset, header.frame_bytes())
+            }
+            _ => Err(error),
         }
     }
 

@@ -327,6 +327,13 @@ impl Image {
             .checked_sub(1)
     }
 
+    /// Whether bytes of the image lie in several blocks.
+    pub(crate) fn spans_blocks(&self, offset: u64, length: u64) -> bool {
+        let end = offset.saturating_add(length);
+        self.place_of(offset)
+            .is_some_and(|place| end > self.image_end(place))
+    }
+
     /// The bytes of the image at an offset, without a copy if they lie in one block.
     pub(crate) fn slice(&self, offset: u64, length: usize) -> Option<Result<Bytes>> {
         let place = self.place_of(offset)?;

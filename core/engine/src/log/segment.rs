@@ -421,6 +421,13 @@ impl Segment {
         Ok(bytes.into())
     }
 
+    /// Whether bytes of a pack lie in several blocks of it.
+    pub(crate) fn spans_blocks(&self, offset: u64, length: u64) -> bool {
+        self.image
+            .as_ref()
+            .is_some_and(|image| image.spans_blocks(offset, length))
+    }
+
     /// Whether a read error means that its file was removed, as it is once a pack has replaced it.
     pub(crate) fn is_gone(error: &Error) -> bool {
         std::error::Error::source(error)

@@ -338,7 +338,7 @@ impl Finder {
         }
         let places = LostPlaces::kept(&mut self.lost_places, segment, end)?;
         let position = match places.at(offset) {
-            Some(place) => Some(place.position),
+            Some(position) => Some(position),
             None => header_at(segment, offset, end)?.map(|header| position_in(segment, &header)),
         };
         Ok(position.is_some_and(|position| redacted.passes_over(position)))

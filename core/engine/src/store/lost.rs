@@ -6,8 +6,6 @@
 //! found so is one of the damaged range's, and always the same: of several lost records, one may be taken for another. So a
 //! repair redacts positions only [as long as they can't be read](crate::Position::if_lost).
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 
 use super::{
@@ -18,8 +16,9 @@ use crate::{
     Kind, Result,
     format::{
         index::{Block, DROPPED},
-        record,
+        offset_to_units, record,
         segment::HEADER_BYTES,
+        units_to_offset,
     },
     log::{
         frame::{Frame, READ_BYTES},
@@ -32,19 +31,15 @@ use crate::{
 /// The watermark of a header that stands for one that is lost: no segment is so long.
 const LOST: u64 = u64::MAX;
 
-/// The records of one segment that can't be read, by offset.
+/// The records of one segment that can't be read.
 pub(super) struct LostPlaces {
     /// Identifies the segment: a pack may have the number of another segment.
     seed: u32,
-    by_offset: HashMap<u64, LostPlace>,
-}
-
-/// A record that can't be read.
-#[derive(Clone, Copy)]
-pub(super) struct LostPlace {
-    pub(super) position: u64,
-    /// The number of its stream and its ordinal there; `None` for a record of the engine.
-    pub(super) data: Option<(u32, u32)>,
+    base_position: u64,
+    /// By offset in units: the place of each in the segment. Of a pack, of which every record has a sample, also those that can
+    /// be read.
+    places: Vec<(u32, u32)>,
+    block: Option<Arc<Block>>,
 }
 
 impl LostPlaces {
@@ -53,14 +48,23 @@ impl LostPlaces {
     /// # Errors
     /// Those of reading the file and its index block.
     pub(super) fn of(segment: &Segment, end: u64) -> Result<Self> {
-        let by_offset = match segment.block()? {
-            None => HashMap::new(),
-            Some(block) if segment.is_pack() => in_pack(segment, &block),
-            Some(block) => in_log(segment, &block, end)?,
+        let block = segment.block()?;
+        let mut places = match &block {
+            None => Vec::new(),
+            Some(block) if segment.is_pack() => {
+                let samples = block.samples_from(0);
+                samples
+                    .map(|sample| (offset_to_units(sample.offset), sample.index))
+                    .collect()
+            }
+            Some(block) => in_log(segment, block, end)?,
         };
+        runlog_log::order::sort(&mut places);
         Ok(Self {
             seed: segment.seed,
-            by_offset,
+            base_position: segment.header.base_position,
+            places,
+            block,
         })
     }
 
@@ -77,15 +81,30 @@ impl LostPlaces {
         Ok(kept.insert(places))
     }
 
-    pub(super) fn at(&self, offset: u64) -> Option<LostPlace> {
-        self.by_offset.get(&offset).copied()
+    /// The position of the record at an offset.
+    pub(super) fn at(&self, offset: u64) -> Option<u64> {
+        let units = offset_to_units(offset);
+        let found = self
+            .places
+            .binary_search_by_key(&units, |(units, _)| *units);
+        let (_, index) = self.places.get(found.ok()?)?;
+        Some(self.base_position.saturating_add(u64::from(*index)))
     }
 
-    pub(super) fn with_position(&self, position: u64) -> Option<LostPlace> {
-        self.by_offset
-            .values()
-            .find(|place| place.position == position)
-            .copied()
+    /// The number of the stream of the data record with a position, and its ordinal there. It looks at every posting.
+    pub(super) fn data_with_position(&self, position: u64) -> Option<(u32, u32)> {
+        let index = u32::try_from(position.checked_sub(self.base_position)?).ok()?;
+        let (units, _) = self.places.iter().find(|(_, found)| *found == index)?;
+        let offset = units_to_offset(*units);
+        data_of(self.block.as_deref()?).find_map(|(found, data)| (found == offset).then_some(data))
+    }
+
+    /// Whether a record has the position.
+    fn has_position(&self, position: u64) -> bool {
+        let index = position.checked_sub(self.base_position);
+        self.places
+            .iter()
+            .any(|(_, found)| Some(u64::from(*found)) == index)
     }
 }
 
@@ -95,8 +114,12 @@ pub(super) fn header_at(
     offset: u64,
     end: u64,
 ) -> Result<Option<record::Header>> {
+    let bytes = record::HEADER_BYTES as u64;
+    if offset < HEADER_BYTES as u64 || end.saturating_sub(offset) < bytes {
+        return Ok(None);
+    }
     let header = segment
-        .first_bytes(offset, end)
+        .bytes_at(offset, bytes)
         .and_then(|bytes| segment.header_in(&bytes, offset, end));
     match header {
         Ok(header) => Ok(Some(header).filter(record::Header::has_position)),
@@ -112,8 +135,8 @@ pub(super) fn header_of_lost(
     durable: &RwLock<Durable>,
 ) -> Result<Option<record::Header>> {
     let segment = &place.segment;
-    let lost = LostPlaces::of(segment, place.end)?.with_position(place.position);
-    if let Some((source, ordinal)) = lost.and_then(|lost| lost.data) {
+    let lost = LostPlaces::of(segment, place.end)?;
+    if let Some((source, ordinal)) = lost.data_with_position(place.position) {
         let view = read(durable)
             .directory
             .stream(source)
@@ -123,7 +146,7 @@ pub(super) fn header_of_lost(
         let index = index_in(segment, place.position);
         return Ok(Some(lost_header(source, sequence.unwrap_or(0), index)));
     }
-    if segment.is_pack() || lost.is_some() {
+    if segment.is_pack() || lost.has_position(place.position) {
         return Ok(None);
     }
     // Without an index block, the header tells it.
@@ -163,31 +186,16 @@ pub(super) fn frame_of(header: record::Header, offset: u64) -> Frame {
     }
 }
 
-/// Every record of a pack has a sample, which says its position.
-fn in_pack(segment: &Segment, block: &Block) -> HashMap<u64, LostPlace> {
-    let data: HashMap<u64, (u32, u32)> = data_of(block).collect();
-    let places = block.samples_from(0).map(|sample| {
-        let position = segment.header.base_position + u64::from(sample.index);
-        let data = data.get(&sample.offset).copied();
-        (sample.offset, LostPlace { position, data })
-    });
-    places.collect()
-}
-
-fn in_log(segment: &Segment, block: &Arc<Block>, end: u64) -> Result<HashMap<u64, LostPlace>> {
-    let mut named: Vec<(u64, Option<(u32, u32)>)> = data_of(block)
-        .map(|(offset, data)| (offset, Some(data)))
-        .chain(block.controls().map(|control| (control.offset, None)))
-        .collect();
-    runlog_log::order::sort_by_key(&mut named, |(offset, _)| *offset);
-    let base = segment.header.base_position;
-    let mut places = HashMap::new();
+/// The records that a block names in the damaged ranges of its segment: each offset, in units, and the place in the segment.
+fn in_log(segment: &Segment, block: &Block, end: u64) -> Result<Vec<(u32, u32)>> {
+    // Where each range begins and ends, and the place of its first record.
+    let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
     let mut scan = Scan::new(segment, HEADER_BYTES as u64, end);
     let mut expected = 0_u32;
     loop {
         let from = scan.offset();
         match scan.next_of_any_kind() {
-            Ok(None) => return Ok(places),
+            Ok(None) => break,
             Ok(Some(frame)) => {
                 if frame.header.has_position() {
                     expected = frame.header.index.saturating_add(1);
@@ -195,22 +203,34 @@ fn in_log(segment: &Segment, block: &Arc<Block>, end: u64) -> Result<HashMap<u64
             }
             Err(error) if is_damage(&error) => {
                 let next = scan.pass_damage(expected)?;
-                let begun = |at: u64| named.partition_point(|(offset, _)| *offset < at);
-                let lost = named.get(begun(from)..begun(scan.offset()));
-                for (position, (offset, data)) in
-                    (base + u64::from(expected)..).zip(lost.into_iter().flatten())
-                {
-                    let data = *data;
-                    places.insert(*offset, LostPlace { position, data });
-                }
+                ranges.push((from, scan.offset(), expected));
                 match next {
-                    None => return Ok(places),
+                    None => break,
                     Some(header) => expected = header.index,
                 }
             }
             Err(error) => return Err(error),
         }
     }
+    let range_of = |offset: u64| {
+        let next = ranges.partition_point(|(from, ..)| *from <= offset);
+        next.checked_sub(1).filter(|at| offset < ranges[*at].1)
+    };
+    let data = data_of(block).map(|(offset, _)| offset);
+    let engine = block.controls().map(|control| control.offset);
+    let mut named: Vec<(u64, usize)> = data
+        .chain(engine)
+        .filter_map(|offset| Some((offset, range_of(offset)?)))
+        .collect();
+    runlog_log::order::sort(&mut named);
+    let mut places = Vec::with_capacity(named.len());
+    for of_range in named.chunk_by(|one, other| one.1 == other.1) {
+        for (nth, (offset, range)) in (0_u32..).zip(of_range) {
+            let index = ranges[*range].2.saturating_add(nth);
+            places.push((offset_to_units(*offset), index));
+        }
+    }
+    Ok(places)
 }
 
 /// The data records that a block names: the offset of each, the number of its stream and its ordinal.

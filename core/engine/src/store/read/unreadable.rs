@@ -22,7 +22,7 @@ impl Reader {
         let header = header.filter(|header| located.is_it(header));
         let places = LostPlaces::kept(&mut self.lost_places, segment, located.end)?;
         let position = match places.at(located.offset) {
-            Some(place) => Some(place.position),
+            Some(position) => Some(position),
             // Without an index block, the header tells it.
             None => header.as_ref().map(|header| position_in(segment, header)),
         };
