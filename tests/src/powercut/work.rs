@@ -80,9 +80,11 @@ impl Past {
         past
     }
 
-    /// Whether there was none.
+    /// Whether nothing stayed of it: there was no run, or the power went each time before anything was durable.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0
+            .iter()
+            .all(|(_, stayed)| stayed.iter().all(|count| *count == 0))
     }
 
     /// The state of a thread after it.
