@@ -250,3 +250,89 @@ fn lists_go_on_without_events_of_a_pack_of_which_a_block_is_lost() {
     );
     store.close().unwrap();
 }
+
+/// As many events as a checkpoint is written for when the store is closed, in several segments.
+fn filled_long() -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    let options = StoreOptions {
+        segment_bytes_max: 64 << 10,
+        ..StoreOptions::default()
+    };
+    let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    for number in 0..400 {
+        let new = NewRun::in_new_session(NewSession::titled(format!("session {number}")), "coder");
+        store.runs().start(new).unwrap().complete(None).unwrap();
+    }
+    // As after a crash: without checkpoints, which would still have what is lost.
+    let crashed = copy(&storage);
+    drop(store);
+    crashed.remove("LOCK").unwrap_or_default();
+    crashed
+}
+
+#[test]
+fn what_was_passed_over_is_listed_again_once_its_file_is_restored() {
+    let whole = filled_long();
+    let before = all(&open(&copy(&whole)).unwrap());
+    let mut events = Vec::new();
+    engine::salvage(&whole, &mut |record| {
+        let is_listed = [CATALOG_STREAM, RUNS_STREAM]
+            .map(Some)
+            .contains(&record.stream);
+        if is_listed && record.kind.is_data() && record.file == "00000002.seg" {
+            events.push((record.file.clone(), record.offset));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(events.len() > 100, "{}", events.len());
+    for (file, offset) in events.into_iter().step_by(23) {
+        let storage = copy(&whole);
+        flip(&storage, &file, offset + 33, 2);
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        let repaired = runlog::Store::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
+        assert!(!repaired.actions.is_empty());
+        let store = open(&storage).unwrap();
+        assert_eq!(
+            all(&store).1,
+            before.1,
+            "{offset}: the runs, as their own events tell"
+        );
+        let new = NewRun::in_new_session(NewSession::titled("after"), "coder");
+        let run = store.runs().start(new).unwrap();
+        let (run, session) = (run.run().id, run.run().session_id);
+        store.close().unwrap();
+        flip(&storage, &file, offset + 33, 2);
+        let (mut sessions, mut runs) = all(&open(&storage).unwrap());
+        assert_eq!(sessions.remove(&session), Some(Some("after".to_owned())));
+        assert!(runs.remove(&run).is_some());
+        assert_eq!(
+            (&sessions, &runs),
+            (&before.0, &before.1),
+            "{offset}: restored"
+        );
+    }
+}
+
+/// All sessions and all runs.
+fn all(
+    store: &Store,
+) -> (
+    BTreeMap<SessionId, Option<String>>,
+    BTreeMap<RunId, RunStatus>,
+) {
+    let sessions = ListSessions {
+        limit: 10_000,
+        ..ListSessions::default()
+    };
+    let runs = ListRuns {
+        limit: 10_000,
+        ..ListRuns::default()
+    };
+    let sessions = store.list_sessions(&sessions).unwrap().items;
+    let runs = store.runs().list(&runs).unwrap().items;
+    (
+        sessions.into_iter().map(|it| (it.id, it.title)).collect(),
+        runs.into_iter().map(|run| (run.id, run.status)).collect(),
+    )
+}

@@ -217,6 +217,11 @@ impl RunCatalog {
         let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| {
             run.created_at_ms.saturating_add(duration_ms)
         });
+        // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
+        if let Some(place) = self.place(run.id) {
+            self.end(place, run.status, run.step_count, ended_at_ms);
+            return Ok(place);
+        }
         let session = self.session_number(run.session_id.0)?;
         let agent = self.agents.number(&run.agent_id);
         let project = run

@@ -267,8 +267,13 @@ impl Catalog {
 
     fn add_instance(&mut self, instance: AgentInstance) -> Result<u32, String> {
         let id = instance.id;
+        // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
         if self.instances.contains_key(&id) {
-            return Err(format!("instance {id} is there already"));
+            let is_it = |item: &Item| matches!(item, Item::Instance(there) if *there == id);
+            let place = self.items.iter().position(is_it);
+            return place
+                .and_then(|place| u32::try_from(place).ok())
+                .ok_or_else(|| format!("instance {id} has no place"));
         }
         let session_id = instance.session_id;
         if !self.sessions.contains_key(&session_id) {
