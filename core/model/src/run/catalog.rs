@@ -218,7 +218,9 @@ impl RunCatalog {
             run.created_at_ms.saturating_add(duration_ms)
         });
         // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
-        if let Some(place) = self.place(run.id) {
+        let is_it = |entry: &Entry| entry.instance == run.instance_id.0;
+        let there = self.place(run.id);
+        if let Some(place) = there.filter(|place| self.entries.get(*place).is_some_and(is_it)) {
             self.end(place, run.status, run.step_count, ended_at_ms);
             return Ok(place);
         }

@@ -202,8 +202,12 @@ fn an_event_that_does_not_follow_is_damage() {
         parent_run_id: Some(id(999)),
         ..run(4)
     };
+    let another = RunSummary {
+        instance_id: InstanceId(Uuid::from_u128(999)),
+        ..run(0)
+    };
     let events = [
-        RunCatalogEvent::Created(Box::new(run(0))),
+        RunCatalogEvent::Created(Box::new(another)),
         ended(999, RunStatus::Failed),
         RunCatalogEvent::Created(Box::new(stranger)),
     ];
@@ -221,4 +225,14 @@ fn an_event_that_does_not_follow_is_damage() {
         ErrorKind::Damaged
     );
     assert_eq!((catalog.len(), catalog.last_sequence()), (4, next - 1));
+    // Listed again by a repair, it is as it is then.
+    let again = RunSummary {
+        status: RunStatus::Failed,
+        duration_ms: Some(1),
+        ..run(0)
+    };
+    let again = RunCatalogEvent::Created(Box::new(again));
+    catalog.apply(next, again).unwrap();
+    let listed = catalog.run(id(0)).unwrap().run;
+    assert_eq!((catalog.len(), listed.status), (4, RunStatus::Failed));
 }
