@@ -54,9 +54,9 @@ struct State<Fold> {
     is_restored: bool,
     /// Whether events contradicted a checkpoint.
     is_distrusted: bool,
-    /// Whether an event was passed over that can't be read, and may be again once its file is restored. A checkpoint would go on
-    /// without it then.
-    lacks_unreadable: bool,
+    /// How many events were passed over that can't be read, and may be again once their files are restored. A checkpoint would
+    /// go on without them then, so none is written.
+    passed_over: u64,
     /// Whether a checkpoint is being written.
     is_written: bool,
     /// The fold's last sequence at the last attempt to write a checkpoint.
@@ -114,7 +114,7 @@ impl<Fold: Checkpointed> Folded<Fold> {
         let last = state.fold.last_sequence();
         let is_time = state.fold.events_since_checkpoint() >= after
             && last >= state.tried_at.saturating_add(after);
-        if !is_time || state.is_written || state.lacks_unreadable {
+        if !is_time || state.is_written || state.passed_over > 0 {
             return None;
         }
         (state.is_written, state.tried_at) = (true, last);
@@ -212,7 +212,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                 }
                 // Only a repair redacts one, and only if it can't be read.
                 if record.redacted || record.kind.0 == kinds::LISTED_EVENT_LOST {
-                    state.lacks_unreadable |= record.redacted;
+                    state.passed_over += u64::from(record.redacted);
                     state.fold.pass_over(record.sequence.0)?;
                     continue;
                 }
