@@ -1,5 +1,5 @@
 //! What the benchmarks share: raw [floors](floor) of this machine, the [workload] and where it is kept, the
-//! [subject] they measure, the [request] of a chat, stores with many [runs], [processes](children) that open it and are killed, [ways to measure](measure) that survive a
+//! [subject] they measure, the [request] of a chat, stores with many [runs], [processes](children) that open it and are killed, [conversations] of agents, [ways to measure](measure) that survive a
 //! noisy disk, and the [table] of results.
 //!
 //! A number of events per second says more of a disk than of a store. So each operation stands beside a floor: the
@@ -7,6 +7,7 @@
 //! `cargo xtask ratios` interleaves the two and prints their ratio; `cargo xtask bench` gives criterion's view of each.
 
 pub mod children;
+pub mod conversations;
 pub mod counting;
 pub mod floor;
 pub mod measure;

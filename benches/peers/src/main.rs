@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask bench --peers` builds and runs it. It judges nothing; what a store can't do, or fails at, is said.
 
+mod at_rest;
 mod chart;
 mod child;
 mod conversations;
@@ -16,13 +17,15 @@ use std::{env, io, process::ExitCode, time::Duration};
 
 use run::{Run, Settings};
 
-const USAGE: &str = "usage: cargo xtask bench --peers [--quick] [--rounds N] [--only NAME,NAME] [--write] [words of a row]";
+const USAGE: &str = "usage: cargo xtask bench --peers [--quick] [--rounds N] [--only NAME,NAME] [--write] [words of a row]\n\
+       or: cargo xtask bench --peers at-rest FILE [BYTES]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.split_first() {
         Some((&"child", rest)) => child::main(rest),
+        Some((&"at-rest", rest)) => at_rest::main(rest),
         _ => parse(&words).and_then(|(settings, is_written)| measure(settings, is_written)),
     };
     match result {

@@ -1,7 +1,7 @@
 //! Measures compaction and labels.
 //!
-//! `compaction conversations FILE BYTES` writes this many bytes of conversations like those in a file of JSON lines:
-//! each line repeatedly, with different numbers each time, and one word in ten replaced. `compaction find FOLDER` makes
+//! `compaction conversations FILE BYTES` writes this many bytes of [conversations](runlog_benches::conversations) like
+//! those in a file of JSON lines. `compaction find FOLDER` makes
 //! a store of a million records with labels and prints how long a search by label takes, before and after a compaction.
 //! `compaction find FOLDER RECORDS` makes one of so many short records, and doesn't compact it; `compaction look FOLDER RECORDS`
 //! searches one that is there.
@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog_benches::measure::median;
+use runlog_benches::{
+    conversations::{Conversations, next},
+    measure::median,
+};
 use runlog_engine::{
     Batch, CompactOptions, Durability, Expected, FindOptions, Label, Mode, NewRecord, Op,
     OpenOptions, Store, StreamId,
@@ -57,76 +60,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// The next of a sequence of numbers that look random and are the same each time.
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-fn below(state: &mut u64, end: usize) -> usize {
-    usize::try_from(next(state) % end.max(1) as u64).unwrap_or(0)
-}
-
 fn conversations(file: &Path, bytes: &str) -> io::Result<()> {
     let wanted: usize = bytes.parse().map_err(io::Error::other)?;
     let text = std::fs::read_to_string(file)?;
-    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-    let is_letter = |letter: char| letter.is_ascii_lowercase();
-    let mut words: Vec<&str> = text.split(|letter| !is_letter(letter)).collect();
-    words.retain(|word| word.len() > 3);
-    if lines.is_empty() || words.is_empty() {
-        return Err(io::Error::other("there is nothing in the file"));
-    }
-    let (mut state, mut written) = (0x9e37_79b9_7f4a_7c15, 0);
     let mut out = BufWriter::new(io::stdout().lock());
-    for line in lines.iter().cycle() {
+    let mut written = 0;
+    for line in Conversations::new(&text)? {
         if written >= wanted {
             break;
         }
-        let varied = vary(line, &words, &mut state);
-        out.write_all(varied.as_bytes())?;
+        out.write_all(line.as_bytes())?;
         out.write_all(b"\n")?;
-        written += varied.len() + 1;
+        written += line.len() + 1;
     }
     out.flush()
-}
-
-/// The values of a line of JSON with other numbers, and some other words: what is between a colon and a name stays JSON, as only letters within
-/// texts of several words and digits behind the first of a number change.
-fn vary(line: &str, words: &[&str], state: &mut u64) -> String {
-    let mut varied = String::with_capacity(line.len());
-    let bytes = line.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let of = |is: fn(&u8) -> bool| bytes[at..].iter().take_while(|byte| is(byte)).count();
-        let (letters, digits) = (of(u8::is_ascii_lowercase), of(u8::is_ascii_digit));
-        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
-        if letters > 3
-            && before == b' '
-            && bytes.get(at + letters) == Some(&b' ')
-            && below(state, 10) == 0
-        {
-            varied.push_str(words[below(state, words.len())]);
-        } else if digits > 2 && before != b'\\' && before != b'u' {
-            varied.push(char::from(bytes[at]));
-            for _ in 1..digits {
-                varied.push(char::from(b'0' + below(state, 10).to_le_bytes()[0]));
-            }
-        } else {
-            let plain = letters.max(digits).max(1);
-            let mut end = at + plain;
-            while !line.is_char_boundary(end) {
-                end += 1;
-            }
-            varied.push_str(&line[at..end]);
-            at = end;
-            continue;
-        }
-        at += letters.max(digits);
-    }
-    varied
 }
 
 fn stream(number: u64) -> StreamId {

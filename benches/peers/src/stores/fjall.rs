@@ -67,6 +67,11 @@ impl Store for Fjall {
         Ok(())
     }
 
+    fn compact(&self) -> io::Result<()> {
+        self.events.rotate_memtable_and_wait().map_err(other)?;
+        self.events.major_compact().map_err(other)
+    }
+
     fn close(self: Box<Self>) -> io::Result<()> {
         self.database.persist(PersistMode::SyncAll).map_err(other)
     }

@@ -46,6 +46,10 @@ pub trait Store: Send + Sync {
         })?;
         self.append(child, &events.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
+    /// Makes the store as small on disk as it makes itself.
+    fn compact(&self) -> io::Result<()> {
+        Err(lacks("way to be compacted"))
+    }
     /// Ends in an orderly way.
     fn close(self: Box<Self>) -> io::Result<()>;
 }

@@ -3,7 +3,8 @@
 use std::{fs, io, path::Path};
 
 use rocksdb::{
-    DB, DBCompressionType, Direction, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions,
+    BottommostLevelCompaction, CompactOptions, DB, DBCompressionType, Direction, IteratorMode,
+    Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
 use super::{Has, Peer, Promise, Store, is_of, key, number_of, other, tails::Tails};
@@ -97,6 +98,15 @@ impl Store for Rocks {
 
     fn scan(&self, see: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         self.visit(ReadOptions::default(), see)
+    }
+
+    fn compact(&self) -> io::Result<()> {
+        self.database.flush().map_err(other)?;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+        let all = None::<&[u8]>;
+        self.database.compact_range_opt(all, all, &options);
+        Ok(())
     }
 
     fn close(self: Box<Self>) -> io::Result<()> {

@@ -4,8 +4,8 @@ use std::{io, ops::ControlFlow, path::Path};
 
 use runlog_benches::workload::stream as id;
 use runlog_engine::{
-    Durability, Error, Expected, NewRecord, OpenOptions, Position, ReadOptions, RecordRef,
-    Sequence, Store as Engine,
+    CompactOptions, Durability, Error, Expected, NewRecord, OpenOptions, Position, ReadOptions,
+    RecordRef, Sequence, Store as Engine,
 };
 
 use super::{Has, Peer, Promise, Store, other};
@@ -97,6 +97,13 @@ impl Store for Runlog {
         let at = Sequence(count as u64);
         self.0
             .fork(id(parent), at, id(child))
+            .map(drop)
+            .map_err(other)
+    }
+
+    fn compact(&self) -> io::Result<()> {
+        self.0
+            .compact(CompactOptions::default())
             .map(drop)
             .map_err(other)
     }

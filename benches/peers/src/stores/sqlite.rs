@@ -138,6 +138,13 @@ impl Store for Sqlite {
         })
     }
 
+    fn compact(&self) -> io::Result<()> {
+        let writer = self.writer.lock().map_err(|_| other("poisoned"))?;
+        writer.execute_batch("VACUUM").map_err(other)?;
+        drop(writer);
+        self.sync()
+    }
+
     fn close(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
