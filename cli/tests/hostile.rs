@@ -378,3 +378,68 @@ fn a_damaged_event_of_a_list_ends_it_until_it_is_repaired() {
             .contains("goes on")
     );
 }
+
+#[test]
+fn a_pack_whose_index_is_damaged_is_told_with_what_can_be_done() {
+    let place = Place::new();
+    let script = ["ready", "say:a thing of the first", "done:{}"];
+    assert_eq!(place.script(&["--name", "first"], &script).code, 0);
+    place.expect(0, &["compact"]);
+    assert_eq!(
+        place
+            .script(&["--name", "second"], &["ready", "done:{}"])
+            .code,
+        0
+    );
+    let folder = place.path("runlog-data");
+    let pack = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|end| end == "pack"))
+        .unwrap();
+    let mut bytes = fs::read(&pack).unwrap();
+    // The index is at the end, before the trailer and the table of blocks.
+    let at = bytes.len() - 200;
+    bytes[at] ^= 1;
+    fs::write(&pack, &bytes).unwrap();
+    let checkpoint = folder.join("CHECKPOINT");
+    let saved = fs::read(&checkpoint).unwrap();
+    for has_checkpoint in [false, true] {
+        if has_checkpoint {
+            fs::write(&checkpoint, &saved).unwrap();
+        } else {
+            fs::remove_file(&checkpoint).unwrap();
+        }
+        let listed = place.runlog(&["ls"]);
+        assert!(
+            listed.code == 5 && (has_checkpoint || listed.err.contains("move it elsewhere")),
+            "{listed:?}"
+        );
+        let said = place.expect(5, &["verify"]);
+        let name = pack.file_name().unwrap().to_str().unwrap();
+        let advice = format!("restore {name} from a copy; or move it elsewhere and repair");
+        assert!(
+            said.out.contains(&advice) && !said.out.contains("verify --repair` save"),
+            "{said:?}"
+        );
+        let refused = place.expect(5, &["verify", "--repair"]);
+        assert!(refused.err.contains("Nothing was changed"), "{refused:?}");
+    }
+    assert_eq!(fs::read(&checkpoint).unwrap(), saved);
+    assert_eq!(fs::read(&pack).unwrap(), bytes);
+    // As the advice says.
+    fs::rename(&pack, place.path("elsewhere.pack")).unwrap();
+    let repaired = place.expect(5, &["verify", "--repair"]);
+    assert!(
+        repaired.out.contains("what is lost stays lost"),
+        "{repaired:?}"
+    );
+    let listed = place.expect(0, &["ls"]);
+    assert!(listed.out.contains("second"), "{listed:?}");
+    assert_eq!(
+        place
+            .script(&["--name", "third"], &["ready", "done:{}"])
+            .code,
+        0
+    );
+}

@@ -22,7 +22,7 @@ sessions, runs, flows and agents go on without events that can't be read. Record
 copy brings them back.
 
 With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \
-\"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}, where \"bytes\" counts what was \
+\"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"to_restore\": […], \"actions\": […], \"saved\": […]}, where \"bytes\" counts what was \
 read once it was decompressed; `runlog stat` has the size on disk. Exit code 5 when something \
 is damaged and stays so.";
 
@@ -120,21 +120,7 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
             "{}: {read}",
             text::count(found.problems_count, "problem", "problems")
         ))?;
-        let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
-        out.line(match (args.repair, is_all_lost) {
-            (true, true) => {
-                "what is lost stays lost, unless a copy is restored; the records beside it can be read, and lists go on without \
-                 it. A context or a chat of which a record is lost ends there with an error: `runlog salvage` prints what there is"
-            }
-            (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
-            (false, true) => {
-                "restore it from a copy, or read what there is with `runlog salvage`; `runlog verify --repair` saves what can be \
-                 saved, if it wasn't given since the damage"
-            }
-            (false, false) => {
-                "restore it from a copy, or let `runlog verify --repair` save what can be saved"
-            }
-        })?;
+        out.line(advice(found, args))?;
     }
     if found.torn_bytes > 0 {
         let torn = text::bytes(found.torn_bytes);
@@ -143,4 +129,31 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         ))?;
     }
     Ok(())
+}
+
+/// What can be done about what was found.
+fn advice(found: &Verification, args: &Args) -> String {
+    if !found.to_restore.is_empty() {
+        return format!(
+            "restore {} from a copy; or move it elsewhere and repair, which goes on without its records. Until then, a repair \
+             changes nothing. `runlog salvage` prints what can be read",
+            text::printable(&found.to_restore.join(", "))
+        );
+    }
+    let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
+    let advice = match (args.repair, is_all_lost) {
+        (true, true) => {
+            "what is lost stays lost, unless a copy is restored; the records beside it can be read, and lists go on without \
+             it. A context or a chat of which a record is lost ends there with an error: `runlog salvage` prints what there is"
+        }
+        (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
+        (false, true) => {
+            "restore it from a copy, or read what there is with `runlog salvage`; `runlog verify --repair` saves what can be \
+             saved, if it wasn't given since the damage"
+        }
+        (false, false) => {
+            "restore it from a copy, or let `runlog verify --repair` save what can be saved"
+        }
+    };
+    advice.to_owned()
 }

@@ -182,6 +182,9 @@ pub struct Verification {
     pub problems: Vec<Problem>,
     /// How many problems there are.
     pub problems_count: u64,
+    /// Files that a repair neither makes again nor puts aside, because it would lose whole records: it changes nothing until
+    /// they are restored from a copy, or moved elsewhere.
+    pub to_restore: Vec<String>,
 }
 
 impl Verification {

@@ -31,7 +31,10 @@ use crate::{
             durable::Durable,
         },
         segments::{
-            chain::{behind_pack, has_no_index, is_seal_unproven, no_index, open_segments},
+            chain::{
+                behind_pack, has_no_index, is_seal_unproven, no_index, open_segments,
+                pack_without_index,
+            },
             seal::encode_index,
         },
     },
@@ -199,6 +202,9 @@ impl Loader {
         if let Some(next) = next
             && has_no_index(segment, next)?
         {
+            if segment.is_pack() {
+                return Err(pack_without_index(segment)?);
+            }
             if is_seal_unproven(next)? {
                 return self.half_sealed(segment, next, from);
             }

@@ -180,6 +180,9 @@ fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     }
     Ok(())
 }
+/// What can be done with a pack that has records, but no index.
+pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
+                                        without its records. `runlog salvage` reads those that are whole";
 
 pub(crate) fn no_index(segment: &Segment) -> Error {
     Error::new(
@@ -189,6 +192,19 @@ pub(crate) fn no_index(segment: &Segment) -> Error {
             segment.name
         ),
     )
+}
+
+/// The error of a pack whose index can't be read.
+pub(crate) fn pack_without_index(segment: &Segment) -> Result<Error> {
+    let why = match segment.block() {
+        Err(error) if error.kind() == ErrorKind::Damaged => error.to_string(),
+        block => {
+            block?;
+            format!("{}: its index is missing", segment.name)
+        }
+    };
+    let message = format!("{why}; {WITHOUT_INDEX}");
+    Ok(Error::new(ErrorKind::Damaged, message))
 }
 
 /// The index block of a segment with its labels; `Ok(Err(_))` when it doesn't check.
@@ -202,10 +218,10 @@ pub(crate) fn checked_block(
     }
 }
 
-/// Whether a segment's index block is missing or doesn't check. If the seal is proven durable, its labels aren't
-/// checked.
+/// Whether a segment's index block is missing or doesn't check. If it is proven durable, as that of a pack is, its labels
+/// aren't checked.
 pub(crate) fn has_no_index(segment: &Segment, next: &Segment) -> Result<bool> {
-    if segment.trailer().is_some() && !is_seal_unproven(next)? {
+    if segment.is_pack() || segment.trailer().is_some() && !is_seal_unproven(next)? {
         return match segment.block() {
             Err(error) if error.kind() != ErrorKind::Damaged => Err(error),
             block => Ok(block.is_err()),

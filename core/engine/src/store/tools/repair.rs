@@ -90,7 +90,7 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         ))?;
         let mode = LoadMode::Writer(sources.watermark);
         let view = match load(storage, &sources.identity, Access::Read, mode) {
-            Ok(loaded) => View::of(storage, loaded)?,
+            Ok(loaded) => View::of(loaded)?,
             Err(error) if error.kind() == ErrorKind::Damaged => View::Refused(error),
             Err(error) => return Err(error),
         };

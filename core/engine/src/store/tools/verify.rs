@@ -54,7 +54,7 @@ fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
             break;
         }
         match loaded {
-            Ok(loaded) => return View::of(storage, loaded),
+            Ok(loaded) => return View::of(loaded),
             // Retried once: a write in progress may have been read in part.
             Err(error) if error.kind() == ErrorKind::Damaged && refused.is_none() => {
                 refused = Some(error)

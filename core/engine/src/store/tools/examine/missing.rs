@@ -3,7 +3,7 @@
 use super::{
     examiner::{Examiner, Part},
     gap::{self, Gap},
-    slot::{Slot, Unusable, WITHOUT_INDEX},
+    slot::{Slot, Unusable},
     survey::Hole,
     tail::{MADE_PLACES_MAX, surplus},
 };
@@ -14,6 +14,7 @@ use crate::{
         segment::{DATA_START, Header},
     },
     index::checkpoint::End,
+    store::segments::chain::WITHOUT_INDEX,
 };
 
 impl Examiner<'_> {
@@ -24,7 +25,9 @@ impl Examiner<'_> {
         match file.filter(|file| file.has_records) {
             Some(file) => {
                 let message = format!("{what}; {WITHOUT_INDEX}");
-                self.walker.damaged(&file.file.name(), 0, message);
+                let name = file.file.name();
+                self.walker.damaged(&name, 0, message);
+                self.walker.report.to_restore.push(name);
             }
             None => self.made_in_place(id, &what),
         }

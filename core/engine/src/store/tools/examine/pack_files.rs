@@ -66,16 +66,13 @@ pub(super) fn open_pack(
     })))
 }
 
-/// The damage of a pack's index, if no other block of it can be read either.
-pub(super) fn unreadable_pack(storage: &dyn Storage, segment: &Segment) -> Result<Option<Error>> {
+/// The damage of a pack's index.
+pub(super) fn damage_of_index(segment: &Segment) -> Result<Option<Error>> {
     if !segment.is_pack() {
         return Ok(None);
     }
     match segment.block() {
-        Err(error) if error.kind() == ErrorKind::Damaged => {
-            let has_blocks = has_whole_block(storage, segment.named())?;
-            Ok((!has_blocks).then_some(error))
-        }
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(Some(error)),
         block => block.map(|_| None),
     }
 }

@@ -32,11 +32,11 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// What was loaded; but not where the checkpoint stands for a pack of which nothing can be read. Without the checkpoint
-    /// the store wouldn't open, and what is lost is named by it.
-    pub(crate) fn of(storage: &dyn Storage, loaded: Loaded) -> Result<Self> {
+    /// What was loaded; but not where the checkpoint stands for a pack whose index can't be read. Without the checkpoint,
+    /// which a repair removes, the store wouldn't open, and what is lost is named by it.
+    pub(crate) fn of(loaded: Loaded) -> Result<Self> {
         for segment in &loaded.durable.segments {
-            if let Some(error) = pack_files::unreadable_pack(storage, segment)? {
+            if let Some(error) = pack_files::damage_of_index(segment)? {
                 return Ok(Self::Refused(error));
             }
         }

@@ -10,10 +10,6 @@ use crate::{
     storage::{File, IoContext},
 };
 
-/// What can be done with a pack that has records, but no index.
-pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
-                                        without its records. `runlog salvage` reads those that are whole";
-
 /// The place of one segment.
 pub(crate) struct Slot {
     pub(crate) id: SegmentId,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     pack_files::{files_to_use, open_pack},
     seed,
-    slot::{Slot, State, Unusable, WITHOUT_INDEX, next_position},
+    slot::{Slot, State, Unusable, next_position},
     sources::{Sources, footer_of, named_salts},
     survey::Source,
 };
@@ -19,6 +19,7 @@ use crate::{
     limits,
     log::segment::Segment,
     storage::{Access, File, IoContext, Storage},
+    store::segments::chain::WITHOUT_INDEX,
 };
 
 /// At most this many missing numbers between two files are filled in; files after a larger gap are not part of the

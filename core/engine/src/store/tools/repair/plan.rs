@@ -15,8 +15,8 @@ use crate::{
     log::segment::Segment,
     store::{
         published::{batches::apply_block, durable::Durable},
-        segments::seal::first_header,
-        tools::examine::{examiner::Part, run::Examined, slot::WITHOUT_INDEX, walker::Walker},
+        segments::{chain::WITHOUT_INDEX, seal::first_header},
+        tools::examine::{examiner::Part, run::Examined, walker::Walker},
     },
 };
 
