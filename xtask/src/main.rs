@@ -56,6 +56,8 @@ usage: cargo xtask <verb>
   bench --peers [--quick] [--rounds N] [--only NAME,NAME] [--write] [words]
                        runlog beside other stores, in turns (half an hour, --quick some minutes; building RocksDB takes
                        longer, unless ROCKSDB_LIB_DIR names the system's); --write puts the tables into docs/benchmarks.md
+  bench --peers at-rest FILE [BYTES]
+                       conversations like a file's, compacted by each store: bytes on disk, and reading one (two minutes)
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
   runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
