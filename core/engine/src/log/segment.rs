@@ -2,7 +2,10 @@
 //!
 //! Index blocks and everything else that isn't a record are read from the file; for records see [`super::frame`].
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 
@@ -21,6 +24,9 @@ use crate::{
 
 /// A file that is being sealed changes its length once, or twice where it was made longer just before.
 const LENGTH_CHANGES_MAX: u32 = 8;
+
+/// What opening reads at the beginning of a file and at its end, at most.
+const ENDS_BYTES: u64 = 4096;
 
 /// One segment. Its records below an offset that the caller knows are immutable.
 pub(crate) struct Segment {
@@ -90,11 +96,20 @@ impl Segment {
         access: Access,
         store: &[u8; 16],
     ) -> Result<Self> {
+        Self::of_file(storage, found, name, storage.open(name, access), store)
+    }
+
+    /// As [`open_file`](Self::open_file), of the file that was opened, or the error of opening it.
+    pub(crate) fn of_file(
+        storage: &dyn Storage,
+        found: SegmentFile,
+        name: &str,
+        file: io::Result<Arc<dyn File>>,
+        store: &[u8; 16],
+    ) -> Result<Self> {
         let (id, name) = (found.first, name.to_owned());
         let place = |what: &str| format!("{}: {what} {name}", storage.describe());
-        let file = storage
-            .open(&name, access)
-            .map_err(|error| Error::from_io(error, place("opening")))?;
+        let file = file.map_err(|error| Error::from_io(error, place("opening")))?;
         let mut length = file
             .len()
             .map_err(|error| Error::from_io(error, place("measuring")))?;
@@ -125,6 +140,15 @@ impl Segment {
             ErrorKind::Io,
             place("something other than a writer keeps changing the length of"),
         ))
+    }
+
+    /// Has the device read what opening reads of a file, without waiting for it.
+    pub(crate) fn will_open(file: &dyn File) {
+        let Ok(length) = file.len() else {
+            return;
+        };
+        file.will_read(0, ENDS_BYTES.min(length));
+        file.will_read(length.saturating_sub(ENDS_BYTES), ENDS_BYTES);
     }
 
     /// Reads the header, and the trailer when there is one, of a file that is `length` bytes long.
@@ -411,8 +435,8 @@ impl Segment {
         self.file
             .read_at(offset, &mut bytes)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => eof(),
-                std::io::ErrorKind::InvalidData => self.damaged(offset, error),
+                io::ErrorKind::UnexpectedEof => eof(),
+                io::ErrorKind::InvalidData => self.damaged(offset, error),
                 _ => Error::from_io(
                     error,
                     format!("{}: reading {length} bytes at offset {offset}", self.name),
@@ -431,8 +455,8 @@ impl Segment {
     /// Whether a read error means that its file was removed, as it is once a pack has replaced it.
     pub(crate) fn is_gone(error: &Error) -> bool {
         std::error::Error::source(error)
-            .and_then(|source| source.downcast_ref::<std::io::Error>())
-            .is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
+            .and_then(|source| source.downcast_ref::<io::Error>())
+            .is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
     }
 
     /// Damage of this segment at an offset.

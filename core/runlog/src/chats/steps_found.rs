@@ -1,11 +1,11 @@
 //! Steps of all chats, found by the labels of their records, without folding whole chats.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
 use runlog_log::{Direction, FindOptions, Label, Position, Record};
 use runlog_model::{
     ChatEvent, ChatIdOf, FoldedStep, SessionId, Step, StepStatus, StepType, assistant_steps_label,
-    status_steps_label, type_steps_label,
+    kinds, status_steps_label, type_steps_label,
 };
 
 use serde::Deserialize;
@@ -119,45 +119,99 @@ pub(super) struct Listed {
     pub(super) step: FoldedStep,
 }
 
+/// A chat that has steps of a list.
+struct ChatOfSteps {
+    is_live: bool,
+    /// Its fold, if that is cached.
+    whole: Option<SharedFold>,
+    /// Otherwise folds with the steps of one request each.
+    requests: HashMap<String, SharedFold>,
+}
+
+impl ChatOfSteps {
+    /// The step that a record saved, as it is now, where the chat's fold has it. A record that saves a step has the labels of what it saves,
+    /// so that it isn't decoded again: it is the first that gives the step any of them.
+    fn step_saved_by(&self, record: &Record) -> Option<FoldedStep> {
+        let is_save = [kinds::STEP_SAVED, kinds::STEP_DIFF_SAVED].contains(&record.kind.0);
+        if !is_save || record.redacted {
+            return None;
+        }
+        let fold = self.whole.as_ref()?.read();
+        fold.step_saved_at(record.position.0).cloned()
+    }
+}
+
 impl Store {
     /// Steps of chats that aren't deleted, after a position: each at the position where it first matched. One more than
     /// the limit if there are more.
     pub(super) async fn steps_found(&self, options: &ListSteps, after: u64) -> Result<Vec<Listed>> {
         let labels = options.labels();
         let mut reader = LabelledReader::new(&labels, Position(after.saturating_add(1)));
-        let mut folds: HashMap<(SessionId, String), SharedFold> = HashMap::new();
+        let mut chats: HashMap<SessionId, ChatOfSteps> = HashMap::new();
         let mut found: Vec<Listed> = Vec::new();
         while found.len() <= options.limit {
             let Some(record) = reader.next(self).await? else {
                 break;
             };
             let session = SessionId(record.stream.0);
-            let is_live = self
-                .shared
-                .catalog
-                .read(|catalog| live_session(catalog, session).is_ok());
-            if !is_live.await? {
+            let chat = match chats.entry(session) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(self.chat_of_steps(session).await?),
+            };
+            if !chat.is_live {
                 continue;
             }
-            let Some((step_id, request_id)) = self.listed_at(&record, &labels).await? else {
-                continue;
+            let step = match chat.step_saved_by(&record) {
+                Some(step) => Some(step),
+                None => self.step_listed_at(&record, &labels, chat).await?,
             };
-            let key = (session, request_id);
-            let fold = match folds.get(&key) {
-                Some(fold) => fold.clone(),
-                None => {
-                    let fold = self.steps_fold(session, ChatIdOf::Request, &key.1).await?;
-                    folds.insert(key, fold.clone());
-                    fold
-                }
-            };
-            let step = fold.read().step(&step_id).cloned();
             if let Some(step) = step.filter(|step| options.admits(step)) {
                 let position = record.position.0;
                 found.push(Listed { position, step });
             }
         }
         Ok(found)
+    }
+
+    async fn chat_of_steps(&self, session: SessionId) -> Result<ChatOfSteps> {
+        let is_live = self
+            .shared
+            .catalog
+            .read(|catalog| live_session(catalog, session).is_ok())
+            .await?;
+        let whole = match is_live {
+            true => self.kept_chat_fold(session).await?,
+            false => None,
+        };
+        Ok(ChatOfSteps {
+            is_live,
+            whole,
+            requests: HashMap::new(),
+        })
+    }
+
+    /// The step, as it is now, if a record is the first one that gives it one of some labels.
+    async fn step_listed_at(
+        &self,
+        record: &Record,
+        labels: &[Label],
+        chat: &mut ChatOfSteps,
+    ) -> Result<Option<FoldedStep>> {
+        let session = SessionId(record.stream.0);
+        let Some((step_id, request_id)) = self.listed_at(record, labels).await? else {
+            return Ok(None);
+        };
+        let fold = match chat.requests.get(&request_id) {
+            Some(fold) => fold.clone(),
+            None => {
+                let of = ChatIdOf::Request;
+                let fold = self.steps_fold(session, of, &request_id).await?;
+                chat.requests.insert(request_id, fold.clone());
+                fold
+            }
+        };
+        let step = fold.read().step(&step_id).cloned();
+        Ok(step)
     }
 
     /// The step and its request, if a record is the first one that gives the step one of some labels.

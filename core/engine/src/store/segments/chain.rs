@@ -80,18 +80,29 @@ pub(crate) fn open_segments(
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.len());
     loop {
         let known = segments.last().map_or(SegmentId(0), |last| last.last_id());
-        for file in files.iter().filter(|file| file.last > known) {
+        let new = files.iter().filter(|file| file.last > known);
+        // All of them are opened before any is read, so that a device with nothing in memory reads their ends at once.
+        let opened: Vec<_> = new
+            .map(|file| {
+                // Only the last is appended to; sealing one opens its file again.
+                let access = if Some(file) == files.last() {
+                    access
+                } else {
+                    Access::Read
+                };
+                let opened = storage.open(&file.name(), access);
+                if let Ok(opened) = &opened {
+                    Segment::will_open(&**opened);
+                }
+                (file, opened)
+            })
+            .collect();
+        for (file, opened) in opened {
             let expected = next_id(&segments);
             if file.first != expected {
                 return Err(missing(storage, expected));
             }
-            // Only the last is appended to; sealing one opens its file again.
-            let access = if Some(file) == files.last() {
-                access
-            } else {
-                Access::Read
-            };
-            let segment = Segment::open_file(storage, *file, access, store)?;
+            let segment = Segment::of_file(storage, *file, &file.name(), opened, store)?;
             match segments.last() {
                 Some(before) => follows(before, &segment)?,
                 None if segment.header.predecessor_end == 0 => {}

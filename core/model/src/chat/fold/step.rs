@@ -16,8 +16,8 @@ const DEPTH_MAX: usize = 1_000;
 /// earlier steps, so that a fold takes no more memory than its events. [`whole`](Self::whole) has them too.
 #[derive(Clone, Debug)]
 pub struct FoldedStep {
-    /// Without its input and its space.
-    step: Step,
+    /// Without its input and its space. Shared with the pages that have it.
+    step: Arc<Step>,
     pub(super) texts: Texts,
 }
 
@@ -60,7 +60,10 @@ impl From<Step> for FoldedStep {
             input: Text::of(step.input.take()),
             space: Text::of(step.space_snapshot.take()),
         };
-        Self { step, texts }
+        Self {
+            step: Arc::new(step),
+            texts,
+        }
     }
 }
 
@@ -113,7 +116,7 @@ impl FoldedStep {
         Ok(Step {
             input: self.texts.input.whole(known).map_err(of_step)?,
             space_snapshot: self.texts.space.whole(known).map_err(of_step)?,
-            ..self.step.clone()
+            ..Step::clone(&self.step)
         })
     }
 
@@ -137,7 +140,7 @@ impl FoldedStep {
     }
 
     pub(super) fn step_mut(&mut self) -> &mut Step {
-        &mut self.step
+        Arc::make_mut(&mut self.step)
     }
 
     /// The step with updates, and whether they change its input or its space.
@@ -153,6 +156,7 @@ impl FoldedStep {
         if is_space {
             texts.space = Text::of(space);
         }
+        let step = Arc::new(step);
         Ok((Self { step, texts }, is_input || is_space))
     }
 }

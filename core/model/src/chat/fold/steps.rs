@@ -14,6 +14,12 @@ impl ChatFold {
         &self.steps
     }
 
+    /// The step that the event at this position of the log saved first. Of a copy, only steps that were saved in it.
+    pub fn step_saved_at(&self, position: u64) -> Option<&FoldedStep> {
+        let place = self.step_positions.binary_search(&position).ok()?;
+        self.steps.get(place)
+    }
+
     /// The steps that were saved after a position of the log, in that order, each with its own.
     pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &FoldedStep)> {
         let first = self
