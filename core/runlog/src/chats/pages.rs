@@ -4,8 +4,12 @@
 //! with the later events that changed or deleted messages. A message that was saved without a sequence is counted from
 //! the nearest one before it that was saved with one.
 
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
+use bytes::Bytes;
 use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence};
 use runlog_model::{
     Catalog, ChatEvent, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId,
@@ -17,7 +21,10 @@ use super::{
     cache::{apply, named},
     lookup::{event_of, folded, in_order_of},
 };
-use crate::{Error, Result, Store, kernel::records::chat_stream};
+use crate::{
+    Error, Result, Store,
+    kernel::{chats::Changes, records::chat_stream},
+};
 
 /// The most events that changed or deleted messages; if there are more, the chat is folded.
 const CHANGES_MAX: usize = 256;
@@ -73,26 +80,22 @@ impl Store {
         {
             return Ok(None);
         }
-        if self.backend().stream(chat_stream(session)).await?.is_none() {
+        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
             return Ok(Some(Found {
                 messages: Vec::new(),
                 is_more: false,
             }));
-        }
-        let mut changes = Vec::new();
-        let options = in_order_of(session);
-        self.each_labelled(changed_messages_label(session), options, |record| {
-            changes.push(record.clone());
-            Ok(changes.len() <= CHANGES_MAX)
-        })
-        .await?;
-        if changes.len() > CHANGES_MAX {
+        };
+        let Some(changes) = self.changes_of(session, info.last_sequence).await? else {
             return Ok(None);
-        }
+        };
         let wanted = stretch.limit.saturating_add(1);
         let mut reader = SavedReader::new(self, session, stretch);
-        // If nothing was changed, nothing was deleted.
-        let spare = if changes.is_empty() { 0 } else { SPARE };
+        let is_deletion = |record: &Record| record.kind.0 == kinds::MESSAGES_DELETED;
+        let spare = match changes.records.iter().any(is_deletion) {
+            true => SPARE,
+            false => 0,
+        };
         let mut count = wanted.saturating_add(spare);
         loop {
             reader.read(count).await?;
@@ -101,15 +104,10 @@ impl Store {
                 _ => 0,
             };
             let numbered = reader.numbered();
-            let unchanged = if changes.is_empty() {
-                unchanged(numbered, after, stretch)?
-            } else {
-                None
-            };
-            let found = match unchanged {
+            let found = match without_fold(numbered, &changes, after, stretch)? {
                 Some(messages) => messages,
                 None => {
-                    let records = numbered.iter().chain(&changes).cloned().collect();
+                    let records = numbered.iter().chain(&changes.records).cloned().collect();
                     let fold = folded(ChatFold::after_message(after), records)?;
                     admitted(fold, numbered, stretch)
                 }
@@ -126,6 +124,36 @@ impl Store {
             messages.truncate(stretch.limit);
             return Ok(Some(Found { messages, is_more }));
         }
+    }
+
+    /// The events that changed or deleted messages of a chat; `None` if there are too many.
+    async fn changes_of(&self, session: SessionId, last: Sequence) -> Result<Option<Arc<Changes>>> {
+        let read_at = (last, self.backend().redactions());
+        if let Some(known) = self.chat_cache().changes(session, read_at) {
+            return Ok(Some(known));
+        }
+        let mut records = Vec::new();
+        let label = changed_messages_label(session);
+        self.each_labelled(label, in_order_of(session), |record| {
+            // Kept for later pages, without what else was read with it.
+            records.push(Record {
+                meta: Bytes::copy_from_slice(&record.meta),
+                payload: Bytes::copy_from_slice(&record.payload),
+                ..record.clone()
+            });
+            Ok(records.len() <= CHANGES_MAX)
+        })
+        .await?;
+        if records.len() > CHANGES_MAX {
+            return Ok(None);
+        }
+        let changes = Arc::new(Changes {
+            read_at,
+            of_messages: by_message(&records)?,
+            records,
+        });
+        self.chat_cache().keep_changes(session, &changes);
+        Ok(Some(changes))
     }
 
     /// A fold with the messages of a request, or with `None` as the request, those of some ids, of a chat that isn't
@@ -250,9 +278,43 @@ fn admitted(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Vec<(u6
     messages.collect()
 }
 
-/// The same of saved messages that no event changed, without a fold. `None` if two have one id, one of which gets another.
-fn unchanged(
+/// Which records changed or deleted a message, by message. Redacted ones change nothing.
+fn by_message(records: &[Record]) -> Result<HashMap<String, Vec<usize>>> {
+    let mut of_messages: HashMap<String, Vec<usize>> = HashMap::new();
+    let changes = records.iter().enumerate();
+    for (place, record) in changes.filter(|(_, record)| !record.redacted) {
+        let ids = ChatEvent::changed_message_ids(record.kind.0, &record.meta, &record.payload)
+            .map_err(|error| named(error, record.stream, record))?;
+        for id in ids {
+            of_messages.entry(id).or_default().push(place);
+        }
+    }
+    Ok(of_messages)
+}
+
+/// A message after the events that changed it; `None` if one deleted it.
+fn changed<'a>(
+    message: &ChatMessage,
+    changes: impl Iterator<Item = &'a Record>,
+) -> Result<Option<ChatMessage>> {
+    let mut message = message.clone();
+    for record in changes {
+        let of_record = |error| named(error, record.stream, record);
+        match event_of(record).map_err(of_record)? {
+            ChatEvent::MessageUpdated { at, updates, .. } => {
+                message = message.updated(&updates, at).map_err(of_record)?;
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(message))
+}
+
+/// The same without a fold. `None` where only a fold tells: if two messages have one id, one of which gets another, or if the id of one
+/// was changed before that was saved.
+fn without_fold(
     records: &[Record],
+    changes: &Changes,
     after: u64,
     stretch: Stretch<'_>,
 ) -> Result<Option<Vec<(u64, ChatMessage)>>> {
@@ -286,6 +348,21 @@ fn unchanged(
         .collect();
     if ids.len() < messages.len() {
         return Ok(None);
+    }
+    // From the end, so that places before a deleted one stay.
+    for place in (0..messages.len()).rev() {
+        let (at, message) = &messages[place];
+        let Some(of_message) = changes.of_messages.get(&message.message_id) else {
+            continue;
+        };
+        let of_message = of_message.iter().map(|place| &changes.records[*place]);
+        if of_message.clone().any(|change| change.sequence.0 < *at) {
+            return Ok(None);
+        }
+        match changed(message, of_message)? {
+            Some(message) => messages[place].1 = message,
+            None => drop(messages.remove(place)),
+        }
     }
     messages.retain(|(_, message)| stretch.filter.admits(message));
     if stretch.newest_first {

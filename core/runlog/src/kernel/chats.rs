@@ -5,13 +5,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
 };
 
-use runlog_log::Sequence;
+use runlog_log::{Record, Sequence};
 use runlog_model::{ChatFold, SessionId};
 
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
 /// The most bytes of payload that the cached folds were made from, if there is more than one.
 const FOLDS_BYTES_MAX: usize = 64 << 20;
+/// The most chats of which the events that changed messages are cached, and the most bytes of one's.
+const CHANGES_MAX: usize = 256;
+const CHANGES_BYTES_MAX: usize = 64 << 10;
 /// The most chats whose tails are cached.
 const TAILS_MAX: usize = 4096;
 
@@ -20,6 +23,7 @@ const TAILS_MAX: usize = 4096;
 pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
     tails: Mutex<HashMap<SessionId, Arc<Mutex<Tail>>>>,
+    changes: Mutex<HashMap<SessionId, Arc<Changes>>>,
     reserved: Arc<Mutex<ReservedIds>>,
 }
 
@@ -68,6 +72,16 @@ struct Kept {
 /// A chat's fold, shared and never copied. The task that catches it up blocks the readers only while it applies one event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedFold(Arc<RwLock<ChatFold>>);
+
+/// The events that changed or deleted messages of a chat, for pages that are read without its fold.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The last sequence of the chat's stream, and the redaction count of the store, when they were read.
+    pub(crate) read_at: (Sequence, u64),
+    pub(crate) records: Vec<Record>,
+    /// Which of the records are about a message.
+    pub(crate) of_messages: HashMap<String, Vec<usize>>,
+}
 
 /// Where a chat's messages end, messages that are staged and not yet durable included.
 #[derive(Debug)]
@@ -161,6 +175,36 @@ impl ChatCache {
         }
     }
 
+    /// The events that changed messages of a chat, if they are cached and nothing was written to it since.
+    pub(crate) fn changes(
+        &self,
+        session: SessionId,
+        read_at: (Sequence, u64),
+    ) -> Option<Arc<Changes>> {
+        let changes = self.all_changes();
+        let known = changes.get(&session);
+        known.filter(|known| known.read_at == read_at).cloned()
+    }
+
+    /// Caches the events that changed messages of a chat, unless they are large.
+    pub(crate) fn keep_changes(&self, session: SessionId, changes: &Arc<Changes>) {
+        let records = changes.records.iter();
+        let bytes: usize = records.map(|record| record.payload.len()).sum();
+        let mut all = self.all_changes();
+        if bytes > CHANGES_BYTES_MAX {
+            all.remove(&session);
+            return;
+        }
+        if all.len() >= CHANGES_MAX {
+            all.clear();
+        }
+        all.insert(session, Arc::clone(changes));
+    }
+
+    fn all_changes(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Changes>>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tails(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Mutex<Tail>>>> {
         self.tails
             .lock()
@@ -176,6 +220,7 @@ impl ChatCache {
     pub(crate) fn forget(&self, session: SessionId) {
         self.folds().take(session);
         self.tails().remove(&session);
+        self.all_changes().remove(&session);
     }
 }
 
