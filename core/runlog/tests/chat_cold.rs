@@ -10,6 +10,7 @@ use runlog::{
         Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, NewRequest,
         RequestEnd, Step, StepStatus, StepType, Updates,
     },
+    log::{Batch, Op, Position},
     sessions::CopySession,
 };
 
@@ -581,4 +582,28 @@ fn steps_are_listed_across_chats_by_what_they_are_now() {
     };
     let refused = chats.list_steps(&other).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_change_that_was_redacted_is_undone_on_pages_that_were_read_before() {
+    let store = Store::in_memory();
+    let chats = blocking::Store::with_backend(store.backend().clone()).chats();
+    chats.create_chat(named("c")).unwrap();
+    chats.save_messages("c", vec![with_id("m")]).unwrap();
+    let like = updates(r#"{"metadata":{"liked":true}}"#);
+    chats.update_message("m", &like).unwrap();
+    let reader = cold(&store);
+    check_reader(&store, &reader, "changed");
+    // The change alone, which is the last record of the log.
+    let log = pollster::block_on(store.backend().scan(Position::FIRST, 100)).unwrap();
+    let position = log.records.last().unwrap().position;
+    let redact = Op::Redact {
+        position,
+        reason: "a secret",
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+    check_reader(&store, &reader, "redacted");
+    let filter = MessageFilter::default();
+    let messages = pollster::block_on(reader.get_messages("c", &filter)).unwrap();
+    assert_eq!(messages[0].metadata, None);
 }
