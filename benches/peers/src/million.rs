@@ -59,6 +59,16 @@ const CLEAN: Measured = row("open 1 M cold, closed before", "ms", Better::Lower)
 const KILLED: Measured = row("open 1 M cold, killed before", "ms", Better::Lower);
 const COLD: Measured = row("one stream of 1,000 in 1 M, cold", "ms", Better::Lower);
 const WARM: Measured = row("one stream of 1,000 in 1 M, warm", "ms", Better::Lower);
+const COMPACTED_COLD: Measured = row(
+    "one stream of 1,000 in 1 M, compacted, cold",
+    "ms",
+    Better::Lower,
+);
+const COMPACTED_WARM: Measured = row(
+    "one stream of 1,000 in 1 M, compacted, warm",
+    "ms",
+    Better::Lower,
+);
 const SCAN_COLD: Measured = row("scan of 1 M, cold", "GB/s", Better::Higher);
 const SCAN_WARM: Measured = row("scan of 1 M, warm", "GB/s", Better::Higher);
 const MIXED_WRITES: Measured = row(
@@ -87,6 +97,8 @@ pub fn measure(run: &mut Run) -> io::Result<()> {
         SCAN_WARM,
         MIXED_WRITES,
         MIXED_READS,
+        COMPACTED_COLD,
+        COMPACTED_WARM,
     ]) {
         return Ok(());
     }
@@ -100,9 +112,12 @@ pub fn measure(run: &mut Run) -> io::Result<()> {
     if run.wants(&[MIXED_WRITES, MIXED_READS]) {
         mixed(run);
     }
-    // Last, since what is appended before each kill stays.
+    // Late, since what is appended before each kill stays.
     if run.wants(&[KILLED]) {
         openings(run, KILLED);
+    }
+    if run.wants(&[COMPACTED_COLD, COMPACTED_WARM]) {
+        compacted_reads(run);
     }
     for peer in 0..run.peers.len() {
         run.remove("million", run.peers[peer].name)?;
@@ -274,27 +289,57 @@ fn reads(run: &mut Run) {
         }
         if run.peers[peer].has == Has::Streams {
             read(&*store, streams[0])?;
-            let clock = Instant::now();
-            for stream in &streams[1..] {
-                read(&*store, *stream)?;
-            }
-            run.figure(
-                WARM,
-                name,
-                clock.elapsed().as_secs_f64() * 1e3 / f64::from(WARM_STREAMS),
-            );
+            run.figure(WARM, name, each(&*store, &streams[1..])?);
             store.close()?;
             evict(&path)?;
             let store = open(&path, Promise::Buffered)?;
-            let clock = Instant::now();
-            read(&*store, streams[0])?;
-            run.figure(COLD, name, clock.elapsed().as_secs_f64() * 1e3);
+            run.figure(COLD, name, each(&*store, &streams[..1])?);
             store.close()?;
         } else {
             store.close()?;
         }
         evict(&path)
     });
+}
+
+/// Streams of the stores that compact themselves, once they have: one with nothing in memory, then others twice, the second time counts.
+fn compacted_reads(run: &mut Run) {
+    let mut random = Random::new(12);
+    let mut are_compacted = vec![false; run.peers.len()];
+    run.rounds("compacted", |run, _, peer| {
+        let (name, open) = (run.peers[peer].name, run.peers[peer].open);
+        if run.peers[peer].has != Has::Streams || !run.has(SINGLE, name) {
+            return Ok(());
+        }
+        let path = run.path("million", name);
+        if !are_compacted[peer] {
+            let store = open(&path, Promise::Buffered)?;
+            match store.compact() {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return store.close(),
+                compacted => compacted?,
+            }
+            store.close()?;
+            are_compacted[peer] = true;
+        }
+        let mut stream =
+            || u32::try_from(random.next() % u64::from(run.settings.streams)).unwrap_or(0);
+        let streams: Vec<u32> = (0..=WARM_STREAMS).map(|_| stream()).collect();
+        evict(&path)?;
+        let store = open(&path, Promise::Buffered)?;
+        run.figure(COMPACTED_COLD, name, each(&*store, &streams[..1])?);
+        each(&*store, &streams[1..])?;
+        run.figure(COMPACTED_WARM, name, each(&*store, &streams[1..])?);
+        store.close()
+    });
+}
+
+/// Milliseconds that reading each of some streams takes.
+fn each(store: &dyn Store, streams: &[u32]) -> io::Result<f64> {
+    let clock = Instant::now();
+    for stream in streams {
+        read(store, *stream)?;
+    }
+    Ok(clock.elapsed().as_secs_f64() * 1e3 / streams.len() as f64)
 }
 
 /// The same of one plain file.
