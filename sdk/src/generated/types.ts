@@ -1929,6 +1929,11 @@ export interface Verification {
   segments: number;
   /** Whether nothing is damaged. */
   sound: boolean;
+  /**
+   * Files that a repair neither makes again nor puts aside, because it would lose whole records: it changes nothing
+   * until they are restored from a copy, or moved elsewhere.
+   */
+  toRestore: string[];
   /** Bytes after the last whole batch that a crash cut off, never acknowledged: no damage. */
   tornBytes: number;
 }
