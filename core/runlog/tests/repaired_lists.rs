@@ -251,6 +251,66 @@ fn lists_go_on_without_events_of_a_pack_of_which_a_block_is_lost() {
     store.close().unwrap();
 }
 
+#[test]
+fn a_repaired_list_goes_on_once_the_creation_of_a_stream_and_its_own_event_are_restored() {
+    let whole = filled(false);
+    let before = all(&open(&copy(&whole)).unwrap());
+    whole.remove("CHECKPOINT").unwrap();
+    let (mut creations, mut listed) = (Vec::new(), BTreeMap::new());
+    engine::salvage(&whole, &mut |record| {
+        if record.kind == engine::Kind::CREATE {
+            creations.push((record.file.clone(), record.offset));
+        }
+        if let Some(stream) = record.stream.filter(|stream| LISTS[..2].contains(stream))
+            && record.kind.is_data()
+        {
+            listed
+                .entry(stream)
+                .or_insert((record.file.clone(), record.offset));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(creations.len() > 8 && listed.len() == 2);
+    for creation in &creations {
+        for event in listed.values() {
+            let storage = copy(&whole);
+            let flip_both = || {
+                flip(&storage, &creation.0, creation.1 + 33, 2);
+                flip(&storage, &event.0, event.1 + 33, 2);
+            };
+            flip_both();
+            let what = format!("creation at {}, event at {}", creation.1, event.1);
+            let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+            let repair = || {
+                runlog::Store::repair(&shared, "test", Arc::new(SystemHost))
+                    .unwrap_or_else(|error| panic!("{what}: {error}"))
+            };
+            repair();
+            let goes_on = || {
+                let store = open(&storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let new = NewRun::in_new_session(NewSession::titled("after"), "coder");
+                let run = store.runs().start(new);
+                let run = run.unwrap_or_else(|error| panic!("{what}: {error}"));
+                run.complete(None).unwrap();
+                let lists = all(&store);
+                store.close().unwrap();
+                lists
+            };
+            goes_on();
+            flip_both();
+            repair();
+            let (sessions, runs) = goes_on();
+            for (id, title) in &before.0 {
+                assert_eq!(sessions.get(id), Some(title), "{what}");
+            }
+            for (id, status) in &before.1 {
+                assert_eq!(runs.get(id), Some(status), "{what}");
+            }
+        }
+    }
+}
+
 /// As many events as a checkpoint is written for when the store is closed, in several segments.
 fn filled_long() -> MemoryStorage {
     let storage = MemoryStorage::new();

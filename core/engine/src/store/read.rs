@@ -320,17 +320,17 @@ impl Reader {
         let segment = &located.segment;
         let mapped = self.mapped_of(segment);
         if let Some(map) = &mapped.map {
+            if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
+                && Arc::ptr_eq(&soon.segment, segment)
+            {
+                map.prefetch(soon.offset, u64::MAX);
+            }
             if !self.kinds.is_empty()
                 && let Some(header) = segment.header_in_map(&**map, located.offset, located.end)
                 && !self.wants(&header)
             {
                 self.mapped = Some(mapped);
                 return Ok(None);
-            }
-            if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
-                && Arc::ptr_eq(&soon.segment, segment)
-            {
-                map.prefetch(soon.offset, u64::MAX);
             }
             let arena = &mut self.arena;
             let found = segment.frame_in_map(&**map, located.offset, located.end, arena);

@@ -44,7 +44,7 @@ pub struct Catalog {
 }
 
 /// What was made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
     Session(SessionId),
     Instance(InstanceId),
@@ -227,6 +227,10 @@ impl Catalog {
     }
 
     fn add_session(&mut self, created: u64, session: Session) -> Result<u32, String> {
+        // A repair lists one whose creation can't be read; that may be read again later, and counts then.
+        if session.is_lost() && self.sessions.contains_key(&session.id) {
+            return self.place_of(&Item::Session(session.id));
+        }
         if let Some(name) = session
             .name
             .as_ref()
@@ -269,11 +273,7 @@ impl Catalog {
         let id = instance.id;
         // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
         if self.instances.contains_key(&id) {
-            let is_it = |item: &Item| matches!(item, Item::Instance(there) if *there == id);
-            let place = self.items.iter().position(is_it);
-            return place
-                .and_then(|place| u32::try_from(place).ok())
-                .ok_or_else(|| format!("instance {id} has no place"));
+            return self.place_of(&Item::Instance(id));
         }
         let session_id = instance.session_id;
         if !self.sessions.contains_key(&session_id) {
@@ -286,6 +286,13 @@ impl Catalog {
             .for_each(|entry| entry.instances.push(id));
         self.instances.insert(id, instance);
         Ok(place)
+    }
+
+    fn place_of(&self, item: &Item) -> Result<u32, String> {
+        let place = self.items.iter().position(|there| there == item);
+        place
+            .and_then(|place| u32::try_from(place).ok())
+            .ok_or_else(|| format!("{item:?} has no place"))
     }
 
     fn add_item(&mut self, item: Item) -> Result<u32, String> {

@@ -1,9 +1,11 @@
 //! Listing again what the catalogs lost: runs, and the agent instances of contexts.
 
+use std::collections::HashSet;
+
 use runlog_log::{Batch, Direction, Kind, ReadOptions, Sequence, StreamId};
 use runlog_model::{
     AgentInstance, CatalogEvent, ContextEventKind, EncodedEvent, InstanceId, Run, RunCatalogEvent,
-    RunId, RunStatus, SessionId, kinds,
+    RunId, RunStatus, Session, SessionId, kinds,
 };
 
 use super::{Runs, creation::listed_description, load::LoadedRun};
@@ -26,6 +28,8 @@ const UNKNOWN_AGENT: &str = "unknown";
 pub(crate) struct Relisted {
     pub(crate) runs: Vec<RunId>,
     pub(crate) instances: Vec<InstanceId>,
+    /// Those that were listed for an instance.
+    sessions: HashSet<SessionId>,
     run_events: Vec<EncodedEvent>,
     instance_events: Vec<EncodedEvent>,
 }
@@ -44,7 +48,7 @@ impl Runs {
             if let Some(run) = self.run_of(RunId(id)).await? {
                 self.relist_run(&run, &mut all).await?;
                 if self.lacks(run.instance_id).await? {
-                    all.add_instance(instance_of(&run))?;
+                    self.list_instance(instance_of(&run), &mut all).await?;
                 }
             }
             self.append_events(&mut all, EVENTS_PER_BATCH).await?;
@@ -54,13 +58,14 @@ impl Runs {
         for stream in &streams {
             let instance = InstanceId(stream.id.0);
             if self.lacks(instance).await? && self.is_context(instance).await? {
-                all.add_instance(AgentInstance {
+                let unknown = AgentInstance {
                     id: instance,
                     session_id: SessionId(self.store.backend().new_id()),
                     agent_name: UNKNOWN_AGENT.to_owned(),
                     parent_instance_id: None,
                     created_at_ms: self.store.backend().now_ms(),
-                })?;
+                };
+                self.list_instance(unknown, &mut all).await?;
             }
             self.append_events(&mut all, EVENTS_PER_BATCH).await?;
         }
@@ -97,6 +102,29 @@ impl Runs {
     async fn lacks(&self, instance: InstanceId) -> Result<bool> {
         let found = self.store.get_instance(instance).await?;
         Ok(found.is_none())
+    }
+
+    /// Adds the event that lists an instance, and before it one that lists its session, if that isn't: where the catalog lost nothing, or
+    /// what it lost can be read again, an instance without a session would end it.
+    async fn list_instance(&self, instance: AgentInstance, all: &mut Relisted) -> Result<()> {
+        let id = instance.session_id;
+        // Several runs may tell of an instance, and of a session.
+        if all.instances.contains(&instance.id) {
+            return Ok(());
+        }
+        let catalog = &self.store.shared.catalog;
+        let is_known = catalog
+            .read(|catalog| catalog.session(id).is_some())
+            .await?;
+        if !is_known && all.sessions.insert(id) {
+            let lost = Session::lost(id, instance.created_at_ms);
+            all.instance_events
+                .push(CatalogEvent::SessionCreated(lost).encode()?);
+        }
+        all.instances.push(instance.id);
+        all.instance_events
+            .push(CatalogEvent::InstanceCreated(instance).encode()?);
+        Ok(())
     }
 
     /// Whether a stream is that of a context: whether its first record is an event of one.
@@ -164,18 +192,6 @@ impl Runs {
         }
         if all.run_events.len() > before {
             all.runs.push(id);
-        }
-        Ok(())
-    }
-}
-
-impl Relisted {
-    fn add_instance(&mut self, instance: AgentInstance) -> Result<()> {
-        // Several runs may tell of it.
-        if !self.instances.contains(&instance.id) {
-            self.instances.push(instance.id);
-            self.instance_events
-                .push(CatalogEvent::InstanceCreated(instance).encode()?);
         }
         Ok(())
     }

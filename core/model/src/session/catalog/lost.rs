@@ -45,23 +45,31 @@ impl Catalog {
         if self.session(id).is_some() {
             return Ok(());
         }
-        self.add_session(sequence, lost_session(id, at_ms))
+        self.add_session(sequence, Session::lost(id, at_ms))
             .map(drop)
     }
 }
 
-fn lost_session(id: SessionId, at_ms: u64) -> Session {
-    Session {
-        id,
-        name: None,
-        project: None,
-        title: Some(LOST_SESSION_TITLE.to_owned()),
-        status: SessionStatus::Active,
-        metadata: None,
-        copied_from: None,
-        created_at_ms: at_ms,
-        updated_at_ms: at_ms,
-        deleted_at_ms: None,
-        chat: None,
+impl Session {
+    /// A session whose creation is lost, as it is listed, until an event gives it another title.
+    pub fn lost(id: SessionId, at_ms: u64) -> Self {
+        Self {
+            id,
+            name: None,
+            project: None,
+            title: Some(LOST_SESSION_TITLE.to_owned()),
+            status: SessionStatus::Active,
+            metadata: None,
+            copied_from: None,
+            created_at_ms: at_ms,
+            updated_at_ms: at_ms,
+            deleted_at_ms: None,
+            chat: None,
+        }
+    }
+
+    /// Whether it was made by [`lost`](Self::lost).
+    pub(super) fn is_lost(&self) -> bool {
+        self.name.is_none() && self.title.as_deref() == Some(LOST_SESSION_TITLE)
     }
 }
