@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::{
     examiner::{Examiner, Part},
     slots::wrong_copies,
+    walker::Within,
 };
 use crate::{
     Kind, Label, Result, SegmentId,
@@ -84,6 +85,7 @@ impl Examiner<'_> {
             if is_readable {
                 self.records_of_pack(segment, block)?;
             }
+            self.settle_before(segment, block)?;
             self.apply_pack(segment, block);
         }
         let (salt, end, index_crc) = segment.ending();
@@ -174,6 +176,44 @@ impl Examiner<'_> {
             Some(_) => wrong,
             None => Vec::new(),
         })
+    }
+
+    /// Makes up for what was lost before a pack, as its header and its index tell: the streams that were made there, and how many records
+    /// each was given.
+    fn settle_before(&mut self, segment: &Segment, block: &Arc<Block>) -> Result<()> {
+        self.walker.begin_segment(segment);
+        let within = Within {
+            id: segment.id(),
+            block: Some(block.clone()),
+            ..Within::default()
+        };
+        let made_before = segment.header.next_stream;
+        for row in block.stream_rows().filter(|row| row.stream < made_before) {
+            let ordinals = row.first_ordinal..row.first_ordinal.saturating_add(row.count);
+            let mut kept = ordinals.filter_map(|ordinal| {
+                let offset = block.posting(&row, ordinal).filter(|at| *at != DROPPED)?;
+                Some((ordinal, offset))
+            });
+            let sequence = match kept.next() {
+                Some((ordinal, offset)) => match segment.frame(offset, block.trailer().data_end) {
+                    Ok(frame) => frame
+                        .header
+                        .sequence
+                        .checked_sub(ordinal - row.first_ordinal),
+                    Err(error) if is_damage(&error) => None,
+                    Err(error) => return Err(error),
+                },
+                None => None,
+            };
+            let settled = match sequence.filter(|sequence| *sequence > 0) {
+                Some(sequence) => self.walker.settle(&within, row.stream, sequence),
+                None => self.walker.settle_ordinal(row.stream, row.first_ordinal),
+            };
+            if let Err(what) = settled {
+                self.walker.damaged(&segment.name, 0, what);
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with what the index of a pack says.
