@@ -56,6 +56,39 @@ test("a run is there by itself when its file is opened, with those that it spawn
   await close();
 });
 
+test("a call that a fork shares has the result that each of the two gave it", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-forked-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const store = await open(join(folder, "store"));
+  const run = await store.runs.start({ session: { title: "The first" }, agentName: "coder", messages: [{ role: "user", content: "Run the tests." }] });
+  const call = { id: "call_1", type: "function", function: { name: "run_tests", arguments: "{}" } };
+  await run.recordMessage({ role: "assistant", content: null, tool_calls: [call] });
+  const { sessionId } = (await store.runs.get(run.id)) as { sessionId: string };
+  const forked = async (title: string) => (await store.copySession(sessionId, { title })).instances[0]?.instance.id as string;
+  const [answered] = [await forked("The second"), await forked("The third")];
+  await run.recordMessage({ role: "tool", tool_call_id: "call_1", content: "three passed" });
+  await run.complete("done");
+  const fork = await store.context(answered);
+  await fork.appendMessage({ role: "tool", tool_call_id: "call_1", content: "one failed", is_error: true });
+  await store.close();
+  const file = join(folder, "all.html");
+  await runlog(path, "--store", join(folder, "store"), "export", "--all", "--html", "--output", file);
+  const { page, told, close } = await app.open(pathToFileURL(file).href);
+  const callOf = async (agent: RegExp) => {
+    await page.getByRole("treeitem", { name: agent }).first().click();
+    await expect.poll(() => page.getByRole("treeitem", { name: agent }).first().getAttribute("aria-selected")).toBe("true");
+    if ((await page.locator(".call.open").count()) === 0) await page.getByRole("button", { name: /run_tests/ }).first().click();
+    return page.locator(".call.open").innerText();
+  };
+  await expect.poll(() => callOf(/coder/)).toContain("three passed");
+  await expect.poll(() => callOf(/The third/)).not.toMatch(/passed|failed/);
+  await expect.poll(() => callOf(/The second/)).toContain("one failed");
+  await page.keyboard.press("c");
+  await expect.poll(() => page.locator(".compare .pair.changed").count()).toBe(1);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("the agent whose run was exported is shown first, and a link to a place is followed", async () => {
   const { below, page: pageOf } = await exported();
   const url = pathToFileURL(await pageOf(below, "below.html")).href;

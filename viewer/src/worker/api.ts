@@ -291,7 +291,7 @@ export class Api {
 
   details(row: number): Promise<Details> {
     const { index, payloads } = this.#store;
-    return detailsOf(index, this.#family, payloads, row);
+    return detailsOf(index, this.#family, payloads, row, this.#lane);
   }
 
   async text(row: number, part: string, from: number): Promise<{ text: string; next: number }> {
@@ -380,7 +380,7 @@ export class Api {
     const family = this.#family as Family;
     const lane = this.#lane as Lane;
     const key = JSON.stringify([filter, truncationsBy(family, lane, moment), [...this.#openGroups]]);
-    if (this.#lines?.key !== key) this.#lines = { key, lines: linesOf(this.#store.index, family, lane, moment, this.#passes(filter), this.#openGroups) };
+    if (this.#lines?.key !== key) this.#lines = { key, lines: linesOf(this.#store.index, family, lane, moment, this.#passes(filter, lane), this.#openGroups) };
     return this.#lines.lines;
   }
 
@@ -390,8 +390,8 @@ export class Api {
     return this.#events.ranks;
   }
 
-  #passes(filter: Filter) {
-    return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#hits.has(row));
+  #passes(filter: Filter, lane?: Lane) {
+    return passesOf(this.#store.index, this.#family as Family, filter, (row) => this.#hits.has(row), lane);
   }
 
   /** The steps of a lane as it is now. */
@@ -401,7 +401,7 @@ export class Api {
   }
 
   #part(row: number, part: string): Promise<unknown> {
-    return partOf(this.#store.index, this.#store.payloads, row, part);
+    return partOf(this.#store.index, this.#store.payloads, row, part, this.#lane);
   }
 
   get #store(): Opened {

@@ -41,14 +41,24 @@ function sideOf(index: LogIndex, lane: Lane): Side {
 async function sharedBy(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side]): Promise<number> {
   let shared = 0;
   const end = Math.min(left.rows.length, right.rows.length);
-  while (shared < end && (await isSame(index, payloads, left.rows[shared] as number, right.rows[shared] as number))) shared += 1;
+  while (shared < end && (await isSame(index, payloads, [left, right], left.rows[shared] as number, right.rows[shared] as number))) shared += 1;
   return shared;
 }
 
-async function isSame(index: LogIndex, payloads: Payloads, a: number, b: number): Promise<boolean> {
+async function isSame(index: LogIndex, payloads: Payloads, sides: [Side, Side], a: number, b: number): Promise<boolean> {
+  if (!(await hasSameResult(index, payloads, sides, a, b))) return false;
   if (a === b) return true;
   if (index.rows.kind.at(a) !== index.rows.kind.at(b) || index.rows.bytes.at(a) !== index.rows.bytes.at(b)) return false;
   return (await signature(index, payloads, a)) === (await signature(index, payloads, b));
+}
+
+/** Whether two calls have results that say the same; what is no call has none. A call that a fork shares may have another result there. */
+async function hasSameResult(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], a: number, b: number): Promise<boolean> {
+  const isCall = (row: number) => index.rows.kind.at(row) === Kind.ToolCall;
+  if (!isCall(a) || !isCall(b)) return true;
+  const [one, other] = [index.resultOf(a, left.lane), index.resultOf(b, right.lane)];
+  if (one === other) return true;
+  return one >= 0 && other >= 0 && (await signature(index, payloads, one)) === (await signature(index, payloads, other));
 }
 
 async function signature(index: LogIndex, payloads: Payloads, row: number): Promise<string> {
@@ -112,7 +122,8 @@ async function comparedRow(index: LogIndex, payloads: Payloads, [left, right]: [
   };
   const [one, other] = [await make(a, left.lane), await make(b, right.lane)];
   if (a === undefined || b === undefined) return { kind: a === undefined ? "right" : "left", left: one, right: other, pieces: [] };
-  if ((await signature(index, payloads, a)) === (await signature(index, payloads, b))) return { kind: "same", left: one, right: other, pieces: [] };
+  const sides: [Side, Side] = [left, right];
+  if ((await signature(index, payloads, a)) === (await signature(index, payloads, b)) && (await hasSameResult(index, payloads, sides, a, b))) return { kind: "same", left: one, right: other, pieces: [] };
   return { kind: "changed", left: one, right: other, pieces: await piecesOf(index, payloads, a, b) };
 }
 
@@ -146,7 +157,7 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     events: now.length,
     steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),
     toolCalls: calls.length,
-    errors: calls.filter((row) => (rows.flags.at(row) & Flag.Error) !== 0).length,
+    errors: calls.filter((row) => index.hasFailed(row, lane)).length,
     tokens: lane.tokensIn + lane.tokensOut,
     cost: lane.cost,
     isFork: lane.forkOf >= 0,

@@ -9,7 +9,8 @@ import { outcomeOf } from "./rows.js";
 /** Which events a filter lets pass. */
 export type Passes = (row: number) => boolean;
 
-export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: (row: number) => boolean): Passes | undefined {
+/** Of a lane's conversation, calls have the results that the lane has. */
+export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: (row: number) => boolean, lane?: Lane): Passes | undefined {
   const { types, status, tools, agents, onlyHits, range } = filter;
   if (types.length + status.length + tools.length + agents.length === 0 && !onlyHits && range === undefined) return undefined;
   const { rows } = index;
@@ -22,14 +23,16 @@ export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: 
     if (toolSet.size > 0 && !toolSet.has(rows.tool.at(row))) return false;
     if (laneSet.size > 0 && !laneSet.has(rows.lane.at(row))) return false;
     if (status.length > 0) {
-      const outcome = outcomeOf(index, family, row, family.length);
+      const outcome = outcomeOf(index, family, row, family.length, lane);
       if (outcome === undefined || !status.includes(outcome)) return false;
     }
     if (range !== undefined) {
       const rank = family.rank[row] as number;
       if (rank < range[0] || rank >= range[1]) return false;
     }
-    return !onlyHits || hits(row) || (rows.kind.at(row) === Kind.ToolCall && rows.link.at(row) >= 0 && hits(rows.link.at(row)));
+    if (!onlyHits || hits(row)) return true;
+    const result = rows.kind.at(row) === Kind.ToolCall ? index.resultOf(row, lane) : -1;
+    return result >= 0 && hits(result);
   };
 }
 

@@ -3,6 +3,7 @@ import { argumentsOf, beginning, imageType, isObject, readable, saidBy } from ".
 import { crc32 } from "./crc.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
+import type { Lane } from "./model.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
 import { decodeMeta } from "./meta.js";
 import type { Payloads } from "./payloads.js";
@@ -15,13 +16,13 @@ export const PIECE_CHARS = 65536;
 const PART_LINES = 200;
 
 /** The parts of an event that are looked at: `raw` is what was stored; a call has an input and an output. */
-export async function partOf(index: LogIndex, payloads: Payloads, row: number, part: string): Promise<unknown> {
+export async function partOf(index: LogIndex, payloads: Payloads, row: number, part: string, lane: Lane | undefined): Promise<unknown> {
   // A value inside of a part: `json:PART:PATH`.
   const inner = /^json:(\w+):(.*)$/s.exec(part);
-  if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string), inner[2] as string);
+  if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string, lane), inner[2] as string);
   const loaded = await payloads.at(index.rows.position.at(row));
   if (part === "output") {
-    const result = index.rows.kind.at(row) === Kind.ToolCall ? index.rows.link.at(row) : row;
+    const result = index.rows.kind.at(row) === Kind.ToolCall ? index.resultOf(row, lane) : row;
     if (result < 0) return undefined;
     const answered = (await payloads.at(index.rows.position.at(result)))?.json;
     const call = index.rows.kind.at(row) === Kind.ToolCall ? loaded?.json : undefined;
@@ -60,14 +61,15 @@ export async function rawOf(index: LogIndex, payloads: Payloads, row: number): P
   return (await payloads.at(index.rows.position.at(row)))?.record.payload ?? new Uint8Array();
 }
 
-export async function detailsOf(index: LogIndex, family: Family | undefined, payloads: Payloads, row: number): Promise<Details> {
+export async function detailsOf(index: LogIndex, family: Family | undefined, payloads: Payloads, row: number, shown: Lane | undefined): Promise<Details> {
   const { rows } = index;
   const kind = rows.kind.at(row);
   const loaded = await payloads.at(rows.position.at(row));
   const meta = loaded === undefined || kind > Kind.ToolResult ? undefined : decodeMeta(loaded.record.meta);
   const lane = index.lanes[rows.lane.at(row)];
   const tool = index.tools[rows.tool.at(row)];
-  const duration = rows.duration.at(row);
+  const isCall = kind === Kind.ToolCall;
+  const duration = isCall ? index.durationOf(row, shown) : rows.duration.at(row);
   const redacted = loaded?.record.redacted ?? false;
   // Of an event of a context its metadata tells the run; a record of a run is in the stream of that.
   const run = index.runOf(meta?.runId ?? loaded?.record.stream ?? "");
@@ -90,19 +92,19 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
     resumedFrom: link(run?.resumedFrom),
     resumedBy: link(run?.resumedBy),
     toolCallId: meta?.tools[0]?.id,
-    status: family === undefined ? undefined : outcomeOf(index, family, row, family.length),
+    status: family === undefined ? undefined : outcomeOf(index, family, row, family.length, shown),
     durationMs: Number.isNaN(duration) ? undefined : duration,
     redacted,
     rank: family?.rank[row] ?? -1,
-    linked: rows.link.at(row),
-    parts: redacted ? [] : await partsOf(index, payloads, row, kind),
+    linked: isCall ? index.resultOf(row, shown) : rows.link.at(row),
+    parts: redacted ? [] : await partsOf(index, payloads, row, kind, shown),
   };
 }
 
-async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: number): Promise<Part[]> {
+async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: number, lane: Lane | undefined): Promise<Part[]> {
   const parts: Part[] = [];
   const add = async (id: string, label: string) => {
-    const value = await partOf(index, payloads, row, id);
+    const value = await partOf(index, payloads, row, id, lane);
     if (value === undefined || value === "") return;
     const isJson = typeof value === "object" && value !== null;
     const begin = isJson ? { text: "", lines: 0, chars: 0 } : beginning(String(value), PART_LINES);
@@ -111,7 +113,7 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
   if (kind === Kind.ToolCall) {
     await add("input", "input");
     await add("output", "output");
-    const result = index.rows.link.at(row);
+    const result = index.resultOf(row, lane);
     if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
   } else if (kind === Kind.ToolResult) await add("output", "output");
   else if (kind <= Kind.ToolResult) {

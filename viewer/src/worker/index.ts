@@ -174,6 +174,13 @@ export class LogIndex {
       const call = id === undefined ? undefined : lane.calls.get(id);
       if (call === undefined) continue;
       rows.link.set(row, call);
+      if (rows.lane.at(call) !== lane.index) {
+        // The call's own lane may have another result, or none.
+        lane.answers.set(call, row);
+        rows.tool.set(row, rows.tool.at(call));
+        if (isError) lane.errors += 1;
+        continue;
+      }
       rows.link.set(call, row);
       rows.tool.set(row, rows.tool.at(call));
       const duration = events.callDurations[mark] as number;
@@ -183,6 +190,36 @@ export class LogIndex {
         lane.errors += 1;
       }
     }
+  }
+
+  /** The result of a call, as a lane has it that has the call, or else the call's own; -1 for none. */
+  resultOf(call: number, lane: Lane | undefined): number {
+    const { rows } = this;
+    const answer = lane?.answers.get(call);
+    if (answer !== undefined) return answer;
+    const result = rows.link.at(call);
+    const isInherited = lane !== undefined && rows.lane.at(call) !== lane.index && this.#has(lane, call);
+    return isInherited && result >= 0 && !this.#has(lane, result) ? -1 : result;
+  }
+
+  /** Whether a call failed, as a lane has it. */
+  hasFailed(call: number, lane: Lane | undefined): boolean {
+    const result = this.resultOf(call, lane);
+    const told = result === this.rows.link.at(call) ? call : result;
+    return told >= 0 && (this.rows.flags.at(told) & Flag.Error) !== 0;
+  }
+
+  /** How long a call took, as a lane has it; NaN where that isn't told. */
+  durationOf(call: number, lane: Lane | undefined): number {
+    const result = this.resultOf(call, lane);
+    if (result === this.rows.link.at(call)) return this.rows.duration.at(call);
+    return result < 0 ? Number.NaN : this.rows.duration.at(result);
+  }
+
+  /** Whether a lane has an event now. */
+  #has(lane: Lane, row: number): boolean {
+    const entry = lane.alive[this.rows.sequence.at(row) - 1];
+    return entry !== undefined && lane.entries.at(entry) === row;
   }
 
   /** The number of a tool's name. */
@@ -384,6 +421,7 @@ export class LogIndex {
     }
     lane.inherited = lane.entries.length;
     lane.calls = new Map(parent.calls);
+    for (const [call, result] of parent.answers) if (this.#has(lane, result)) lane.answers.set(call, result);
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }

@@ -100,6 +100,8 @@ export interface Lane {
   snapshots: number[];
   runs: number[];
   calls: Map<string, number>;
+  /** Results that it has of calls that it inherits: rows of the results, by those of the calls. The lane that the call is of may have another. */
+  answers: Map<number, number>;
   /** Messages, results among them; of a flow its events. */
   messages: number;
   toolCalls: number;
@@ -133,6 +135,7 @@ export function newLane(index: number, id: string): Lane {
     snapshots: [],
     runs: [],
     calls: new Map(),
+    answers: new Map(),
     messages: 0,
     toolCalls: 0,
     errors: 0,

@@ -9,12 +9,12 @@ import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
 
 /** How a call ended, as far as that is known at a moment; undefined for what is no call. */
-export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number): Outcome | undefined {
+export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Outcome | undefined {
   const { rows } = index;
   const kind = rows.kind.at(row);
-  const isError = (rows.flags.at(row) & Flag.Error) !== 0;
+  const isError = kind === Kind.ToolCall ? index.hasFailed(row, lane) : (rows.flags.at(row) & Flag.Error) !== 0;
   if (kind === Kind.ToolCall) {
-    const result = rows.link.at(row);
+    const result = index.resultOf(row, lane);
     if (result < 0) return "pending";
     const rank = family.rank[result] as number;
     if (rank >= moment && rank >= 0) return "pending";
@@ -29,9 +29,9 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
   const kind = rows.kind.at(row);
   const flags = rows.flags.at(row);
   const owner = lane ?? index.lanes[rows.lane.at(row)];
-  const duration = rows.duration.at(row);
+  const duration = kind === Kind.ToolCall ? index.durationOf(row, lane) : rows.duration.at(row);
   const tool = rows.tool.at(row);
-  const status = outcomeOf(index, family, row, moment);
+  const status = outcomeOf(index, family, row, moment, lane);
   return {
     row,
     kind: "event",

@@ -4,7 +4,7 @@ import type { StepRow } from "../protocol.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
-import { Flag, type Lane } from "./model.js";
+import type { Lane } from "./model.js";
 
 /** Of the names of tools that a step called, about so much is shown. */
 const TEXT_LENGTH = 120;
@@ -27,7 +27,7 @@ export function stepsOf(index: LogIndex, family: Family, lane: Lane): StepRow[] 
       last.calls += 1;
       const tool = index.tools[rows.tool.at(row)] ?? "";
       if (last.text.length < TEXT_LENGTH) last.text += (last.text === "" ? "" : ", ") + tool;
-      if ((rows.flags.at(row) & Flag.Error) !== 0) last.errors += 1;
+      if (index.hasFailed(row, lane)) last.errors += 1;
     } else last.messages += 1;
   }
   return steps;
