@@ -143,12 +143,11 @@ impl Segment {
     }
 
     /// Has the device read what opening reads of a file, without waiting for it.
-    pub(crate) fn will_open(file: &dyn File) {
-        let Ok(length) = file.len() else {
-            return;
-        };
+    pub(crate) fn will_open(file: &dyn File) -> io::Result<()> {
+        let length = file.len()?;
         file.will_read(0, ENDS_BYTES.min(length));
         file.will_read(length.saturating_sub(ENDS_BYTES), ENDS_BYTES);
+        Ok(())
     }
 
     /// Reads the header, and the trailer when there is one, of a file that is `length` bytes long.

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use std::io;
+
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
@@ -80,29 +82,39 @@ pub(crate) fn open_segments(
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.len());
     loop {
         let known = segments.last().map_or(SegmentId(0), |last| last.last_id());
-        let new = files.iter().filter(|file| file.last > known);
+        let new: Vec<_> = files.iter().filter(|file| file.last > known).collect();
+        let mut next = next_id(&segments);
+        let in_order = new.iter().take_while(|file| {
+            let is_next = file.first == next;
+            next = SegmentId(file.last.0.saturating_add(1));
+            is_next
+        });
         // All of them are opened before any is read, so that a device with nothing in memory reads their ends at once.
-        let opened: Vec<_> = new
+        let mut opened: Vec<_> = in_order
             .map(|file| {
                 // Only the last is appended to; sealing one opens its file again.
-                let access = if Some(file) == files.last() {
+                let access = if Some(*file) == files.last() {
                     access
                 } else {
                     Access::Read
                 };
                 let opened = storage.open(&file.name(), access);
-                if let Ok(opened) = &opened {
-                    Segment::will_open(&**opened);
-                }
-                (file, opened)
+                let asked = opened.and_then(|opened| {
+                    Segment::will_open(&*opened)?;
+                    Ok(opened)
+                });
+                (**file, asked)
             })
             .collect();
+        let is_one_missing = opened.len() < new.len();
+        // A device that fails is told before what is damaged, which may only look so.
+        let is_failure = |opened: &io::Result<_>| matches!(opened, Err(error) if error.kind() != io::ErrorKind::NotFound);
+        if let Some(place) = opened.iter().position(|(_, opened)| is_failure(opened)) {
+            let (file, failed) = opened.swap_remove(place);
+            Segment::of_file(storage, file, &file.name(), failed, store)?;
+        }
         for (file, opened) in opened {
-            let expected = next_id(&segments);
-            if file.first != expected {
-                return Err(missing(storage, expected));
-            }
-            let segment = Segment::of_file(storage, *file, &file.name(), opened, store)?;
+            let segment = Segment::of_file(storage, file, &file.name(), opened, store)?;
             match segments.last() {
                 Some(before) => follows(before, &segment)?,
                 None if segment.header.predecessor_end == 0 => {}
@@ -116,6 +128,9 @@ pub(crate) fn open_segments(
                 before.reach_to(&segment.header);
             }
             segments.push(Arc::new(segment));
+        }
+        if is_one_missing {
+            return Err(missing(storage, next_id(&segments)));
         }
         // A segment is sealed only once the next has its name. A writer may have done both since the folder was listed;
         // then the next exists now.

@@ -189,23 +189,17 @@ impl Examiner<'_> {
         };
         let made_before = segment.header.next_stream;
         for row in block.stream_rows().filter(|row| row.stream < made_before) {
-            let ordinals = row.first_ordinal..row.first_ordinal.saturating_add(row.count);
-            let mut kept = ordinals.filter_map(|ordinal| {
-                let offset = block.posting(&row, ordinal).filter(|at| *at != DROPPED)?;
-                Some((ordinal, offset))
-            });
-            let sequence = match kept.next() {
-                Some((ordinal, offset)) => match segment.frame(offset, block.trailer().data_end) {
-                    Ok(frame) => frame
-                        .header
-                        .sequence
-                        .checked_sub(ordinal - row.first_ordinal),
+            // Where the first was dropped, a truncation may lie between it and the next, so that only its ordinal is known.
+            let first = block.posting(&row, row.first_ordinal);
+            let sequence = match first.filter(|offset| *offset != DROPPED) {
+                Some(offset) => match segment.frame(offset, block.trailer().data_end) {
+                    Ok(frame) => Some(frame.header.sequence),
                     Err(error) if is_damage(&error) => None,
                     Err(error) => return Err(error),
                 },
                 None => None,
             };
-            let settled = match sequence.filter(|sequence| *sequence > 0) {
+            let settled = match sequence {
                 Some(sequence) => self.walker.settle(&within, row.stream, sequence),
                 None => self.walker.settle_ordinal(row.stream, row.first_ordinal),
             };
