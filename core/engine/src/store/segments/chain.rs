@@ -1,8 +1,6 @@
 //! The chain of segments: checks that each continues the one before, and whether it is sealed.
 
-use std::cmp::Reverse;
-
-use std::io;
+use std::{cmp::Reverse, io};
 
 use crate::{
     Error, ErrorKind, Result, SegmentId,
@@ -206,6 +204,7 @@ fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     }
     Ok(())
 }
+
 /// What can be done with a pack that has records, but no index.
 pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move it elsewhere and repair, which goes on \
                                         without its records. `runlog salvage` reads those that are whole";

@@ -181,6 +181,10 @@ impl Examiner<'_> {
     /// Makes up for what was lost before a pack, as its header and its index tell: the streams that were made there, and how many records
     /// each was given.
     fn settle_before(&mut self, segment: &Segment, block: &Arc<Block>) -> Result<()> {
+        // Of a whole store, no record of a stream is looked up for it.
+        if !self.walker.has_open_gap() {
+            return Ok(());
+        }
         self.walker.begin_segment(segment);
         let within = Within {
             id: segment.id(),
