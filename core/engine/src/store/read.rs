@@ -67,6 +67,8 @@ pub struct Reader {
     redacted: Arc<Redacted>,
     /// The lost records of the segment in which one was met last.
     lost_places: Option<LostPlaces>,
+    /// Whether the record that was looked at last was of a kind that isn't wanted.
+    passed: bool,
     /// How many records in a row were damaged.
     damaged: u32,
     /// The map of the segment that was read last, if it has one.
@@ -150,6 +152,7 @@ impl Reader {
             together: None,
             redacted,
             lost_places: None,
+            passed: false,
             damaged: 0,
             mapped: None,
             arena: Arena::default(),
@@ -158,7 +161,8 @@ impl Reader {
     }
 
     /// How many more records are to be looked up now. Where a filter drops records, as many as are wanted are looked up at
-    /// first, and twice as many once these may not be enough.
+    /// first, and twice as many each time these may not be enough, while it drops what is met: kinds mostly come in rows, and
+    /// behind a row of others those that are wanted follow each other.
     fn wanted(&self) -> usize {
         let known = self.window.len();
         if self.upcoming.is_done() || known > WINDOW_RECORDS_LEFT {
@@ -169,8 +173,10 @@ impl Reader {
             remaining.saturating_sub(known)
         } else if known > self.looked_up / 4 || known >= remaining {
             0
-        } else {
+        } else if self.passed {
             remaining.max(self.looked_up * 2)
+        } else {
+            remaining - known
         };
         missing.min(WINDOW_RECORDS)
     }
@@ -433,7 +439,9 @@ impl Reader {
                 Err(error) => self.frame_of_lost(&located, error),
                 frame => frame,
             };
-            let Some(frame) = frame? else {
+            let frame = frame?;
+            self.passed = frame.is_none();
+            let Some(frame) = frame else {
                 continue;
             };
             self.remaining -= 1;

@@ -1,12 +1,9 @@
 //! [`ChatEvent`]: the events of a chat.
 
-use serde::Deserialize;
-
 use super::{ChatMessage, ChatRequest, Step, StepDiff};
 use crate::{
-    Result, SessionId, Timestamp, Updates,
+    SessionId, Timestamp, Updates,
     encoding::{Event, events},
-    kinds,
     limits::CHAT_EVENT_BYTES_MAX,
 };
 
@@ -65,25 +62,6 @@ impl ChatEvent {
             Self::StepDiffSaved(diff) => Some(&diff.step),
             _ => None,
         }
-    }
-
-    /// The ids of the messages that an event changed or deleted, without reading what became of them; of another event, none.
-    ///
-    /// # Errors
-    /// As [`decode`](Self::decode).
-    pub fn changed_message_ids(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Vec<String>> {
-        #[derive(Deserialize)]
-        struct Changed {
-            message_id: Option<String>,
-            #[serde(default)]
-            message_ids: Vec<String>,
-        }
-        if ![kinds::MESSAGE_UPDATED, kinds::MESSAGES_DELETED].contains(&kind) {
-            return Ok(Vec::new());
-        }
-        let changed: Changed = Self::decode_json(kind, &Self::open(meta, payload)?)?;
-        let ids = changed.message_id.into_iter().chain(changed.message_ids);
-        Ok(ids.collect())
     }
 }
 

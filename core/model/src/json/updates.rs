@@ -1,8 +1,9 @@
 //! [`Updates`]: new values for some fields.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
 
 use super::{RawJson, read_json};
 use crate::{Error, Result};
@@ -53,6 +54,13 @@ impl Updates {
         self.0.get(field)
     }
 
+    /// Adds later updates: a field that both have gets the later value.
+    pub fn extend(&mut self, later: &Self) {
+        let later = later.0.iter();
+        self.0
+            .extend(later.map(|(field, value)| (field.clone(), value.clone())));
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -66,7 +74,9 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     fixed: &[&str],
     what: &str,
 ) -> Result<T> {
-    let mut fields: BTreeMap<String, RawJson> = RawJson::from_value(item)?.to_value()?;
+    let stored = RawJson::from_value(item)?;
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = read_json(stored.as_str())
+        .map_err(|message| Error::invalid(format!("the {what} can't be read: {message}")))?;
     for (field, value) in &updates.0 {
         if fixed.contains(&field.as_str()) {
             return Err(Error::invalid(format!(
@@ -74,9 +84,14 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
             )));
         }
         if value.as_str() == "null" {
-            fields.remove(field);
+            fields.remove(field.as_str());
         } else {
-            fields.insert(field.clone(), value.clone());
+            let value = read_json(value.as_str()).map_err(|message| {
+                Error::invalid(format!(
+                    "the new value of {field:?} can't be read: {message}"
+                ))
+            })?;
+            fields.insert(Cow::Borrowed(field), value);
         }
     }
     let text = RawJson::from_value(&fields)?;

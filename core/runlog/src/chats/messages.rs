@@ -376,29 +376,23 @@ impl Chats {
     pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
         let session = self.store.chat_with(ChatIdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        let ids = [message_id];
-        let part = Of::Messages(&ids);
-        self.write(session, part, |fold| {
-            let message = fold
-                .message(message_id)
-                .ok_or_else(|| not_found("message", message_id))?;
-            let updated = message.updated(updates, at)?;
+        let missing = || not_found("message", message_id);
+        let mut updated = None;
+        self.write(session, Of::Messages(&[message_id]), |fold| {
+            let message = fold.message(message_id).ok_or_else(missing)?;
+            let message = message.updated(updates, at)?;
             if updates.get("sequence").is_some() {
-                updated.check_moved()?;
+                message.check_moved()?;
             }
-            let (message_id, updates) = (message_id.to_owned(), updates.clone());
+            updated = Some(message);
             Ok(vec![ChatEvent::MessageUpdated {
-                message_id,
+                message_id: message_id.to_owned(),
                 at,
-                updates,
+                updates: updates.clone(),
             }])
         })
         .await?;
-        let shared = self.fold_of(session, part).await?;
-        let fold = shared.read();
-        fold.message(message_id)
-            .cloned()
-            .ok_or_else(|| not_found("message", message_id))
+        updated.ok_or_else(missing)
     }
 
     /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.

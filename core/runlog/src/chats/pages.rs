@@ -5,7 +5,7 @@
 //! the nearest one before it that was saved with one.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     Error, Result, Store,
-    kernel::{chats::Changes, records::chat_stream},
+    kernel::{
+        chats::{Change, Changes, Outcome},
+        records::chat_stream,
+    },
 };
 
 /// The most events that changed or deleted messages; if there are more, the chat is folded.
@@ -278,36 +281,31 @@ fn admitted(fold: ChatFold, records: &[Record], stretch: Stretch<'_>) -> Vec<(u6
     messages.collect()
 }
 
-/// Which records changed or deleted a message, by message. Redacted ones change nothing.
-fn by_message(records: &[Record]) -> Result<HashMap<String, Vec<usize>>> {
-    let mut of_messages: HashMap<String, Vec<usize>> = HashMap::new();
-    let changes = records.iter().enumerate();
-    for (place, record) in changes.filter(|(_, record)| !record.redacted) {
-        let ids = ChatEvent::changed_message_ids(record.kind.0, &record.meta, &record.payload)
-            .map_err(|error| named(error, record.stream, record))?;
+/// What the records of changes made of each message. Redacted ones change nothing.
+fn by_message(records: &[Record]) -> Result<HashMap<String, Change>> {
+    let mut of_messages: HashMap<String, Change> = HashMap::new();
+    for record in records.iter().filter(|record| !record.redacted) {
+        let event = event_of(record).map_err(|error| named(error, record.stream, record))?;
+        let (ids, outcome) = match event {
+            ChatEvent::MessageUpdated {
+                message_id,
+                at,
+                updates,
+            } => (vec![message_id], Outcome::Updated(updates, at)),
+            ChatEvent::MessagesDeleted { message_ids, .. } => (message_ids, Outcome::Deleted),
+            _ => continue,
+        };
         for id in ids {
-            of_messages.entry(id).or_default().push(place);
+            match of_messages.entry(id) {
+                Entry::Vacant(entry) => {
+                    let (first, outcome) = (record.sequence, outcome.clone());
+                    entry.insert(Change { first, outcome });
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().outcome.then(&outcome),
+            }
         }
     }
     Ok(of_messages)
-}
-
-/// A message after the events that changed it; `None` if one deleted it.
-fn changed<'a>(
-    message: &ChatMessage,
-    changes: impl Iterator<Item = &'a Record>,
-) -> Result<Option<ChatMessage>> {
-    let mut message = message.clone();
-    for record in changes {
-        let of_record = |error| named(error, record.stream, record);
-        match event_of(record).map_err(of_record)? {
-            ChatEvent::MessageUpdated { at, updates, .. } => {
-                message = message.updated(&updates, at).map_err(of_record)?;
-            }
-            _ => return Ok(None),
-        }
-    }
-    Ok(Some(message))
 }
 
 /// The same without a fold. `None` where only a fold tells: if two messages have one id, one of which gets another, or if the id of one
@@ -352,16 +350,18 @@ fn without_fold(
     // From the end, so that places before a deleted one stay.
     for place in (0..messages.len()).rev() {
         let (at, message) = &messages[place];
-        let Some(of_message) = changes.of_messages.get(&message.message_id) else {
+        let Some(change) = changes.of_messages.get(&message.message_id) else {
             continue;
         };
-        let of_message = of_message.iter().map(|place| &changes.records[*place]);
-        if of_message.clone().any(|change| change.sequence.0 < *at) {
+        if change.first.0 < *at {
             return Ok(None);
         }
-        match changed(message, of_message)? {
-            Some(message) => messages[place].1 = message,
-            None => drop(messages.remove(place)),
+        match &change.outcome {
+            Outcome::Updated(updates, at) => {
+                let updated = message.updated(updates, *at).map_err(Error::from)?;
+                messages[place].1 = updated;
+            }
+            Outcome::Deleted => drop(messages.remove(place)),
         }
     }
     messages.retain(|(_, message)| stretch.filter.admits(message));

@@ -51,7 +51,7 @@ impl Chats {
         &self,
         session: SessionId,
         part: Of<'_>,
-        decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
+        mut decide: impl FnMut(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<()> {
         let mut attempts = self
             .store

@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{Record, Sequence};
-use runlog_model::{ChatFold, SessionId};
+use runlog_model::{ChatFold, SessionId, Timestamp, Updates};
 
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
@@ -79,8 +79,38 @@ pub(crate) struct Changes {
     /// The last sequence of the chat's stream, and the redaction count of the store, when they were read.
     pub(crate) read_at: (Sequence, u64),
     pub(crate) records: Vec<Record>,
-    /// Which of the records are about a message.
-    pub(crate) of_messages: HashMap<String, Vec<usize>>,
+    /// What they made of each message that they are about.
+    pub(crate) of_messages: HashMap<String, Change>,
+}
+
+/// What the events that changed or deleted a message made of it.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// The sequence of the first of them in the chat's stream.
+    pub(crate) first: Sequence,
+    pub(crate) outcome: Outcome,
+}
+
+/// See [`Change`].
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// All updates together, and when the last one was made.
+    Updated(Updates, Timestamp),
+    Deleted,
+}
+
+impl Outcome {
+    /// Adds what a later event does. A deleted message stays so: what follows is about a new one with its id.
+    pub(crate) fn then(&mut self, later: &Self) {
+        match (&mut *self, later) {
+            (Self::Updated(updates, at), Self::Updated(more, later)) => {
+                updates.extend(more);
+                *at = *later;
+            }
+            (Self::Deleted, _) => {}
+            (_, Self::Deleted) => *self = Self::Deleted,
+        }
+    }
 }
 
 /// Where a chat's messages end, messages that are staged and not yet durable included.
