@@ -1349,7 +1349,7 @@ fn store_opens_by_its_checkpoint_where_nothing_of_a_pack_can_be_read() {
     for codec in CODECS {
         let (files, _) = packed(codec);
         let expected = lines(&files);
-        for places in [&[0, 1, 2][..], &[0, 2], &[0, 1]] {
+        for places in [&[0, 1, 2, 3][..], &[0, 3], &[0, 2], &[0, 1]] {
             let damaged = with_damaged_blocks(&files, places);
             assert_opens(
                 &damaged,
@@ -1368,7 +1368,7 @@ fn pack_of_which_nothing_can_be_read_is_put_aside_by_a_repair() {
         let last = *expected.keys().last().unwrap();
         for when in ["with a checkpoint", "without a checkpoint"] {
             let when = format!("{codec:?} {when}");
-            let damaged = with_damaged_blocks(&files, &[0, 1, 2]);
+            let damaged = with_damaged_blocks(&files, &[0, 1, 2, 3]);
             let storage = FaultyStorage::from_files(&damaged);
             let before = verify(&storage).unwrap();
             assert!(
@@ -1415,15 +1415,16 @@ fn pack_that_has_records_but_no_index_is_told_of_and_left_where_it_is() {
     files.remove("CHECKPOINT");
     let expected = lines(&files);
     let name = name_of_pack(&files);
-    // The index, the trailer; and the footer and a block's header, which would tell the same.
+    // The index, its table, the trailer; and the footer and a block's header, which would tell the same.
     let mut damaged = files.clone();
     let pack = damaged.get_mut(&name).unwrap();
-    let (length, trailer) = (pack.len(), blocks(pack)[2].start);
+    let (length, trailer) = (pack.len(), blocks(pack)[3].start);
     pack[length - 30] ^= 1;
     pack[trailer] ^= 1;
     let cases = [
         with_damaged_blocks(&files, &[1]),
         with_damaged_blocks(&files, &[2]),
+        with_damaged_blocks(&files, &[3]),
         damaged,
     ];
     for (case, damaged) in cases.into_iter().enumerate() {

@@ -25,6 +25,9 @@ const LABEL_BYTES_MAX: usize = 64 << 20;
 /// The readahead for a block that may have labels, before the offset of the labels is known.
 const AHEAD_BYTES: u64 = 1 << 20;
 
+/// The readahead for the stream rows of a pack, whose number isn't known before its table is read.
+const ROWS_AHEAD_BYTES: u64 = 64 << 10;
+
 static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
 static LABELS: Bounded<LabelIndex> = Bounded::new(LABEL_BYTES_MAX);
 
@@ -49,7 +52,8 @@ impl Segment {
         Ok(Some(block))
     }
 
-    /// Prefetches the index block, without its labels. Advice only.
+    /// Prefetches the index block, without its labels; of a pack, the rows and postings of streams, and its dictionary. Advice
+    /// only.
     pub(crate) fn will_need_block(&self) {
         let Some(sealed) = &self.sealed else { return };
         let Indexed::InFile(slot, _) = &sealed.block else {
@@ -60,7 +64,15 @@ impl Segment {
         }
         let trailer = &sealed.trailer;
         let (start, table) = (trailer.data_end, trailer.table_offset());
-        if trailer.may_have_labels() {
+        if let Some(image) = self.image() {
+            // The first read of rows finds the table, and so whether these were prefetched before.
+            if sealed.rows.get().is_none() {
+                let postings = u64::from(trailer.records) * 4 + ROWS_AHEAD_BYTES;
+                self.file.will_read(start, postings.min(table - start));
+                self.file.will_read(table, TRAILER_BYTES as u64);
+                image.will_need_dictionary();
+            }
+        } else if trailer.may_have_labels() {
             self.file.will_read(start, (table - start).min(AHEAD_BYTES));
             self.file.will_read(table, TRAILER_BYTES as u64);
         } else {
@@ -101,7 +113,7 @@ impl Segment {
     }
 
     /// The table of sections, and its bytes.
-    fn read_table(&self, trailer: &Trailer) -> Result<(Table, Bytes)> {
+    pub(super) fn read_table(&self, trailer: &Trailer) -> Result<(Table, Bytes)> {
         let start = trailer.table_offset();
         let end = trailer.data_end + trailer.index_bytes;
         let bytes = self.bytes_at(start, end - start)?;
@@ -227,7 +239,7 @@ impl LabelLookup {
     /// The offset of the record at a place among the postings.
     pub(crate) fn offset_at(&self, place: u32) -> Result<Option<u64>> {
         match self {
-            Self::InPlace { rows, .. } => self.read(|read| rows.offset_at(place, read)),
+            Self::InPlace { rows, .. } => self.read(|read| rows.streams.offset_at(place, read)),
             _ => Ok(self.block()?.and_then(|block| block.offset_at(place))),
         }
     }
@@ -235,7 +247,7 @@ impl LabelLookup {
     /// The stream and the ordinal of the record at a place among the postings.
     pub(crate) fn ordinal_at(&self, place: u32) -> Result<Option<(u32, u32)>> {
         match self {
-            Self::InPlace { rows, .. } => self.read(|read| rows.ordinal_at(place, read)),
+            Self::InPlace { rows, .. } => self.read(|read| rows.streams.ordinal_at(place, read)),
             _ => Ok(self.block()?.and_then(|block| block.ordinal_at(place))),
         }
     }
@@ -243,7 +255,7 @@ impl LabelLookup {
     /// The row of a stream, if the segment holds data of it.
     pub(crate) fn find_stream(&self, stream: u32) -> Result<Option<StreamRow>> {
         match self {
-            Self::InPlace { rows, .. } => self.read(|read| rows.find_stream(stream, read)),
+            Self::InPlace { rows, .. } => self.read(|read| rows.streams.find_stream(stream, read)),
             _ => Ok(self.block()?.and_then(|block| block.find_stream(stream))),
         }
     }

@@ -9,3 +9,4 @@ pub(crate) mod pack;
 pub(crate) mod pack_writer;
 pub(crate) mod scan;
 pub(crate) mod segment;
+pub(crate) mod stream_postings;

@@ -327,6 +327,31 @@ impl Image {
             .checked_sub(1)
     }
 
+    /// Prefetches the dictionary, unless it is in memory. Advice only.
+    pub(crate) fn will_need_dictionary(&self) {
+        if let Some((bytes, slot)) = &self.dictionary
+            && !slot.is_loaded()
+        {
+            self.file.will_read(DATA_START, *bytes);
+        }
+    }
+
+    /// Prefetches the blocks that have these offsets of the image, those that aren't in memory. Advice only.
+    pub(crate) fn will_need(&self, offsets: impl Iterator<Item = u64>) {
+        let mut last = None;
+        for offset in offsets {
+            let place = self.place_of(offset);
+            if place != last
+                && let Some(place) = place
+                && !self.decoded[place].is_loaded()
+            {
+                let (start, end) = self.extent(place);
+                self.file.will_read(start, end - start);
+            }
+            last = place;
+        }
+    }
+
     /// Whether bytes of the image lie in several blocks.
     pub(crate) fn spans_blocks(&self, offset: u64, length: u64) -> bool {
         let end = offset.saturating_add(length);
@@ -483,7 +508,7 @@ mod tests {
         }
         let large = vec![3; 3 << 20];
         let (index, trailer) = large.split_at(large.len() - 128);
-        writer.finish(index, trailer).unwrap();
+        writer.finish(index, &[], trailer).unwrap();
         image.extend_from_slice(&large);
         (storage, header, image)
     }

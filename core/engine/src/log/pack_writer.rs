@@ -21,6 +21,9 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// decodes a quarter as much.
 const BLOCK_BYTES_WITH_DICTIONARY: usize = 64 << 10;
 
+/// The index is cut in blocks of this size: reading a stream decodes only those with its rows.
+const BLOCK_BYTES_OF_INDEX: usize = 64 << 10;
+
 /// Writes the file of a pack from its image, in order and in bounded memory.
 pub(crate) struct PackWriter {
     file: Arc<dyn File>,
@@ -101,15 +104,22 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Appends the index block and the trailer, and writes the end of the file and flushes it.
+    /// Appends the sections of the index block, its table, and the trailer, and writes the end of the file and flushes it.
     ///
-    /// They have blocks of their own, without the dictionary: every opening reads the trailer, and damage to records must
-    /// not cost the index, nor damage to the index the trailer.
-    pub(crate) fn finish(mut self, index: &[u8], trailer: &[u8]) -> io::Result<()> {
+    /// They have blocks of their own, without the dictionary: every opening reads the trailer, the first read of a stream the
+    /// table, and damage to records must not cost the index, nor damage to the index the trailer.
+    pub(crate) fn finish(
+        mut self,
+        sections: &[u8],
+        table: &[u8],
+        trailer: &[u8],
+    ) -> io::Result<()> {
         self.end_block()?;
         self.uses_dictionary = false;
-        self.block_bytes = BLOCK_BYTES;
-        self.add(index)?;
+        self.block_bytes = BLOCK_BYTES_OF_INDEX;
+        self.add(sections)?;
+        self.end_block()?;
+        self.add(table)?;
         self.end_block()?;
         self.add(trailer)?;
         self.end_block()?;

@@ -15,7 +15,7 @@ use crate::{
     bounded::Slot,
     format::{
         files::SegmentFile,
-        index::{Block, InPlace, LabelIndex, TRAILER_BYTES, Trailer},
+        index::{Block, InPlace, LabelIndex, StreamRows, TRAILER_BYTES, Trailer},
         record, segment,
     },
     limits,
@@ -43,6 +43,18 @@ pub(crate) struct Segment {
 pub(super) struct Sealed {
     pub(super) trailer: Trailer,
     pub(super) block: Indexed,
+    /// Where the stream rows of a pack are, once they were looked up.
+    pub(super) rows: OnceLock<StreamRows>,
+}
+
+impl Sealed {
+    fn new(trailer: Trailer, block: Indexed) -> Self {
+        Self {
+            trailer,
+            block,
+            rows: OnceLock::new(),
+        }
+    }
 }
 
 /// Where the index block is.
@@ -204,10 +216,8 @@ impl Segment {
             }
             _ => None,
         };
-        let sealed = sealed.map(|trailer| Sealed {
-            trailer,
-            block: Indexed::InFile(Arc::default(), LabelSlot::default()),
-        });
+        let in_file = || Indexed::InFile(Arc::default(), LabelSlot::default());
+        let sealed = sealed.map(|trailer| Sealed::new(trailer, in_file()));
         Ok(Self {
             header,
             seed: header.seed(),
@@ -234,14 +244,15 @@ impl Segment {
             .read_pack_trailer()
             .or_else(|_| segment.read_pack_trailer());
         segment.sealed = Some(match trailer {
-            Ok(trailer) => Sealed {
-                trailer,
-                block: Indexed::InFile(Arc::default(), LabelSlot::default()),
-            },
-            Err(error) if error.kind() == ErrorKind::Damaged => Sealed {
-                trailer: Trailer::unreadable(&header, segment.file_bytes()?),
-                block: Indexed::Unreadable(format!("{error}; its index can't be read")),
-            },
+            Ok(trailer) => {
+                let block = Indexed::InFile(Arc::default(), LabelSlot::default());
+                Sealed::new(trailer, block)
+            }
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                let trailer = Trailer::unreadable(&header, segment.file_bytes()?);
+                let why = format!("{error}; its index can't be read");
+                Sealed::new(trailer, Indexed::Unreadable(why))
+            }
             Err(error) => return Err(error),
         });
         Ok(segment)
@@ -276,6 +287,7 @@ impl Segment {
         if let Some(Sealed {
             trailer,
             block: Indexed::Unreadable(_),
+            ..
         }) = &mut self.sealed
         {
             trailer.next_position = next.base_position.max(trailer.base_position);
@@ -314,10 +326,7 @@ impl Segment {
             .flatten();
         let trailer = trailer.ok_or_else(lost)?;
         let block = Block::check(index.slice(..block_end), trailer, self.seed, &self.name)?;
-        let sealed = Sealed {
-            trailer,
-            block: Indexed::Made(Arc::new(block)),
-        };
+        let sealed = Sealed::new(trailer, Indexed::Made(Arc::new(block)));
         Ok(Self {
             header: self.header,
             seed: self.seed,

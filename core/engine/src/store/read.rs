@@ -272,6 +272,9 @@ impl Reader {
     fn read_ahead(&self, from: usize) {
         let window: Vec<&Located> = self.window.iter().skip(from).flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
+            if let Some(image) = run[0].segment.image() {
+                image.will_need(run.iter().map(|located| located.offset));
+            }
             // A single record is read next anyway, so prefetching saves nothing.
             if run.len() > 1
                 && let Some(map) = run[0].segment.map()

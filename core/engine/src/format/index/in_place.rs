@@ -10,12 +10,12 @@ use std::{
 };
 
 use super::{
-    FILTER_ROW_BYTES, LABEL_ROW_BYTES, LabelPostings, LabelRow, STREAM_ROW_BYTES, Section,
-    SectionType, StreamRow, Table, labels::is_in_filter_row, partition_point,
+    FILTER_ROW_BYTES, LABEL_ROW_BYTES, LabelPostings, LabelRow, Section, SectionType, StreamRows,
+    Table, labels::is_in_filter_row, partition_point,
 };
 use crate::{
     Label, Result,
-    format::{Field, Fields, aligned, units_to_offset},
+    format::{Field, Fields, aligned},
 };
 
 /// Reads bytes of the file from an offset.
@@ -33,19 +33,19 @@ pub(crate) struct InPlace {
     filter: Section,
     label_rows: Rows,
     label_postings: Rows,
-    stream_rows: Rows,
-    postings: Rows,
+    /// Where the records are that the labels name.
+    pub(crate) streams: StreamRows,
     checked: AtomicU8,
 }
 
 #[derive(Clone, Copy)]
-struct Rows {
-    offset: u64,
-    count: u32,
+pub(super) struct Rows {
+    pub(super) offset: u64,
+    pub(super) count: u32,
 }
 
 impl Rows {
-    fn of(table: &Table, kind: SectionType) -> Self {
+    pub(super) fn of(table: &Table, kind: SectionType) -> Self {
         let section = table.find(kind);
         section.map_or(
             Self {
@@ -60,14 +60,21 @@ impl Rows {
     }
 
     /// The element at a place, of so many bytes.
-    fn get<T: Field, const BYTES: usize>(&self, place: u32, read: &ReadAt<'_>) -> Result<T> {
+    pub(super) fn get<T: Field, const BYTES: usize>(
+        &self,
+        place: u32,
+        read: &ReadAt<'_>,
+    ) -> Result<T> {
         let mut bytes = [0; BYTES];
         read(self.offset + u64::from(place) * BYTES as u64, &mut bytes)?;
         Ok(Fields::new(&bytes).get())
     }
 
     /// The first place for which `is_before` is false.
-    fn partition_point(&self, mut is_before: impl FnMut(u32) -> Result<bool>) -> Result<u32> {
+    pub(super) fn partition_point(
+        &self,
+        mut is_before: impl FnMut(u32) -> Result<bool>,
+    ) -> Result<u32> {
         let mut failed = None;
         let place = partition_point(self.count, |place| {
             failed.is_none()
@@ -87,8 +94,7 @@ impl InPlace {
             filter: *table.find(SectionType::LABEL_FILTER)?,
             label_rows: Rows::of(table, SectionType::LABEL_ROWS),
             label_postings: Rows::of(table, SectionType::LABEL_POSTINGS),
-            stream_rows: Rows::of(table, SectionType::STREAM_ROWS),
-            postings: Rows::of(table, SectionType::POSTINGS),
+            streams: StreamRows::of(table),
             checked: AtomicU8::new(UNCHECKED),
         })
     }
@@ -145,43 +151,5 @@ impl InPlace {
         let offset = self.label_postings.offset + u64::from(start) * 4;
         read(offset, &mut bytes)?;
         Ok(LabelPostings::of(bytes.into()))
-    }
-
-    /// The offset of the record at a place among the postings.
-    pub(crate) fn offset_at(&self, place: u32, read: &ReadAt<'_>) -> Result<Option<u64>> {
-        if place >= self.postings.count {
-            return Ok(None);
-        }
-        let units: u32 = self.postings.get::<u32, 4>(place, read)?;
-        Ok(Some(units_to_offset(units)))
-    }
-
-    /// The stream and the ordinal of the record at a place among the postings. O(log rows).
-    pub(crate) fn ordinal_at(&self, place: u32, read: &ReadAt<'_>) -> Result<Option<(u32, u32)>> {
-        let after = self
-            .stream_rows
-            .partition_point(|row| Ok(self.stream_row(row, read)?.postings_start <= place))?;
-        let Some(before) = after.checked_sub(1) else {
-            return Ok(None);
-        };
-        let row = self.stream_row(before, read)?;
-        let nth = place.saturating_sub(row.postings_start);
-        Ok((nth < row.count).then(|| (row.stream, row.first_ordinal.saturating_add(nth))))
-    }
-
-    /// The row of a stream, if the segment holds data of it. O(log rows).
-    pub(crate) fn find_stream(&self, stream: u32, read: &ReadAt<'_>) -> Result<Option<StreamRow>> {
-        let place = self
-            .stream_rows
-            .partition_point(|place| Ok(self.stream_row(place, read)?.stream < stream))?;
-        if place == self.stream_rows.count {
-            return Ok(None);
-        }
-        Ok(Some(self.stream_row(place, read)?).filter(|row| row.stream == stream))
-    }
-
-    fn stream_row(&self, place: u32, read: &ReadAt<'_>) -> Result<StreamRow> {
-        self.stream_rows
-            .get::<StreamRow, STREAM_ROW_BYTES>(place, read)
     }
 }

@@ -12,6 +12,7 @@ mod labels;
 mod parts;
 mod rows;
 mod sections;
+mod stream_rows;
 mod trailer;
 
 use rows::{FILTER_WORDS, partition_point};
@@ -29,4 +30,5 @@ pub(crate) use rows::{
     SECTIONS_MAX, STREAM_ROW_BYTES, SampleRow, StreamRow, TRAILER_BYTES, filter_rows,
 };
 pub(crate) use sections::{Counts, Section, SectionType, Table, check_section};
+pub(crate) use stream_rows::StreamRows;
 pub(crate) use trailer::{Ends, Trailer};

@@ -147,10 +147,14 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         self.streams()?;
         self.keys()?;
         self.end_part()?;
-        let (index, trailer) = self.index()?;
+        let Index {
+            bytes,
+            table,
+            trailer,
+        } = self.index()?;
         let name = self.name;
         self.writer
-            .finish(&index, &trailer)
+            .finish(&bytes[..table], &bytes[table..trailer], &bytes[trailer..])
             .with_context(|| format!("writing {name}"))?;
         Ok(self.gathered)
     }
@@ -368,7 +372,7 @@ impl<'a, 'b> Gatherer<'a, 'b> {
     }
 
     /// The index block and the trailer.
-    fn index(&mut self) -> Outcome<(Vec<u8>, Vec<u8>)> {
+    fn index(&mut self) -> Outcome<Index> {
         let data_end = self.writer.image_end();
         let last = self.sources.last().and_then(|last| last.trailer().copied());
         let ends = Ends {
@@ -394,14 +398,34 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         self.parts.set_labels(labels.collect());
         let records = count(self.parts.samples.len());
         let trailer = Trailer::new(&self.header, &ends, records, times);
-        let (mut index, _) = self.parts.encode(trailer, &self.header);
-        if data_end + index.len() as u64 > IMAGE_BYTES_MAX {
+        let (bytes, _) = self.parts.encode(trailer, &self.header);
+        if data_end + bytes.len() as u64 > IMAGE_BYTES_MAX {
             let message = format!("{}: it would be longer than a pack can be", self.name);
             return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
-        let trailer = index.split_off(index.len().saturating_sub(TRAILER_BYTES));
-        Ok((index, trailer))
+        let length = data_end + bytes.len() as u64;
+        let encoded = bytes
+            .last_chunk()
+            .map(|last| Trailer::decode(last, &self.header, length))
+            .transpose()?
+            .flatten()
+            .expect("the bytes end with the trailer that was encoded");
+        let trailer = bytes.len() - TRAILER_BYTES;
+        let table = usize::try_from(encoded.table_offset() - data_end)
+            .expect("the table is among the bytes");
+        Ok(Index {
+            bytes,
+            table,
+            trailer,
+        })
     }
+}
+
+/// The index block of a pack, and where its table and its trailer begin in these bytes.
+struct Index {
+    bytes: Vec<u8>,
+    table: usize,
+    trailer: usize,
 }
 
 /// The key and the receipt of a keyed batch, from the batch or from an earlier receipt.

@@ -8,12 +8,12 @@ use crate::sync::Arc;
 use crate::{
     Error, ErrorKind, Kind, Label, Position, Result, SegmentId, StreamId, checksum,
     format::{
-        index::{Block, ControlRow, DROPPED, KeyRow, Labelled, StreamRow},
+        index::{ControlRow, DROPPED, KeyRow, Labelled},
         record::{self, Flags},
         segment,
     },
     index::{directory::Directory, memory::MemoryIndex},
-    log::{frame::Frame, segment::Segment},
+    log::{frame::Frame, segment::Segment, stream_postings::StreamPostings},
 };
 
 /// The published state of the log: every segment, every stream, and the index of the active segment.
@@ -347,7 +347,7 @@ impl Run {
 /// The postings of one stream in a sealed segment, kept from one lookup to the next. The segment is identified by its
 /// seed, because a pack may have the number of another segment.
 #[derive(Default)]
-pub(crate) struct Postings(Option<(u32, Arc<Block>, StreamRow)>);
+pub(crate) struct Postings(Option<(u32, StreamPostings)>);
 
 /// Where a data record is: found under the directory's lock, looked up without it.
 pub(crate) struct Spot {
@@ -376,15 +376,15 @@ impl Spot {
         let seed = self.segment.seed;
         if kept
             .as_ref()
-            .is_none_or(|(segment, _, row)| (*segment, row.stream) != (seed, self.source))
+            .is_none_or(|(segment, known)| (*segment, known.stream()) != (seed, self.source))
         {
-            let block = self.segment.block()?;
-            *kept = block
-                .and_then(|block| block.find_stream(self.source).map(|row| (seed, block, row)));
+            let found = self.segment.postings_of(self.source)?;
+            *kept = found.map(|postings| (seed, postings));
         }
-        let offset = kept
-            .as_ref()
-            .and_then(|(_, block, row)| block.posting(row, self.ordinal));
+        let offset = match kept {
+            Some((_, postings)) => postings.offset(self.ordinal)?,
+            None => None,
+        };
         match offset {
             Some(DROPPED) => Err(dropped(&self.segment, self.source, self.ordinal)),
             Some(offset) => Ok(offset),
