@@ -310,9 +310,9 @@ impl Loader {
             }
             return Ok(());
         }
-        // From the back: a torn write is at the front of the free space, so records are searched for only up to the
-        // last nonzero byte.
-        let torn_end = scan::last_nonzero(segment, end, length)?;
+        // A torn write is at the front of the free space, so records are searched for only up to the last nonzero byte.
+        let torn_end =
+            scan::last_nonzero(end, length, |offset, bytes| segment.bytes_at(offset, bytes))?;
         if torn_end > end {
             check_torn(segment, end, torn_end, length, scanned.stopped)?;
             self.plan.zero = Some((end, torn_end));

@@ -8,7 +8,11 @@ use bytes::Bytes;
 use crate::{
     Result, checksum,
     format::{aligned, record},
-    log::{frame::Frame, scan::whole_zero_units, segment::Segment},
+    log::{
+        frame::Frame,
+        scan::{self, whole_zero_units},
+        segment::Segment,
+    },
 };
 
 /// Bytes are read in pieces of this size.
@@ -232,23 +236,9 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The end of the bytes between two offsets that aren't zero; `from` when all are. From the back: free room is much longer
-/// than what stands before it.
+/// The end of the bytes between two offsets that aren't zero; `from` when all are.
 pub(crate) fn last_nonzero(source: &dyn Source, from: u64, to: u64) -> Result<u64> {
-    let mut end = to;
-    while end > from {
-        let piece = WINDOW_BYTES.min(end - from);
-        let bytes = source.read(end - piece, piece)?;
-        let zeros = bytes
-            .rchunks(64)
-            .take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0);
-        let left = bytes.len() - zeros.map(<[u8]>::len).sum::<usize>();
-        if let Some(place) = bytes[..left].iter().rposition(|byte| *byte != 0) {
-            return Ok(end - piece + place as u64 + 1);
-        }
-        end -= piece;
-    }
-    Ok(from)
+    scan::last_nonzero(from, to, |offset, length| source.read(offset, length))
 }
 
 fn hex(bytes: &[u8]) -> String {
