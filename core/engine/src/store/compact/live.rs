@@ -9,7 +9,8 @@ use crate::{
         stream::SnapshotRef,
         streams::Streams,
     },
-    store::published::durable::Durable,
+    log::segment::Segment,
+    store::published::durable::segment_of,
 };
 
 /// Ordinals of a source stream, from the first up to the end.
@@ -91,9 +92,13 @@ impl Live {
     }
 
     /// How many data records in use each segment or pack has, by its first number; and how many snapshots.
-    pub(crate) fn by_segment(&self, durable: &Durable, streams: &Streams) -> HashMap<u32, InUse> {
+    pub(crate) fn by_segment(
+        &self,
+        segments: &[Arc<Segment>],
+        streams: &Streams,
+    ) -> HashMap<u32, InUse> {
         let mut found: HashMap<u32, InUse> = HashMap::new();
-        let first_of = |id| durable.segment(id).map(|segment| segment.id().0);
+        let first_of = |id| segment_of(segments, id).map(|segment| segment.id().0);
         for (number, stream) in (1_u32..).zip(streams.iter()) {
             for (place, run) in stream.runs.iter().enumerate() {
                 let next = stream.runs.get(place + 1);

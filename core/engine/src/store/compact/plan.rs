@@ -6,7 +6,7 @@ use super::live::{InUse, Live};
 use crate::{
     CompactScope, Kind, Result,
     format::{index::Block, segment::DATA_START},
-    index::{redacted::Redacted, streams::Streams},
+    index::{lineage::View, redacted::Redacted, streams::Streams},
     log::{scan::is_damage, segment::Segment},
     store::{place::Place, published::durable::Durable},
     sync::Arc,
@@ -88,25 +88,51 @@ impl Facts {
     }
 }
 
-impl Stand {
-    /// What is published, at this moment. `readings` are told once the streams are known: one that begins later sees these.
-    pub(crate) fn of(
-        durable: &Durable,
-        readings: impl FnOnce() -> Vec<Arc<crate::index::lineage::View>>,
-    ) -> Self {
-        let streams = durable.directory.streams().clone();
-        let live = Live::of(&streams, &readings());
+/// What is published at one moment.
+pub(crate) struct Published {
+    segments: Vec<Arc<Segment>>,
+    streams: Streams,
+    redacted: Arc<Redacted>,
+    readings: Vec<Arc<View>>,
+    active_bytes: u64,
+}
+
+impl Published {
+    /// `readings` are told once the streams are known: one that begins later sees these.
+    pub(crate) fn of(durable: &Durable, readings: impl FnOnce() -> Vec<Arc<View>>) -> Self {
         Self {
+            streams: durable.directory.streams().clone(),
+            readings: readings(),
             segments: durable.segments.clone(),
             redacted: durable.directory.redacted().clone(),
-            in_use: live.by_segment(durable, &streams),
-            streams,
-            live,
-            unerased: HashMap::new(),
             active_bytes: match durable.active_index.records() {
                 0 => 0,
                 _ => durable.end.saturating_sub(DATA_START),
             },
+        }
+    }
+}
+
+impl Stand {
+    /// What is in use of what was published. It goes through all streams, so it is found without the lock of what is
+    /// published: every append would wait for that.
+    pub(crate) fn of(published: Published) -> Self {
+        let Published {
+            segments,
+            streams,
+            redacted,
+            readings,
+            active_bytes,
+        } = published;
+        let live = Live::of(&streams, &readings);
+        Self {
+            in_use: live.by_segment(&segments, &streams),
+            segments,
+            redacted,
+            streams,
+            live,
+            unerased: HashMap::new(),
+            active_bytes,
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, ops::ControlFlow};
 
 use super::{
     gather::{Gathered, Gatherer, pack_header},
-    plan::{Range, Stand},
+    plan::{Published, Range, Stand},
     sample::sample,
     throttle::{Outcome, Stopped, Throttle},
 };
@@ -165,8 +165,11 @@ impl Shared {
     }
 
     fn stand(&self) -> Stand {
-        let durable = self.durable();
-        Stand::of(&durable, || self.views_in_use())
+        let published = {
+            let durable = self.durable();
+            Published::of(&durable, || self.views_in_use())
+        };
+        Stand::of(published)
     }
 
     fn estimate<'r>(

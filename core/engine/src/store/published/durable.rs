@@ -88,9 +88,7 @@ impl Durable {
 
     /// The segment with a number, or the pack that replaces it.
     pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
-        let after = self.segments.partition_point(|segment| segment.id() <= id);
-        let found = self.segments.get(after.checked_sub(1)?)?;
-        (id <= found.last_id()).then_some(found)
+        segment_of(&self.segments, id)
     }
 
     /// Where the published records of a segment end.
@@ -342,6 +340,13 @@ impl Run {
     pub(crate) fn has(&self, source: u32, ordinal: u32) -> bool {
         self.source == source && self.ordinals.contains(&ordinal)
     }
+}
+
+/// The one of some segments, by rising number, that has a number, or the pack that replaces it.
+pub(crate) fn segment_of(segments: &[Arc<Segment>], id: SegmentId) -> Option<&Arc<Segment>> {
+    let after = segments.partition_point(|segment| segment.id() <= id);
+    let found = segments.get(after.checked_sub(1)?)?;
+    (id <= found.last_id()).then_some(found)
 }
 
 /// The postings of one stream in a sealed segment, kept from one lookup to the next. The segment is identified by its
