@@ -198,8 +198,11 @@ fn open(global: &Global, url: &str, tokens: &Tokens) -> Result<()> {
     } else {
         open::that_detached(url)
     };
-    if let Err(error) = opened {
-        note(global.json, format!("no browser could be started: {error}"));
+    if opened.is_err() {
+        note(
+            global.json,
+            "no browser could be started here; open that address in one",
+        );
     }
     Ok(())
 }

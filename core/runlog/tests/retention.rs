@@ -6,6 +6,8 @@
     reason = "the test looks at the files of the store"
 )]
 
+mod watched;
+
 use std::{
     fs,
     ops::ControlFlow,
@@ -19,15 +21,17 @@ use std::{
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RunStatus, SessionId, Store as AsyncStore,
     StoreOptions,
+    backend::Backend,
     blocking::{FlowRun, Playback, RunRecorder, Store},
     chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
     engine::{Host, SystemHost},
     flows::{AgentEvent, PlaybackOptions, RuntimeEvent, Speed},
-    log::{Codec, CompactOptions},
+    log::{Codec, CompactOptions, StreamId},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
     runs::ListRuns,
     sessions::{CopySession, ListSessions},
 };
+use watched::Watched;
 
 const SECRET: &str = "correct-horse-battery-staple";
 
@@ -649,7 +653,7 @@ fn played(store: &Store, flow: &FlowRun) -> Vec<String> {
             AgentEvent::TextDelta { content, .. } | AgentEvent::ThinkingDelta { content, .. } => {
                 format!("+{content}")
             }
-            AgentEvent::Thinking { content, .. } => content,
+            AgentEvent::Thinking { content, .. } | AgentEvent::Text { content, .. } => content,
             AgentEvent::Complete { result, .. } => result,
             other => panic!("{other:?}"),
         })
@@ -677,6 +681,53 @@ fn deltas_go_once_their_whole_text_has_stood_for_long_enough_and_the_only_text_s
     assert!(done.bytes > 4 * 80, "{}", done.bytes);
     assert_eq!(played(&store, &flow), ["+I'll ", "+look.", "Hmm.", "Done."]);
     assert_eq!(retained(&store, &of_deltas(1)).deltas, 0, "once");
+}
+
+#[test]
+fn flow_is_read_for_its_deltas_until_none_can_go_and_again_once_it_goes_on() {
+    let clock = Clock::at(1_000);
+    let backend = Watched::new(Arc::clone(on(&clock).backend()));
+    let store = Store::with_backend(Arc::clone(&backend) as Arc<dyn Backend>);
+    let mut flow = streamed(&store);
+    let stream = StreamId(flow.run_id().as_uuid());
+    let dropped = |age_ms: u64| {
+        let before = backend.read(stream);
+        let done = store.retain(&of_deltas(age_ms)).unwrap();
+        let read = backend.read(stream) - before;
+        (done.deltas, done.deltas_kept, read > 0)
+    };
+    clock.set(1_500);
+    assert_eq!(dropped(1_000), (0, 0, true), "their text is too recent");
+    clock.set(3_000);
+    assert_eq!(dropped(1_000), (4, 2, true), "they are dropped");
+    assert_eq!(dropped(1_000), (0, 2, true), "nothing is left to drop");
+    for _ in 0..3 {
+        assert_eq!(dropped(1_000), (0, 2, false));
+        assert_eq!(dropped(500), (0, 2, false));
+    }
+    // By a later time fewer of them are old.
+    assert_eq!(dropped(2_500), (0, 0, true));
+    assert_eq!(dropped(1_000), (0, 2, true));
+    assert_eq!(dropped(1_000), (0, 2, false));
+    clock.set(4_000);
+    // The text of the first, at last.
+    let whole = agent("agent:text", "r", "I'll look.");
+    flow.record(&whole).unwrap();
+    assert_eq!(dropped(1_000), (0, 0, true), "that text is too recent");
+    clock.set(6_000);
+    assert_eq!(dropped(1_000), (2, 0, true));
+    assert_eq!(dropped(1_000), (0, 0, true));
+    assert_eq!(dropped(1_000), (0, 0, false));
+    // A delta that nothing completes is counted once it is old.
+    flow.record(&agent("agent:text:delta", "r", "And")).unwrap();
+    assert_eq!(dropped(1_000), (0, 0, true));
+    clock.set(8_000);
+    assert_eq!(dropped(1_000), (0, 1, true));
+    assert_eq!(dropped(1_000), (0, 1, false));
+    assert_eq!(
+        played(&store, &flow),
+        ["Hmm.", "Done.", "I'll look.", "+And"]
+    );
 }
 
 #[test]

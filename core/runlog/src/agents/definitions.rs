@@ -291,7 +291,7 @@ impl Agents {
 fn missing(project: Option<&str>, name: &str) -> Error {
     let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
     Error::not_found(format!(
-        "no agent {name:?} is defined{place}; define it, or ask list_available_agents"
+        "no agent {name:?} is defined{place}; define it first, or choose one of those that are"
     ))
 }
 

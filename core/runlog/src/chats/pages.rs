@@ -358,7 +358,7 @@ fn without_fold(
         }
         match &change.outcome {
             Outcome::Updated(updates, at) => {
-                let updated = message.updated(updates, *at).map_err(Error::from)?;
+                let updated = message.updated(updates, *at)?;
                 messages[place].1 = updated;
             }
             Outcome::Deleted => drop(messages.remove(place)),

@@ -1,9 +1,12 @@
 //! [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this process has a handle of.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use runlog_log::StreamId;
-use runlog_model::FlowCatalog;
+use runlog_log::{Sequence, StreamId};
+use runlog_model::{FlowCatalog, RunId};
 
 use super::{inbox::Inboxes, live::Live};
 use crate::{
@@ -29,6 +32,22 @@ pub(crate) struct FlowsShared {
     live: Arc<Live>,
     resumed: Arc<Live>,
     inboxes: Arc<Inboxes>,
+    /// The flows in which no delta can be dropped before they go on.
+    settled: Mutex<HashMap<RunId, Settled>>,
+}
+
+/// The most flows of which it is kept in memory that no delta can be dropped in them; others are read again each time.
+const SETTLED_MAX: usize = 1 << 18;
+
+/// A flow in which no delta can be dropped before it goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// The last sequence of its stream when it was read.
+    pub(crate) last: Sequence,
+    /// Deltas were old if they were recorded before this time.
+    pub(crate) stood_since_ms: u64,
+    /// How many old deltas it keeps: no text that stands is what they are.
+    pub(crate) kept: u64,
 }
 
 impl FlowsShared {
@@ -45,6 +64,23 @@ impl FlowsShared {
     /// The inboxes of the runs that an orchestrator of this process executes.
     pub(crate) fn inboxes(&self) -> &Arc<Inboxes> {
         &self.inboxes
+    }
+
+    /// A flow that was found settled, if it was.
+    pub(crate) fn settled(&self, flow: RunId) -> Option<Settled> {
+        self.all_settled().get(&flow).copied()
+    }
+
+    /// Replaces the flows that were found settled, so that those that were removed are forgotten.
+    pub(crate) fn set_settled(&self, mut found: HashMap<RunId, Settled>) {
+        if found.len() > SETTLED_MAX {
+            found = found.into_iter().take(SETTLED_MAX).collect();
+        }
+        *self.all_settled() = found;
+    }
+
+    fn all_settled(&self) -> MutexGuard<'_, HashMap<RunId, Settled>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

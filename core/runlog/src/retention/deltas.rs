@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use runlog_log::{Batch, Kind, Op, Position, ReadOptions, Record};
-use runlog_model::{AgentEvent, FlowEventKind, ListFlows, RuntimeEvent};
+use runlog_log::{Batch, Kind, Op, Position, ReadOptions, Record, Sequence};
+use runlog_model::{AgentEvent, FlowEventKind, ListFlows, RunId, RuntimeEvent};
 
 use super::{RetainProgress, RetainStage, Retained, RetentionPolicy, plan::OnProgress};
-use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::run_stream};
+use crate::{
+    ErrorKind, Result, Store,
+    journal::follow::read_each,
+    kernel::{flows::Settled, records::run_stream},
+};
 
 /// The redaction's reason, for readers that find a delta empty.
 const REASON: &str = "its whole text stands";
@@ -86,11 +90,47 @@ impl Pieces {
         Some(block)
     }
 
+    /// How many deltas are left.
+    fn all_left(&self) -> u64 {
+        let waiting: usize = self.waiting.values().map(Vec::len).sum();
+        self.passed_over + waiting as u64
+    }
+
     /// How many deltas older than a time are left.
     fn left(&self, before_ms: u64) -> u64 {
         let waiting = self.waiting.values().flatten();
         let old = waiting.filter(|piece| piece.time_ms < before_ms).count();
         self.passed_over + old as u64
+    }
+}
+
+/// What was found in a flow.
+struct Found {
+    /// The last sequence of its stream when it was read.
+    last: Sequence,
+    stood_since_ms: u64,
+    /// The deltas to drop.
+    blocks: Vec<Block>,
+    /// How many others are old.
+    kept: u64,
+    /// Whether others may be dropped later although the flow doesn't go on.
+    is_undecided: bool,
+}
+
+impl Found {
+    fn deltas(&self) -> usize {
+        self.blocks.iter().map(|block| block.positions.len()).sum()
+    }
+
+    /// That nothing can be dropped before the flow goes on, if it is so. Of a flow with deltas to drop it is known once they are
+    /// dropped: another call finds none.
+    fn settled(&self) -> Option<Settled> {
+        let is_settled = self.blocks.is_empty() && !self.is_undecided;
+        is_settled.then_some(Settled {
+            last: self.last,
+            stood_since_ms: self.stood_since_ms,
+            kept: self.kept,
+        })
     }
 }
 
@@ -155,6 +195,7 @@ impl Store {
         let stood_since_ms = self.backend().now_ms().saturating_sub(least_ms);
         let mut retained = Retained::default();
         let (mut blocks, mut gathered, mut done) = (Vec::new(), 0, 0);
+        let mut settled = HashMap::new();
         let mut cursor = None;
         loop {
             let options = ListFlows {
@@ -174,32 +215,16 @@ impl Store {
                     break;
                 }
                 done += 1;
-                let mut pieces = Pieces::default();
-                let agents = [FlowEventKind::Agent, FlowEventKind::Delta];
-                let options = ReadOptions {
-                    kinds: agents.map(|kind| Kind(kind.byte())).to_vec(),
-                    ..ReadOptions::default()
+                // The listed flow may have been deleted since.
+                let Some(found) = self.deltas_of(flow.run_id, stood_since_ms).await? else {
+                    continue;
                 };
-                let stream = run_stream(flow.run_id);
-                let read = read_each(&**self.backend(), stream, options, |record| {
-                    if record.redacted {
-                        return Ok(());
-                    }
-                    // A text that is too recent still takes its deltas out of `pieces`.
-                    if let Some(block) = apply(&mut pieces, record)
-                        && record.time_ms < stood_since_ms
-                    {
-                        gathered += block.positions.len();
-                        blocks.push(block);
-                    }
-                    Ok(())
-                });
-                match read.await {
-                    // The listed flow may have been deleted since.
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    read => read?,
+                retained.deltas_kept += found.kept;
+                if let Some(known) = found.settled() {
+                    settled.insert(flow.run_id, known);
                 }
-                retained.deltas_kept += pieces.left(stood_since_ms);
+                gathered += found.deltas();
+                blocks.extend(found.blocks);
                 if gathered >= BATCH {
                     self.redact_blocks(policy, &mut blocks, &mut retained)
                         .await?;
@@ -213,7 +238,62 @@ impl Store {
         }
         self.redact_blocks(policy, &mut blocks, &mut retained)
             .await?;
+        if !retained.is_cancelled {
+            self.shared.flows.shared().set_settled(settled);
+        }
         Ok(retained)
+    }
+
+    /// The deltas of a flow whose whole text has stood since a time; `None` if there is no such flow any more. A flow that
+    /// was found settled before is read only if it has gone on.
+    async fn deltas_of(&self, flow: RunId, stood_since_ms: u64) -> Result<Option<Found>> {
+        let stream = run_stream(flow);
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(None);
+        };
+        let mut found = Found {
+            last: info.last_sequence,
+            stood_since_ms,
+            blocks: Vec::new(),
+            kept: 0,
+            is_undecided: false,
+        };
+        let known = self.shared.flows.shared().settled(flow);
+        let is_as_known =
+            |known: &Settled| known.last == found.last && known.stood_since_ms <= stood_since_ms;
+        if let Some(known) = known.filter(is_as_known) {
+            (found.kept, found.stood_since_ms) = (known.kept, known.stood_since_ms);
+            return Ok(Some(found));
+        }
+        let agents = [FlowEventKind::Agent, FlowEventKind::Delta];
+        let options = ReadOptions {
+            last: found.last,
+            kinds: agents.map(|kind| Kind(kind.byte())).to_vec(),
+            ..ReadOptions::default()
+        };
+        let mut pieces = Pieces::default();
+        let read = read_each(&**self.backend(), stream, options, |record| {
+            if record.redacted {
+                return Ok(());
+            }
+            if let Some(block) = apply(&mut pieces, record) {
+                if record.time_ms < stood_since_ms {
+                    found.blocks.push(block);
+                } else {
+                    // A text that is too recent still takes its deltas out of `pieces`.
+                    found.is_undecided = true;
+                }
+            }
+            Ok(())
+        });
+        match read.await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read?,
+        }
+        found.kept = pieces.left(stood_since_ms);
+        // Those that are too recent to be counted will be, later.
+        found.is_undecided |= pieces.all_left() > found.kept;
+        Ok(Some(found))
     }
 
     /// Redacts blocks of deltas: all in one batch, or one by one if one was deleted meanwhile.

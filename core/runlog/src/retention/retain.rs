@@ -20,8 +20,9 @@ impl Store {
     /// next [`compact`](Self::compact), or at once with [`RetentionPolicy::compact`]. Their runs stay listed with their
     /// outcomes; a chat that is restored is empty.
     ///
-    /// With [`RetentionPolicy::deltas_older_than_ms`] it removes no session, but redacts deltas in flows. It reads all
-    /// flows for that, and redacts the deltas of a text atomically; another call finds those that are left.
+    /// With [`RetentionPolicy::deltas_older_than_ms`] it removes no session, but redacts deltas in flows. It reads
+    /// all flows for that, those in which it found nothing to drop only once they have gone on (it forgets which when the store is
+    /// closed), and redacts the deltas of a text atomically; another call finds those that are left.
     ///
     /// It reads the sessions it removes to measure them, and with [`RetentionPolicy::max_bytes`] all sessions that the
     /// policy applies to.

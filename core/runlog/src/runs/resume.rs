@@ -411,7 +411,7 @@ pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> 
     if run.status != RunStatus::Paused && !(ended && run.status.is_final()) {
         let instead = if run.status.is_final() {
             format!(
-                "To go on in its context, resume it with the option `ended` (`--ended`), start a run in instance {}, or in a \
+                "To go on in its context, resume it with the option `ended` (in a shell `--ended`), start a run in instance {}, or in a \
                  copy of session {}",
                 run.instance_id, run.session_id
             )

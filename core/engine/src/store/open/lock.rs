@@ -27,14 +27,23 @@ pub(super) fn in_time<T>(options: &OpenOptions, lock: impl Fn() -> Result<T>) ->
 /// Locks the store for this writer.
 pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send + Sync>> {
     storage.lock(files::LOCK, holder).map_err(|refused| match refused {
-        Ok(other) => Error::new(
-            ErrorKind::Locked,
-            format!(
-                "{} is open for writing by another: {}; close that one, wait until it is closed, or open this one for reading only",
-                storage.describe(),
-                other.trim()
-            ),
-        ),
+        Ok(other) => {
+            let (store, other) = (storage.describe(), other.trim());
+            // The description begins with the process.
+            let of_process = |text: &str| text.split_once(',').map(|(process, _)| process.to_owned());
+            let is_own = of_process(other).is_some() && of_process(other) == of_process(holder);
+            let message = match is_own {
+                true => format!(
+                    "{store} is open for writing in this process already: {other}; use that handle, close it first, or open \
+                     this one for reading only"
+                ),
+                false => format!(
+                    "{store} is open for writing by another: {other}; close that one, wait until it is closed, or open this \
+                     one for reading only"
+                ),
+            };
+            Error::new(ErrorKind::Locked, message)
+        }
         Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::LOCK)),
     })
 }
