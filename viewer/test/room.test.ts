@@ -202,7 +202,7 @@ test("a copy with the title of its source is told from it, and the tree counts w
   await page.locator("#tab-compare").click();
   await expect.poll(() => page.getByLabel("Compare with").locator("option").allInnerTexts()).toHaveLength(2);
   const sessions = [await page.locator(".crumb.session").innerText(), ...(await page.getByLabel("Compare with").locator("option").allInnerTexts())].map((title) => title.replace(" › coder", ""));
-  expect(sessions.toSorted()).toEqual(["Invoices", "Invoices (another try)", "Invoices (fork at 3)"]);
+  expect(sessions.toSorted()).toEqual(["Invoices", "another try · Invoices", "fork at 3 · Invoices"]);
   await expect.poll(() => page.locator(".compare .head h2").allInnerTexts()).toHaveLength(2);
   const heads = await page.locator(".compare .head h2").allInnerTexts();
   expect(new Set(heads).size).toBe(2);

@@ -23,6 +23,7 @@ export interface Scene {
   folds: { at: number; ms: number }[];
   xOf(folded: number): number;
   foldLabel(ms: number): string;
+  tickLabel(ms: number): string;
   colours: Record<string, string>;
 }
 
@@ -246,7 +247,7 @@ function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
   context.font = "11px system-ui, sans-serif";
   for (let at = 0; at < data.ticks.length; at += 2) {
     const x = scene.gutter + (data.ticks[at] as number) * scale;
-    const label = scene.foldLabel(data.ticks[at + 1] as number);
+    const label = scene.tickLabel(data.ticks[at + 1] as number);
     const size = context.measureText(label).width;
     if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
     context.fillRect(x, RULER - 6, 1, 5);

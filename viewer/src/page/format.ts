@@ -10,6 +10,11 @@ export function duration(ms: number | undefined): string {
   return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
+/** The same of a round time: 8 s, 2 m, 1 h. */
+export function roundDuration(ms: number): string {
+  return duration(ms).replace(/\.0 s$/, " s").replace(/ 00 [sm]$/, "").replace(/ 0 h$/, "");
+}
+
 export function bytes(count: number): string {
   if (count < 1000) return `${count} B`;
   if (count < 1e6) return `${(count / 1e3).toFixed(1)} kB`;

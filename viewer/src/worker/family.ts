@@ -16,6 +16,8 @@ export const FOLDED_MS = 400;
 export interface Fold {
   at: number;
   ms: number;
+  /** How far folded time is behind from its end on. */
+  skipped: number;
 }
 
 /** A session with the sessions that were copied from it: what is looked at together. Its events have ranks, in order of time. */
@@ -75,6 +77,7 @@ export class Family {
     let at = 0;
     let busyUntil = 0;
     let before = -Infinity;
+    let skipped = 0;
     for (let rank = 0; rank < this.length; rank++) {
       const row = this.order[rank] as number;
       const time = rows.time.at(row);
@@ -82,7 +85,7 @@ export class Family {
         const gap = Math.max(0, time - before);
         // Somebody may wait for a tool, which is no idleness.
         const isIdle = gap > IDLE_MS && before >= busyUntil;
-        if (isIdle) this.folds.push({ at, ms: gap });
+        if (isIdle) this.folds.push({ at, ms: gap, skipped: (skipped += gap - FOLDED_MS) });
         at += isIdle ? FOLDED_MS : gap;
       }
       before = Math.max(before, time);

@@ -64,21 +64,36 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
   return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), ticks: ticksOf(family, request), spans: spansOf(family, firstLane, lanes, from, scale) };
 }
 
-const TICK_PIXELS = 120;
+/** Times on the ruler are at least so far apart: their labels need the room. */
+const TICK_PIXELS = 90;
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].flatMap((of) => [of * SECOND, of * MINUTE]), ...[1, 2, 3, 6, 12].map((of) => of * HOUR), DAY, 2 * DAY, 7 * DAY, 30 * DAY].sort((a, b) => a - b);
 
-/** Times of some pixels, as they are without folds. */
+/** Round times since the beginning, each with its pixel. Within a gap that is folded, whose length is told, there are none. */
 function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64Array {
   const ticks = f64();
-  const timeOf = (rank: number) => family.index.rows.time.at(family.order[rank] as number);
-  if (family.length === 0 || family.hasNoTimes) return ticks.view().slice();
-  for (let pixel = TICK_PIXELS; pixel < width - 20; pixel += TICK_PIXELS) {
-    const folded = from + (pixel / width) * (to - from);
-    if (folded < 0 || folded > family.duration) continue;
-    // Within a gap that is folded, whose length is told, a time would be between two clocks.
-    if (family.folds.some(({ at }) => folded > at && folded < at + FOLDED_MS)) continue;
-    const rank = Math.max(0, family.momentAt(folded) - 1);
-    ticks.push(pixel);
-    ticks.push(timeOf(rank) + Math.max(0, folded - (family.folded[rank] as number)) - timeOf(0));
+  const scale = width / (to - from);
+  const step = STEPS.find((ms) => ms * scale >= TICK_PIXELS) ?? 365 * DAY;
+  if (family.length === 0 || family.hasNoTimes || !Number.isFinite(scale)) return ticks.view().slice();
+  const { folds } = family;
+  let lastPixel = 0;
+  // Between two gaps time passes as it did.
+  for (let next = firstWhere(folds.length, (fold) => (folds[fold]?.at ?? 0) > from); next <= folds.length; next++) {
+    const before = folds[next - 1];
+    const skipped = before?.skipped ?? 0;
+    const start = Math.max(from, before === undefined ? 0 : before.at + FOLDED_MS);
+    const end = Math.min(to, folds[next]?.at ?? family.duration);
+    if (start >= to) break;
+    for (let time = Math.ceil((start + skipped) / step) * step; time - skipped <= end; time += step) {
+      const pixel = (time - skipped - from) * scale;
+      if (pixel < lastPixel + TICK_PIXELS / 2 || pixel > width - 20) continue;
+      lastPixel = pixel;
+      ticks.push(pixel);
+      ticks.push(time);
+    }
   }
   return ticks.view().slice();
 }

@@ -8,7 +8,7 @@ export function sessionTitle(session: Session): string {
 }
 
 /** What the session of a lane is called. A copy has the title of its source unless it was given one: its name, or where it was
- * made, is told with it then. */
+ * made, stands before it then, where a narrow list doesn't cut it off. */
 export function titleOf(index: LogIndex, lane: Lane): string {
   if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
   const session = index.sessions.get(lane.sessionId ?? "");
@@ -17,5 +17,5 @@ export function titleOf(index: LogIndex, lane: Lane): string {
   const root = index.lanes[session.lanes[0] ?? -1];
   const source = index.sessions.get(index.lanes[root?.forkOf ?? -1]?.sessionId ?? "");
   if (root === undefined || source === undefined || sessionTitle(source) !== title) return title;
-  return `${title} (${session.name === undefined || session.name === title ? `fork at ${root.forkAt}` : session.name})`;
+  return `${session.name === undefined || session.name === title ? `fork at ${root.forkAt}` : session.name} · ${title}`;
 }
