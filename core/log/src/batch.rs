@@ -332,13 +332,26 @@ pub struct Record {
     pub payload: Bytes,
 }
 
-/// A stream's id and last sequence.
+/// How far a stream goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamInfo {
     /// The stream.
     pub id: StreamId,
     /// Its last sequence, 0 when it is empty.
     pub last_sequence: Sequence,
+    /// How many records it was ever given, without those that a fork shares with its parent. A truncation takes none of them
+    /// back: two infos with one last sequence are of the same records only if this is the same, too.
+    pub appended: u64,
+}
+
+impl StreamInfo {
+    /// Whether the stream goes on from what it was: nothing was truncated since, so that what was read then still stands.
+    pub fn goes_on_from(&self, earlier: &Self) -> bool {
+        let more = self.last_sequence.0.checked_sub(earlier.last_sequence.0);
+        self.id == earlier.id
+            && more.is_some()
+            && more == self.appended.checked_sub(earlier.appended)
+    }
 }
 
 /// A state saved by [`Op::Snapshot`].

@@ -11,6 +11,7 @@ use runlog::{
         RequestEnd, Step, StepStatus, StepType, Updates,
     },
     log::{Batch, Op, Position},
+    retention::RetentionPolicy,
     sessions::CopySession,
 };
 
@@ -606,4 +607,61 @@ fn a_change_that_was_redacted_is_undone_on_pages_that_were_read_before() {
     let filter = MessageFilter::default();
     let messages = pollster::block_on(reader.get_messages("c", &filter)).unwrap();
     assert_eq!(messages[0].metadata, None);
+}
+
+#[test]
+fn chat_that_was_emptied_and_is_as_long_again_is_read_anew_by_other_handles() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    pollster::block_on(chats.create_chat(named("c"))).unwrap();
+    let say = |what: &str| {
+        for number in 0..5 {
+            let message = ChatMessage {
+                message_id: format!("m{number}"),
+                ..text(&format!("{what} {number}"))
+            };
+            pollster::block_on(chats.save_messages("c", vec![message])).unwrap();
+        }
+        let changes = updates(&format!(r#"{{"metadata":"{what}"}}"#));
+        pollster::block_on(chats.update_message("m1", &changes)).unwrap();
+    };
+    let read = |reader: &runlog::chats::Chats, is_folded: bool| {
+        let messages = if is_folded {
+            pollster::block_on(reader.get_messages("c", &MessageFilter::default())).unwrap()
+        } else {
+            let options = ListMessages::default();
+            pollster::block_on(reader.list_messages("c", &options))
+                .unwrap()
+                .items
+        };
+        let told = messages.into_iter().map(|message| {
+            let metadata = message.metadata.map(|it| it.as_str().to_owned());
+            (message.props.as_str().to_owned(), metadata)
+        });
+        told.collect::<Vec<_>>()
+    };
+    say("old");
+    // One has the chat's fold, the other the changes of its messages.
+    let readers = [(cold(&store), true), (cold(&store), false)];
+    let before = readers
+        .each_ref()
+        .map(|(reader, folded)| read(reader, *folded));
+    assert_eq!(before[0], before[1]);
+    pollster::block_on(chats.delete_chat("c")).unwrap();
+    let deleted = RetentionPolicy {
+        deleted: true,
+        ..RetentionPolicy::default()
+    };
+    assert_eq!(
+        pollster::block_on(store.retain(&deleted)).unwrap().sessions,
+        1
+    );
+    pollster::block_on(chats.restore_chat("c")).unwrap();
+    say("new");
+    for (reader, is_folded) in &readers {
+        let now = read(reader, *is_folded);
+        assert_eq!(now, read(&cold(&store), *is_folded));
+        assert_ne!(now, before[0]);
+        assert_eq!(now[1].1.as_deref(), Some(r#""new""#), "{is_folded}");
+    }
 }

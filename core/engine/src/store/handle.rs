@@ -617,6 +617,7 @@ fn info(stream: &Stream) -> StreamInfo {
     StreamInfo {
         id: stream.id,
         last_sequence: Sequence(u64::from(stream.last_sequence())),
+        appended: u64::from(stream.ordinals),
     }
 }
 

@@ -18,8 +18,8 @@ impl Store {
         };
         let cache = self.chat_cache();
         cache.folds().forget_unless(self.backend().redactions());
-        if let Some(fold) = cache.known(session)
-            && fold.read().last_sequence() == info.last_sequence.0
+        if let Some((fold, at)) = cache.known(session)
+            && at == info
         {
             return Ok(fold);
         }
@@ -32,12 +32,14 @@ impl Store {
         let last = info.last_sequence.0;
         // Taken out of the cache until it is caught up, so that a fold that fails halfway isn't used again.
         let kept = cache.folds().take(session);
+        // A chat that was emptied and restored may be as long as it was before.
         let fold = kept
-            .filter(|fold| fold.read().last_sequence() <= last)
+            .filter(|(_, at)| info.goes_on_from(at))
+            .map(|(fold, _)| fold)
             .unwrap_or_default();
         self.catch_up(stream, &fold, last).await?;
         let bytes = fold.read().bytes();
-        cache.folds().keep(session, fold.clone(), bytes);
+        cache.folds().keep(session, fold.clone(), bytes, info);
         Ok(fold)
     }
 

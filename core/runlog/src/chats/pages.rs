@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence};
+use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence, StreamInfo};
 use runlog_model::{
     Catalog, ChatEvent, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId,
     changed_messages_label, kinds, limits::CHAT_SEQUENCE_MAX, request_messages_label,
@@ -89,7 +89,7 @@ impl Store {
                 is_more: false,
             }));
         };
-        let Some(changes) = self.changes_of(session, info.last_sequence).await? else {
+        let Some(changes) = self.changes_of(session, info).await? else {
             return Ok(None);
         };
         let wanted = stretch.limit.saturating_add(1);
@@ -130,8 +130,12 @@ impl Store {
     }
 
     /// The events that changed or deleted messages of a chat; `None` if there are too many.
-    async fn changes_of(&self, session: SessionId, last: Sequence) -> Result<Option<Arc<Changes>>> {
-        let read_at = (last, self.backend().redactions());
+    async fn changes_of(
+        &self,
+        session: SessionId,
+        info: StreamInfo,
+    ) -> Result<Option<Arc<Changes>>> {
+        let read_at = (info, self.backend().redactions());
         if let Some(known) = self.chat_cache().changes(session, read_at) {
             return Ok(Some(known));
         }

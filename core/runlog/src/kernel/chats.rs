@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
 };
 
-use runlog_log::{Record, Sequence};
+use runlog_log::{Record, Sequence, StreamInfo};
 use runlog_model::{ChatFold, SessionId, Timestamp, Updates};
 
 /// The most chats whose folds are cached.
@@ -67,6 +67,8 @@ struct Kept {
     used: u64,
     bytes: usize,
     fold: SharedFold,
+    /// What the chat's stream was when the fold was caught up.
+    at: StreamInfo,
 }
 
 /// A chat's fold, shared and never copied. The task that catches it up blocks the readers only while it applies one event.
@@ -76,8 +78,8 @@ pub(crate) struct SharedFold(Arc<RwLock<ChatFold>>);
 /// The events that changed or deleted messages of a chat, for pages that are read without its fold.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// The last sequence of the chat's stream, and the redaction count of the store, when they were read.
-    pub(crate) read_at: (Sequence, u64),
+    /// What the chat's stream was, and the redaction count of the store, when they were read.
+    pub(crate) read_at: (StreamInfo, u64),
     pub(crate) records: Vec<Record>,
     /// What they made of each message that they are about.
     pub(crate) of_messages: HashMap<String, Change>,
@@ -209,7 +211,7 @@ impl ChatCache {
     pub(crate) fn changes(
         &self,
         session: SessionId,
-        read_at: (Sequence, u64),
+        read_at: (StreamInfo, u64),
     ) -> Option<Arc<Changes>> {
         let changes = self.all_changes();
         let known = changes.get(&session);
@@ -241,8 +243,8 @@ impl ChatCache {
             .expect("the ends of chats were left broken by a panic")
     }
 
-    /// A chat's fold, if it is cached; others may have written to the chat since.
-    pub(crate) fn known(&self, session: SessionId) -> Option<SharedFold> {
+    /// A chat's fold, if it is cached, and what the chat's stream was then; others may have written to it since.
+    pub(crate) fn known(&self, session: SessionId) -> Option<(SharedFold, StreamInfo)> {
         self.folds().used(session)
     }
 
@@ -263,12 +265,12 @@ impl Folds {
         }
     }
 
-    /// The fold, if it is cached.
-    pub(crate) fn used(&mut self, session: SessionId) -> Option<SharedFold> {
+    /// The fold, if it is cached, and what the chat's stream was then.
+    pub(crate) fn used(&mut self, session: SessionId) -> Option<(SharedFold, StreamInfo)> {
         self.uses += 1;
         let kept = self.kept.get_mut(&session)?;
         kept.used = self.uses;
-        Some(kept.fold.clone())
+        Some((kept.fold.clone(), kept.at))
     }
 
     pub(crate) fn turn_of(&mut self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
@@ -283,17 +285,25 @@ impl Folds {
         turn
     }
 
-    pub(crate) fn take(&mut self, session: SessionId) -> Option<SharedFold> {
-        self.kept.remove(&session).map(|kept| kept.fold)
+    pub(crate) fn take(&mut self, session: SessionId) -> Option<(SharedFold, StreamInfo)> {
+        let kept = self.kept.remove(&session);
+        kept.map(|kept| (kept.fold, kept.at))
     }
 
-    /// Caches a fold that was made from `bytes` bytes.
-    pub(crate) fn keep(&mut self, session: SessionId, fold: SharedFold, bytes: usize) {
+    /// Caches a fold that was made from `bytes` bytes, and is caught up with what the chat's stream is.
+    pub(crate) fn keep(
+        &mut self,
+        session: SessionId,
+        fold: SharedFold,
+        bytes: usize,
+        at: StreamInfo,
+    ) {
         self.uses += 1;
         let kept = Kept {
             used: self.uses,
             bytes,
             fold,
+            at,
         };
         self.kept.insert(session, kept);
         // The last one stays, however large: otherwise each call in its chat would make it again.

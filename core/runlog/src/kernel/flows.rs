@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use runlog_log::{Sequence, StreamId};
+use runlog_log::{StreamId, StreamInfo};
 use runlog_model::{FlowCatalog, RunId};
 
 use super::{inbox::Inboxes, live::Live};
@@ -42,8 +42,8 @@ const SETTLED_MAX: usize = 1 << 18;
 /// A flow in which no delta can be dropped before it goes on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
-    /// The last sequence of its stream when it was read.
-    pub(crate) last: Sequence,
+    /// What its stream was when it was read.
+    pub(crate) at: StreamInfo,
     /// Deltas were old if they were recorded before this time.
     pub(crate) stood_since_ms: u64,
     /// How many old deltas it keeps: no text that stands is what they are.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runlog_log::{Batch, Kind, Op, Position, ReadOptions, Record, Sequence};
+use runlog_log::{Batch, Kind, Op, Position, ReadOptions, Record, StreamInfo};
 use runlog_model::{AgentEvent, FlowEventKind, ListFlows, RunId, RuntimeEvent};
 
 use super::{RetainProgress, RetainStage, Retained, RetentionPolicy, plan::OnProgress};
@@ -106,8 +106,8 @@ impl Pieces {
 
 /// What was found in a flow.
 struct Found {
-    /// The last sequence of its stream when it was read.
-    last: Sequence,
+    /// What its stream was when it was read.
+    at: StreamInfo,
     stood_since_ms: u64,
     /// The deltas to drop.
     blocks: Vec<Block>,
@@ -127,7 +127,7 @@ impl Found {
     fn settled(&self) -> Option<Settled> {
         let is_settled = self.blocks.is_empty() && !self.is_undecided;
         is_settled.then_some(Settled {
-            last: self.last,
+            at: self.at,
             stood_since_ms: self.stood_since_ms,
             kept: self.kept,
         })
@@ -252,7 +252,7 @@ impl Store {
             return Ok(None);
         };
         let mut found = Found {
-            last: info.last_sequence,
+            at: info,
             stood_since_ms,
             blocks: Vec::new(),
             kept: 0,
@@ -260,14 +260,14 @@ impl Store {
         };
         let known = self.shared.flows.shared().settled(flow);
         let is_as_known =
-            |known: &Settled| known.last == found.last && known.stood_since_ms <= stood_since_ms;
+            |known: &Settled| known.at == found.at && known.stood_since_ms <= stood_since_ms;
         if let Some(known) = known.filter(is_as_known) {
             (found.kept, found.stood_since_ms) = (known.kept, known.stood_since_ms);
             return Ok(Some(found));
         }
         let agents = [FlowEventKind::Agent, FlowEventKind::Delta];
         let options = ReadOptions {
-            last: found.last,
+            last: info.last_sequence,
             kinds: agents.map(|kind| Kind(kind.byte())).to_vec(),
             ..ReadOptions::default()
         };
