@@ -731,6 +731,37 @@ fn flow_is_read_for_its_deltas_until_none_can_go_and_again_once_it_goes_on() {
 }
 
 #[test]
+fn delta_that_was_erased_no_longer_keeps_those_around_it() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    for text in ["Do", "XX", "ne."] {
+        flow.record(&agent("agent:text:delta", "r", text)).unwrap();
+    }
+    flow.record(&agent("agent:text", "r", "Done.")).unwrap();
+    clock.set(3_000);
+    for _ in 0..2 {
+        let done = store.retain(&of_deltas(1_000)).unwrap();
+        assert_eq!((done.deltas, done.deltas_kept), (0, 3));
+    }
+    let options = PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    };
+    let mut playback = Playback::new(&store, flow.run_id(), options).unwrap();
+    let odd = playback.nth(1).unwrap().unwrap().1;
+    let erase = Erase {
+        positions: vec![odd.position],
+        reason: "a slip".into(),
+        ..Erase::default()
+    };
+    store.erase(&erase).unwrap();
+    let done = store.retain(&of_deltas(1_000)).unwrap();
+    assert_eq!((done.deltas, done.deltas_kept), (2, 0));
+    assert_eq!(played(&store, &flow), ["Done."]);
+}
+
+#[test]
 fn deltas_of_an_agent_that_was_killed_and_of_another_execution_stay() {
     let clock = Clock::at(1_000);
     let store = on(&clock);

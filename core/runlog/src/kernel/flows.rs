@@ -32,8 +32,9 @@ pub(crate) struct FlowsShared {
     live: Arc<Live>,
     resumed: Arc<Live>,
     inboxes: Arc<Inboxes>,
-    /// The flows in which no delta can be dropped before they go on.
-    settled: Mutex<HashMap<RunId, Settled>>,
+    /// The flows in which no delta can be dropped before they go on, and the redaction count of the store when they were
+    /// found.
+    settled: Mutex<(u64, HashMap<RunId, Settled>)>,
 }
 
 /// The most flows of which it is kept in memory that no delta can be dropped in them; others are read again each time.
@@ -66,20 +67,22 @@ impl FlowsShared {
         &self.inboxes
     }
 
-    /// A flow that was found settled, if it was.
-    pub(crate) fn settled(&self, flow: RunId) -> Option<Settled> {
-        self.all_settled().get(&flow).copied()
+    /// A flow that was found settled, if it was, and nothing was redacted since.
+    pub(crate) fn settled(&self, flow: RunId, redactions: u64) -> Option<Settled> {
+        let settled = self.all_settled();
+        let known = settled.1.get(&flow).copied();
+        known.filter(|_| settled.0 == redactions)
     }
 
     /// Replaces the flows that were found settled, so that those that were removed are forgotten.
-    pub(crate) fn set_settled(&self, mut found: HashMap<RunId, Settled>) {
+    pub(crate) fn set_settled(&self, mut found: HashMap<RunId, Settled>, redactions: u64) {
         if found.len() > SETTLED_MAX {
             found = found.into_iter().take(SETTLED_MAX).collect();
         }
-        *self.all_settled() = found;
+        *self.all_settled() = (redactions, found);
     }
 
-    fn all_settled(&self) -> MutexGuard<'_, HashMap<RunId, Settled>> {
+    fn all_settled(&self) -> MutexGuard<'_, (u64, HashMap<RunId, Settled>)> {
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

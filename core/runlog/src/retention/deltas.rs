@@ -195,6 +195,7 @@ impl Store {
         let stood_since_ms = self.backend().now_ms().saturating_sub(least_ms);
         let mut retained = Retained::default();
         let (mut blocks, mut gathered, mut done) = (Vec::new(), 0, 0);
+        let redactions = self.backend().redactions();
         let mut settled = HashMap::new();
         let mut cursor = None;
         loop {
@@ -216,7 +217,10 @@ impl Store {
                 }
                 done += 1;
                 // The listed flow may have been deleted since.
-                let Some(found) = self.deltas_of(flow.run_id, stood_since_ms).await? else {
+                let Some(found) = self
+                    .deltas_of(flow.run_id, stood_since_ms, redactions)
+                    .await?
+                else {
                     continue;
                 };
                 retained.deltas_kept += found.kept;
@@ -238,15 +242,24 @@ impl Store {
         }
         self.redact_blocks(policy, &mut blocks, &mut retained)
             .await?;
-        if !retained.is_cancelled {
-            self.shared.flows.shared().set_settled(settled);
+        // What somebody else redacted meanwhile may be part of what was read.
+        let own = if policy.dry_run { 0 } else { retained.deltas };
+        let redactions_after = self.backend().redactions();
+        if !retained.is_cancelled && redactions_after == redactions + own {
+            let flows = self.shared.flows.shared();
+            flows.set_settled(settled, redactions_after);
         }
         Ok(retained)
     }
 
     /// The deltas of a flow whose whole text has stood since a time; `None` if there is no such flow any more. A flow that
     /// was found settled before is read only if it has gone on.
-    async fn deltas_of(&self, flow: RunId, stood_since_ms: u64) -> Result<Option<Found>> {
+    async fn deltas_of(
+        &self,
+        flow: RunId,
+        stood_since_ms: u64,
+        redactions: u64,
+    ) -> Result<Option<Found>> {
         let stream = run_stream(flow);
         let Some(info) = self.backend().stream(stream).await? else {
             return Ok(None);
@@ -258,7 +271,7 @@ impl Store {
             kept: 0,
             is_undecided: false,
         };
-        let known = self.shared.flows.shared().settled(flow);
+        let known = self.shared.flows.shared().settled(flow, redactions);
         let is_as_known =
             |known: &Settled| known.at == found.at && known.stood_since_ms <= stood_since_ms;
         if let Some(known) = known.filter(is_as_known) {
