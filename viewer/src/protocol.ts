@@ -176,6 +176,8 @@ export interface TimelineData extends TimelineRequest {
   marks: Float64Array;
   /** Pixel, and milliseconds since the beginning: what the ruler says. */
   ticks: Float64Array;
+  /** Milliseconds between two of the ruler's times. */
+  tickStep: number;
   /** From when until when each lane was there, in pixels. */
   spans: Float64Array;
 }

@@ -1,5 +1,6 @@
 // The heart of it: at any point the conversation is what the store said then, through truncations and forks.
 
+import { roundDuration } from "../src/page/format.js";
 import { type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
@@ -150,4 +151,13 @@ test("the ruler tells times outside of folded gaps alone, in order", async () =>
   expect(Array.from(zoomed)).toEqual([450, 61_000, 540, 61_010, 630, 61_020, 720, 61_030, 810, 61_040].filter((_, at) => at < zoomed.length));
   expect(zoomed.length).toBeGreaterThan(6);
   await store.close();
+});
+
+test("times of the ruler are as exact as they are apart", () => {
+  const told = (step: number, ...times: number[]) => times.map((time) => roundDuration(time, step));
+  expect(told(50, 50, 1150, 113_550)).toEqual(["50 ms", "1.15 s", "1 m 53.55 s"]);
+  expect(told(2, 998, 1002, 3_600_002)).toEqual(["998 ms", "1.002 s", "1 h 0 m 0.002 s"]);
+  expect(told(500, 500, 1000, 60_500)).toEqual(["500 ms", "1.0 s", "1 m 0.5 s"]);
+  expect(told(5000, 5000, 60_000, 65_000)).toEqual(["5 s", "1 m", "1 m 05 s"]);
+  expect(told(3_600_000, 3_600_000, 86_400_000, 90_000_000)).toEqual(["1 h", "1 d", "1 d 1 h"]);
 });

@@ -23,7 +23,7 @@ export interface Scene {
   folds: { at: number; ms: number }[];
   xOf(folded: number): number;
   foldLabel(ms: number): string;
-  tickLabel(ms: number): string;
+  tickLabel(ms: number, step: number): string;
   colours: Record<string, string>;
 }
 
@@ -223,9 +223,10 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   taken.length = 0;
   let free = scene.gutter;
   for (const fold of scene.folds) {
-    const x = scene.xOf(fold.at);
-    const end = scene.xOf(fold.at + 400);
-    if (end < scene.gutter || x > scene.width) continue;
+    // Of a gap that is seen in part, in the middle of that part.
+    const x = Math.max(scene.gutter, scene.xOf(fold.at));
+    const end = Math.min(scene.width, scene.xOf(fold.at + 400));
+    if (end < x) continue;
     const label = `⌇ ${scene.foldLabel(fold.ms)}`;
     const size = context.measureText(label).width;
     const middle = (x + end) / 2 - size / 2;
@@ -247,7 +248,7 @@ function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
   context.font = "11px system-ui, sans-serif";
   for (let at = 0; at < data.ticks.length; at += 2) {
     const x = scene.gutter + (data.ticks[at] as number) * scale;
-    const label = scene.tickLabel(data.ticks[at + 1] as number);
+    const label = scene.tickLabel(data.ticks[at + 1] as number, data.tickStep);
     const size = context.measureText(label).width;
     if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
     context.fillRect(x, RULER - 6, 1, 5);

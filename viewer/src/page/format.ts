@@ -10,9 +10,15 @@ export function duration(ms: number | undefined): string {
   return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
-/** The same of a round time: 8 s, 2 m, 1 h. */
-export function roundDuration(ms: number): string {
-  return duration(ms).replace(/\.0 s$/, " s").replace(/ 00 [sm]$/, "").replace(/ 0 h$/, "");
+/** A time on a ruler whose times are a step apart, as exact as that is: 8 s, 2 m, 1 m 53.45 s. */
+export function roundDuration(ms: number, step: number): string {
+  if (ms < 1000) return `${ms} ms`;
+  if (step >= 1000) return duration(ms).replace(/\.0 s$/, " s").replace(/ 00 [sm]$/, "").replace(/ 0 h$/, "");
+  const decimals = step >= 100 ? 1 : step >= 10 ? 2 : 3;
+  const minutes = Math.floor(ms / 60_000);
+  const seconds = `${((ms % 60_000) / 1000).toFixed(decimals)} s`;
+  if (minutes === 0) return seconds;
+  return minutes < 60 ? `${minutes} m ${seconds}` : `${Math.floor(minutes / 60)} h ${minutes % 60} m ${seconds}`;
 }
 
 export function bytes(count: number): string {

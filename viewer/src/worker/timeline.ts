@@ -61,7 +61,7 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
       marks.push(mark);
     }
   }
-  return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), ticks: ticksOf(family, request), spans: spansOf(family, firstLane, lanes, from, scale) };
+  return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), ...ticksOf(family, request), spans: spansOf(family, firstLane, lanes, from, scale) };
 }
 
 /** Times on the ruler are at least so far apart: their labels need the room. */
@@ -73,11 +73,11 @@ const DAY = 24 * HOUR;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].flatMap((of) => [of * SECOND, of * MINUTE]), ...[1, 2, 3, 6, 12].map((of) => of * HOUR), DAY, 2 * DAY, 7 * DAY, 30 * DAY].sort((a, b) => a - b);
 
 /** Round times since the beginning, each with its pixel. Within a gap that is folded, whose length is told, there are none. */
-function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64Array {
+function ticksOf(family: Family, { width, from, to }: TimelineRequest): Pick<TimelineData, "ticks" | "tickStep"> {
   const ticks = f64();
   const scale = width / (to - from);
   const step = STEPS.find((ms) => ms * scale >= TICK_PIXELS) ?? 365 * DAY;
-  if (family.length === 0 || family.hasNoTimes || !Number.isFinite(scale)) return ticks.view().slice();
+  if (family.length === 0 || family.hasNoTimes || !Number.isFinite(scale)) return { ticks: ticks.view().slice(), tickStep: step };
   const { folds } = family;
   let lastPixel = 0;
   // Between two gaps time passes as it did.
@@ -95,7 +95,7 @@ function ticksOf(family: Family, { width, from, to }: TimelineRequest): Float64A
       ticks.push(time);
     }
   }
-  return ticks.view().slice();
+  return { ticks: ticks.view().slice(), tickStep: step };
 }
 
 /** From when until when each lane was there. */

@@ -7,15 +7,31 @@ export function sessionTitle(session: Session): string {
   return session.title ?? session.name ?? `session ${session.id.slice(0, 8)}`;
 }
 
+/** The session of a lane that is a copy, if nobody gave it a title of its own: then its name, or where it was made, tells it from its
+ * source and from other copies. */
+function untitledCopy(index: LogIndex, lane: Lane): { session: Session; root: Lane; name: string | undefined } | undefined {
+  const session = index.sessions.get(lane.sessionId ?? "");
+  const root = index.lanes[session?.lanes[0] ?? -1];
+  const source = index.sessions.get(index.lanes[root?.forkOf ?? -1]?.sessionId ?? "");
+  if (session === undefined || root === undefined || source === undefined) return undefined;
+  const title = sessionTitle(session);
+  if (sessionTitle(source) !== title) return undefined;
+  return { session, root, name: session.name === title ? undefined : session.name };
+}
+
 /** What the session of a lane is called. A copy has the title of its source unless it was given one: its name, or where it was
  * made, stands before it then, where a narrow list doesn't cut it off. */
 export function titleOf(index: LogIndex, lane: Lane): string {
   if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
   const session = index.sessions.get(lane.sessionId ?? "");
   if (session === undefined) return `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
+  const copy = untitledCopy(index, lane);
   const title = sessionTitle(session);
-  const root = index.lanes[session.lanes[0] ?? -1];
-  const source = index.sessions.get(index.lanes[root?.forkOf ?? -1]?.sessionId ?? "");
-  if (root === undefined || source === undefined || sessionTitle(source) !== title) return title;
-  return `${session.name === undefined || session.name === title ? `fork at ${root.forkAt}` : session.name} · ${title}`;
+  return copy === undefined ? title : `${copy.name ?? `fork at ${copy.root.forkAt}`} · ${title}`;
+}
+
+/** What a copy is called beside the mark that says where it was made. */
+export function copyTitle(index: LogIndex, lane: Lane): string {
+  const session = index.sessions.get(lane.sessionId ?? "");
+  return untitledCopy(index, lane)?.name ?? session?.title ?? lane.name;
 }

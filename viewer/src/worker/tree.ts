@@ -2,7 +2,7 @@ import type { LaneStatus, TreeRow } from "../protocol.js";
 import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
-import { sessionTitle } from "./titles.js";
+import { copyTitle, sessionTitle } from "./titles.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
@@ -55,7 +55,11 @@ export class Tree {
   #flatten(): Node[] {
     const children = this.#children();
     const nodes: Node[] = [];
-    const matches = (lane: Lane) => this.#filter === "" || `${lane.name} ${this.index.sessions.get(lane.sessionId ?? "")?.title ?? ""} ${lane.id}`.toLowerCase().includes(this.#filter);
+    const wordsOf = (lane: Lane) => {
+      const session = this.index.sessions.get(lane.sessionId ?? "");
+      return `${lane.name} ${session?.title ?? ""} ${session?.name ?? ""} ${lane.id}`.toLowerCase();
+    };
+    const matches = (lane: Lane) => this.#filter === "" || wordsOf(lane).includes(this.#filter);
     // A lane below another one may be as deep as agents spawn agents: a stack of our own.
     const visit = (roots: Lane[], depth: number) => {
       const stack = roots.map((lane) => [lane, depth] as const).reverse();
@@ -108,7 +112,7 @@ export class Tree {
     }
     const own = lane as Lane;
     const isRootFork = own.forkOf >= 0 && own.parentId === undefined;
-    const title = isRootFork ? (this.index.sessions.get(own.sessionId ?? "")?.title ?? own.name) : own.name;
+    const title = isRootFork ? copyTitle(this.index, own) : own.name;
     return {
       ...base,
       kind: "agent",
