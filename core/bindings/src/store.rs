@@ -144,13 +144,23 @@ impl StoreObject {
         if !owns && open.is_empty() {
             return Ok(known(Ok::<_, Failure>(())));
         }
-        Ok(self.read(async move {
-            drop(open);
-            if owns {
-                shared.store.close().await?;
-            }
-            Ok::<_, Failure>(())
-        }))
+        // Writes of one object wait for each other, and are staged one by one: those that were called before are done first. What is
+        // offloaded begins at once, so it is made when it is polled.
+        let closing = async move {
+            let closing = async move {
+                drop(open);
+                if owns {
+                    shared.store.close().await?;
+                }
+                ().into_reply()
+            };
+            self.run_movable(Box::pin(closing)).await
+        };
+        Ok(Answer {
+            lane: Lane::AfterWrites,
+            future: Box::pin(closing),
+        }
+        .into())
     }
 
     /// A token with which other threads of this process can attach to the store.

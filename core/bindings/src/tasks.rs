@@ -35,6 +35,8 @@ pub(crate) enum Lane {
     Own,
     /// By itself, and its end is not reported.
     Detached,
+    /// As [`Own`](Self::Own), from when on the writes that were started before it are done.
+    AfterWrites,
 }
 
 impl Answer {
@@ -78,6 +80,8 @@ pub(crate) struct Tasks {
     writes: Vec<(u64, Answer)>,
     appends: Appends,
     others: BTreeMap<u64, Answer>,
+    /// What waits for the writes before it.
+    after_writes: Vec<(u64, Answer)>,
     woken: Arc<Woken>,
     write_waker: Waker,
 }
@@ -156,6 +160,7 @@ impl Tasks {
             writes: Vec::new(),
             appends: Appends::default(),
             others: BTreeMap::new(),
+            after_writes: Vec::new(),
             woken,
             write_waker,
         }
@@ -170,13 +175,19 @@ impl Tasks {
     pub(crate) fn start(&mut self, mut answer: Answer) -> std::result::Result<Result<Reply>, u64> {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
+        if answer.lane == Lane::AfterWrites && !self.writes.is_empty() {
+            self.after_writes.push((ticket, answer));
+            return Err(ticket);
+        }
         let waker = self.waker_of(ticket, answer.lane);
         if let Poll::Ready(result) = poll(&mut answer, &waker) {
             return Ok(result);
         }
         match answer.lane {
             Lane::Write => self.writes.push((ticket, answer)),
-            Lane::Own | Lane::Detached => drop(self.others.insert(ticket, answer)),
+            Lane::Own | Lane::Detached | Lane::AfterWrites => {
+                drop(self.others.insert(ticket, answer));
+            }
         }
         Err(ticket)
     }
@@ -217,6 +228,7 @@ impl Tasks {
                     }
                     Poll::Pending => true,
                 });
+            self.start_after_writes(&mut ready);
         }
         for ticket in tickets {
             let Some(mut answer) = self.others.remove(&ticket) else {
@@ -232,6 +244,22 @@ impl Tasks {
         (ready, settled)
     }
 
+    fn start_after_writes(&mut self, ready: &mut Vec<(u64, Result<Reply>)>) {
+        let first_write = self.writes.iter().map(|(ticket, _)| *ticket).min();
+        let waits = |ticket: u64| first_write.is_some_and(|write| write < ticket);
+        let (waiting, begun): (Vec<_>, Vec<_>) = std::mem::take(&mut self.after_writes)
+            .into_iter()
+            .partition(|(ticket, _)| waits(*ticket));
+        self.after_writes = waiting;
+        for (ticket, mut answer) in begun {
+            let waker = self.waker_of(ticket, answer.lane);
+            match poll(&mut answer, &waker) {
+                Poll::Ready(result) => ready.push((ticket, result)),
+                Poll::Pending => drop(self.others.insert(ticket, answer)),
+            }
+        }
+    }
+
     /// Drops a future that isn't a write; the work it waited for continues.
     pub(crate) fn cancel(&mut self, ticket: u64) -> bool {
         self.others.remove(&ticket).is_some()
@@ -240,7 +268,7 @@ impl Tasks {
     fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
         match lane {
             Lane::Write => self.write_waker.clone(),
-            Lane::Own | Lane::Detached => Waker::from(Arc::new(WakeOne {
+            Lane::Own | Lane::Detached | Lane::AfterWrites => Waker::from(Arc::new(WakeOne {
                 woken: Arc::clone(&self.woken),
                 ticket,
             })),
@@ -299,6 +327,53 @@ mod tests {
         assert_eq!(wakes.load(Ordering::SeqCst), 1);
         assert_eq!(tasks.poll().0.len(), 10);
         assert_eq!(tasks.poll().0, []);
+    }
+
+    #[test]
+    fn what_comes_after_writes_begins_once_those_before_it_are_done() {
+        let (mut tasks, _) = tasks();
+        let after = |began: &Arc<AtomicUsize>| {
+            let began = Arc::clone(began);
+            Answer {
+                lane: Lane::AfterWrites,
+                ..Answer::wait(async move {
+                    began.fetch_add(1, Ordering::SeqCst);
+                    Ok(Reply::DONE)
+                })
+            }
+        };
+        let began = Arc::new(AtomicUsize::new(0));
+        assert_eq!(tasks.start(after(&began)), Ok(Ok(Reply::DONE)));
+        let mut write = || {
+            let (send, receive) = tokio::sync::oneshot::channel::<()>();
+            let ticket = tasks.start(Answer::write(async move {
+                receive.await.map_err(|_| Failure::closed("it"))?;
+                Ok(Reply::DONE)
+            }));
+            (send, ticket.unwrap_err())
+        };
+        let (one, other) = (write(), write());
+        let last = tasks.start(after(&began)).unwrap_err();
+        let (later, _) = {
+            let (send, receive) = tokio::sync::oneshot::channel::<()>();
+            let ticket = tasks.start(Answer::write(async move {
+                receive.await.map_err(|_| Failure::closed("it"))?;
+                Ok(Reply::DONE)
+            }));
+            (send, ticket.unwrap_err())
+        };
+        other.0.send(()).unwrap();
+        assert_eq!(tasks.poll().0, [(other.1, Ok(Reply::DONE))]);
+        assert_eq!(began.load(Ordering::SeqCst), 1);
+        one.0.send(()).unwrap();
+        let done = [(one.1, Ok(Reply::DONE)), (last, Ok(Reply::DONE))];
+        assert_eq!(tasks.poll().0, done);
+        assert_eq!(
+            began.load(Ordering::SeqCst),
+            2,
+            "the later write isn't waited for"
+        );
+        drop(later);
     }
 
     #[test]

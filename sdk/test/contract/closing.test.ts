@@ -67,6 +67,27 @@ describe.each(places)("closing $name", ({ fresh }) => {
     for (const object of Object.values(objects)) if ("close" in object) await object.close().catch(() => {});
   });
 
+  test("what was called before a store is closed is written, also where calls wait for each other", async () => {
+    const store = await fresh();
+    const { session, instance } = await store.startSession({}, "a");
+    const context = await store.context(instance.id);
+    const run = await store.runs.start({ session: {}, agentName: "b" });
+    const chat = await store.chats.create({ assistantId: "a" });
+    const flow = await store.flows.create();
+    const calls: Promise<unknown>[] = [];
+    for (let index = 0; index < 100; index++) {
+      const message = { role: "user" as const, content: `${index}` };
+      calls.push(run.recordMessage(message), context.appendMessage(message), flow.record({ type: "node:tick" }));
+      calls.push(store.chats.saveMessages(chat.chatId, [{ role: "user", type: "text", props: { content: `${index}` } }]));
+      calls.push(run.describe({ metadata: { index } }), store.updateSession(session.id, { title: `${index}` }));
+    }
+    const late = run.complete("done");
+    await store.close();
+    const told = await Promise.allSettled([...calls, late]);
+    expect(told.filter(({ status }) => status === "rejected")).toEqual([]);
+    await failure(run.recordMessage({ role: "user", content: "too late" }), "closed");
+  });
+
   test("whoever waits when a store is closed is told, and its agents are told to stop", async () => {
     const store = await fresh();
     const waits: Promise<unknown>[] = [];

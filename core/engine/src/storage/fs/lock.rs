@@ -4,13 +4,16 @@
     reason = "this is the one place that reaches the file system"
 )]
 
-use std::{fs, io};
+use std::{fs, io, time::Duration};
 
 use super::{
     calls,
     folder::{Folder, How},
 };
 
+/// How often a description that is empty is read again, and the pause before.
+const HOLDER_READS_MAX: u32 = 20;
+const HOLDER_PAUSE: Duration = Duration::from_millis(1);
 /// The most bytes that are read of a holder's description.
 const HOLDER_BYTES_MAX: usize = 4096;
 
@@ -34,7 +37,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(fs::TryLockError::WouldBlock) => return Err(content(&file)),
+                Err(fs::TryLockError::WouldBlock) => return Err(holder_of(&file)),
                 // Nothing was locked, so it is tried again.
                 Err(fs::TryLockError::Error(error))
                     if error.kind() == io::ErrorKind::Interrupted => {}
@@ -65,6 +68,18 @@ impl Drop for Lock {
             let _ = self.file.unlock();
         }
     }
+}
+
+/// The description of who has the lock. It is written just after it was locked, so that it may not be there yet.
+fn holder_of(file: &fs::File) -> io::Result<String> {
+    for _ in 0..HOLDER_READS_MAX {
+        let holder = content(file)?;
+        if !holder.is_empty() {
+            return Ok(holder);
+        }
+        std::thread::sleep(HOLDER_PAUSE);
+    }
+    content(file)
 }
 
 fn content(file: &fs::File) -> io::Result<String> {
