@@ -139,6 +139,25 @@ test("search counts and walks its hits; filters are chips, and the address has a
   await close();
 });
 
+test("enter goes to a hit of what stands in the search box, however fast it came", async () => {
+  const { page, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const box = page.locator("#search");
+  await box.fill("auckland");
+  await box.press("Enter");
+  await expect.poll(() => page.locator(".hits").innerText()).toMatch(/^1 \/ 1\d$/);
+  await expect.poll(() => page.url()).toContain("event=");
+  const { hash } = new URL(page.url());
+  const eventOf = (address: string) => new URLSearchParams(address.slice(1)).get("event");
+  await box.fill("zzzqqq");
+  await box.press("Enter");
+  await expect.poll(() => page.locator(".hits").innerText()).toBe("0");
+  await expect.poll(() => page.url()).toContain("zzzqqq");
+  expect(eventOf(new URL(page.url()).hash)).toBe(eventOf(hash));
+  expect(await page.getByRole("button", { name: "Next hit" }).isDisabled()).toBe(true);
+  await close();
+});
+
 test("a link leads to the same moment and event", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll write the test first").click();

@@ -45,6 +45,8 @@ class View {
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
   #arrivals = 0;
   #momentAsked = 0;
+  /** Where to go once the search has found something. */
+  #goes: { forward: boolean } | undefined;
 
   /** What is the same for as long as a list has the same rows. */
   get version(): string {
@@ -228,9 +230,17 @@ class View {
     this.writeAddress();
   }
 
+  /** The same, and goes to the first hit once there is one. */
+  findAndGo(query: string, forward: boolean): void {
+    this.#find(query);
+    this.#goes = { forward };
+    this.writeAddress();
+  }
+
   #find(query: string): void {
     this.query = query;
     this.hitNumber = 0;
+    this.#goes = undefined;
     void this.remote?.search(query);
     if (query === "" && this.filter.onlyHits) this.filter = { ...this.filter, onlyHits: false };
     this.#revision += 1;
@@ -240,6 +250,10 @@ class View {
   found(search: SearchState): void {
     this.search = search.query === "" ? undefined : search;
     this.#revision += 1;
+    const goes = search.query === this.query && (search.here > 0 || search.done) ? this.#goes : undefined;
+    if (goes === undefined) return;
+    this.#goes = undefined;
+    void this.nextHit(goes.forward);
   }
 
   async nextHit(forward: boolean): Promise<void> {

@@ -27,11 +27,35 @@ export function titleOf(index: LogIndex, lane: Lane): string {
   if (session === undefined) return `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
   const copy = untitledCopy(index, lane);
   const title = sessionTitle(session);
-  return copy === undefined ? title : `${copy.name ?? `fork at ${copy.root.forkAt}`} · ${title}`;
+  return copy === undefined ? title : `${copy.name ?? `fork at ${copy.root.forkAt}${endOfId(index, copy.session, copy.root)}`} · ${title}`;
+}
+
+const counted = new WeakMap<LogIndex, { lanes: number; made: Map<string, number> }>();
+
+/** How many copies were made of each lane at each of its events. */
+function copiesOf(index: LogIndex): Map<string, number> {
+  const known = counted.get(index);
+  if (known?.lanes === index.lanes.length) return known.made;
+  const made = new Map<string, number>();
+  for (const lane of index.lanes) {
+    if (lane.forkOf < 0 || lane.parentId !== undefined) continue;
+    const at = `${lane.forkOf} ${lane.forkAt}`;
+    made.set(at, (made.get(at) ?? 0) + 1);
+  }
+  counted.set(index, { lanes: index.lanes.length, made });
+  return made;
+}
+
+/** The end of the id of a copy without a name, if another was made at the same event. */
+function endOfId(index: LogIndex, session: Session, root: Lane): string {
+  const isOne = (copiesOf(index).get(`${root.forkOf} ${root.forkAt}`) ?? 0) < 2;
+  return isOne ? "" : `, ${session.id.slice(-4)}`;
 }
 
 /** What a copy is called beside the mark that says where it was made. */
 export function copyTitle(index: LogIndex, lane: Lane): string {
   const session = index.sessions.get(lane.sessionId ?? "");
-  return untitledCopy(index, lane)?.name ?? session?.title ?? lane.name;
+  const copy = untitledCopy(index, lane);
+  const title = session?.title ?? lane.name;
+  return copy === undefined ? title : (copy.name ?? `${title}${endOfId(index, copy.session, copy.root)}`);
 }

@@ -35,11 +35,11 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
             let message = match is_own {
                 true => format!(
                     "{store} is open for writing in this process already: {other}; use that handle, close it first, or open \
-                     this one for reading only"
+                     this one for reading only (`readOnly`)"
                 ),
                 false => format!(
                     "{store} is open for writing by another: {other}; close that one, wait until it is closed, or open this \
-                     one for reading only"
+                     one for reading only (`readOnly`)"
                 ),
             };
             Error::new(ErrorKind::Locked, message)
