@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Compact(compact::Args),
     /// Give up the sessions that are too old, too many, too large or whose runs failed
     Retain(retain::Args),
-    /// Check every byte of the store
+    /// Check the whole store: every record, index and checksum
     Verify(verify::Args),
     /// Print every whole record of a folder, also of one that does not open
     Salvage(salvage::Args),

@@ -987,7 +987,10 @@ fn sizes_say_of_what_they_are() {
         "{said}{stat}"
     );
     let said = place.expect(0, &["verify"]).out;
-    assert!(said.ends_with(" KiB once decompressed\n"), "{said}");
+    assert!(
+        said.ends_with(" KiB, free space and what packs decompress to included\n"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         ))?;
     }
     let read = format!(
-        "{} in {}, {} once decompressed",
+        "{} in {}; read were {}, free space and what packs decompress to included",
         text::count(found.records, "record", "records"),
         text::count(found.segments, "segment", "segments"),
         text::bytes(found.bytes)

@@ -1,10 +1,13 @@
 //! Reading a stream.
 
+mod located;
 mod unreadable;
 
 use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
+
+use located::{Located, Mapped, Together};
 
 use super::{
     commit::shared::Shared,
@@ -25,7 +28,6 @@ use crate::{
         scan::is_damage,
         segment::Segment,
     },
-    storage::Map,
 };
 
 /// How many records are looked up at a time.
@@ -75,47 +77,6 @@ pub struct Reader {
     mapped: Option<Mapped>,
     arena: Arena,
     ended: bool,
-}
-
-struct Located {
-    segment: Arc<Segment>,
-    end: u64,
-    offset: u64,
-    source: u32,
-    ordinal: u32,
-    /// The stream with that number.
-    stream: StreamId,
-    sequence: u32,
-}
-
-impl Located {
-    /// Whether a header is that of the record that should be there.
-    fn is_it(&self, header: &record::Header) -> bool {
-        (header.stream, header.sequence) == (self.source, self.sequence)
-    }
-}
-
-/// A segment, and its map if it has one.
-struct Mapped {
-    segment: Arc<Segment>,
-    map: Option<Arc<dyn Map>>,
-}
-
-/// What was read at once for several records of a segment that isn't mapped.
-struct Together {
-    segment: Arc<Segment>,
-    start: u64,
-    bytes: Bytes,
-}
-
-impl Together {
-    /// The bytes from a record on, when its header is among them.
-    fn from(&self, located: &Located) -> Option<Bytes> {
-        let at = usize::try_from(located.offset.checked_sub(self.start)?).ok()?;
-        let is_there = Arc::ptr_eq(&self.segment, &located.segment)
-            && at + record::HEADER_BYTES <= self.bytes.len();
-        is_there.then(|| self.bytes.slice(at..))
-    }
 }
 
 impl Reader {

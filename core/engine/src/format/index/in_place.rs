@@ -11,15 +11,11 @@ use std::{
 
 use super::{
     FILTER_ROW_BYTES, LABEL_ROW_BYTES, LabelPostings, LabelRow, Section, SectionType, StreamRows,
-    Table, labels::is_in_filter_row, partition_point,
+    Table,
+    labels::is_in_filter_row,
+    single_rows::{ReadAt, Rows},
 };
-use crate::{
-    Label, Result,
-    format::{Field, Fields, aligned},
-};
-
-/// Reads bytes of the file from an offset.
-pub(crate) type ReadAt<'r> = dyn Fn(u64, &mut [u8]) -> Result<()> + 'r;
+use crate::{Label, Result, format::aligned};
 
 /// Nothing was checked yet.
 const UNCHECKED: u8 = 0;
@@ -36,55 +32,6 @@ pub(crate) struct InPlace {
     /// Where the records are that the labels name.
     pub(crate) streams: StreamRows,
     checked: AtomicU8,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Rows {
-    pub(super) offset: u64,
-    pub(super) count: u32,
-}
-
-impl Rows {
-    pub(super) fn of(table: &Table, kind: SectionType) -> Self {
-        let section = table.find(kind);
-        section.map_or(
-            Self {
-                offset: 0,
-                count: 0,
-            },
-            |section| Self {
-                offset: section.offset,
-                count: section.count,
-            },
-        )
-    }
-
-    /// The element at a place, of so many bytes.
-    pub(super) fn get<T: Field, const BYTES: usize>(
-        &self,
-        place: u32,
-        read: &ReadAt<'_>,
-    ) -> Result<T> {
-        let mut bytes = [0; BYTES];
-        read(self.offset + u64::from(place) * BYTES as u64, &mut bytes)?;
-        Ok(Fields::new(&bytes).get())
-    }
-
-    /// The first place for which `is_before` is false.
-    pub(super) fn partition_point(
-        &self,
-        mut is_before: impl FnMut(u32) -> Result<bool>,
-    ) -> Result<u32> {
-        let mut failed = None;
-        let place = partition_point(self.count, |place| {
-            failed.is_none()
-                && is_before(place).unwrap_or_else(|error| {
-                    failed = Some(error);
-                    false
-                })
-        });
-        failed.map_or(Ok(place), Err)
-    }
 }
 
 impl InPlace {

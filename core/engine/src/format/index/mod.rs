@@ -12,6 +12,7 @@ mod labels;
 mod parts;
 mod rows;
 mod sections;
+mod single_rows;
 mod stream_rows;
 mod trailer;
 
@@ -21,7 +22,7 @@ use rows::{FILTER_WORDS, partition_point};
 mod tests;
 
 pub(crate) use block::Block;
-pub(crate) use in_place::{InPlace, ReadAt};
+pub(crate) use in_place::InPlace;
 pub(crate) use labels::{LabelIndex, LabelPostings};
 pub(crate) use parts::{Labelled, Parts};
 pub(crate) use rows::{
@@ -30,5 +31,6 @@ pub(crate) use rows::{
     SECTIONS_MAX, STREAM_ROW_BYTES, SampleRow, StreamRow, TRAILER_BYTES, filter_rows,
 };
 pub(crate) use sections::{Counts, Section, SectionType, Table, check_section};
+pub(crate) use single_rows::ReadAt;
 pub(crate) use stream_rows::StreamRows;
 pub(crate) use trailer::{Ends, Trailer};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     STREAM_ROW_BYTES, SectionType, StreamRow, Table,
-    in_place::{ReadAt, Rows},
+    single_rows::{ReadAt, Rows},
 };
 use crate::{Result, format::units_to_offset};
 

@@ -1,6 +1,6 @@
 //! Records of a stream that can't be read: which they are, and what is shown for one that was redacted.
 
-use super::{Located, Reader};
+use super::{Reader, located::Located};
 use crate::{
     Error, Position, Result, Sequence,
     format::record,
