@@ -224,6 +224,29 @@ fn a_copy_goes_on_apart_and_an_overwritten_session_forgets() {
 }
 
 #[test]
+fn a_second_result_of_a_call_is_a_wrong_line_and_the_rest_goes_on() {
+    let place = Place::new();
+    let steps = ["call:c1", "result:c1", "result:c1", "result:c2", "say:end"];
+    let said = place.script(&["--json"], &steps);
+    assert_eq!(said.code, 0, "{said:?}");
+    let lines = said.json();
+    let refused: Vec<_> = all(&lines, "error")
+        .iter()
+        .map(|error| {
+            (
+                error["line"].as_u64(),
+                error["code"].as_str().map(str::to_owned),
+            )
+        })
+        .collect();
+    let wrong = |line| (Some(line), Some("invalid_message".to_owned()));
+    assert_eq!(refused, [wrong(3), wrong(4)]);
+    assert_eq!(ended(&said)["refused"], 2);
+    let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+    assert_eq!(shown[0]["status"], "completed");
+}
+
+#[test]
 fn a_wrong_line_is_answered_and_counted_and_the_rest_goes_on() {
     let place = Place::new();
     let steps = [

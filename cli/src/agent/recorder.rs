@@ -360,6 +360,8 @@ fn is_of_a_line(error: &runlog::Error) -> bool {
     let kinds = [
         ErrorKind::TooLarge,
         ErrorKind::InvalidInput,
+        // A second result of one call.
+        ErrorKind::AlreadyExists,
         ErrorKind::LimitReached,
         ErrorKind::WrongStatus,
     ];

@@ -271,7 +271,10 @@ impl Answers {
                 &(sequence, time_ms, kind, redacted, meta, payload),
             );
         }
-        self.add("stream", &block_on(store.backend().stream(stream)));
+        // A fork whose parent isn't there has all records of its own.
+        let info = block_on(store.backend().stream(stream));
+        let told = info.map(|info| info.map(|info| (info.id, info.last_sequence)));
+        self.add("stream", &told);
         let snapshot = block_on(store.backend().latest_snapshot(stream, Sequence::MAX))
             .ok()
             .flatten();
