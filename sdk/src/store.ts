@@ -592,8 +592,9 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
-   * `closed`, those of other threads too; closing twice does nothing. Whoever waits for an agent's run is told that it is
+   * Waits for the writes of this thread that were called before, flushes, saves what makes the next opening fast, and lets
+   * another process write. Later calls are refused with `closed`, those of other threads too, even while it waits; closing
+   * twice does nothing. Whoever waits for an agent's run is told that it is
    * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    *
    * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same.

@@ -37,7 +37,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(fs::TryLockError::WouldBlock) => return Err(holder_of(&file)),
+                Err(fs::TryLockError::WouldBlock) => return Err(holder_of(|| content(&file))),
                 // Nothing was locked, so it is tried again.
                 Err(fs::TryLockError::Error(error))
                     if error.kind() == io::ErrorKind::Interrupted => {}
@@ -71,15 +71,15 @@ impl Drop for Lock {
 }
 
 /// The description of who has the lock. It is written just after it was locked, so that it may not be there yet.
-fn holder_of(file: &fs::File) -> io::Result<String> {
+fn holder_of(mut read: impl FnMut() -> io::Result<String>) -> io::Result<String> {
     for _ in 0..HOLDER_READS_MAX {
-        let holder = content(file)?;
+        let holder = read()?;
         if !holder.is_empty() {
             return Ok(holder);
         }
         std::thread::sleep(HOLDER_PAUSE);
     }
-    content(file)
+    read()
 }
 
 fn content(file: &fs::File) -> io::Result<String> {
@@ -113,6 +113,15 @@ mod tests {
         drop(lock);
         drop(Lock::take(&folder, "LOCK", "").unwrap());
         drop(copy);
+    }
+
+    #[test]
+    fn holder_that_is_being_written_is_read_again_and_one_that_never_is_stays_unknown() {
+        let mut reads = ["the first", "", ""].map(str::to_owned).to_vec();
+        let read = || Ok(reads.pop().unwrap());
+        assert_eq!(holder_of(read).unwrap(), "the first");
+        assert_eq!(holder_of(|| Ok(String::new())).unwrap(), "");
+        assert!(holder_of(|| Err(io::ErrorKind::NotFound.into())).is_err());
     }
 
     #[cfg(unix)]

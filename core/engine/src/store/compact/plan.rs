@@ -100,9 +100,11 @@ pub(crate) struct Published {
 impl Published {
     /// `readings` are told once the streams are known: one that begins later sees these.
     pub(crate) fn of(durable: &Durable, readings: impl FnOnce() -> Vec<Arc<View>>) -> Self {
+        let streams = durable.directory.streams().clone();
+        let readings = readings();
         Self {
-            streams: durable.directory.streams().clone(),
-            readings: readings(),
+            streams,
+            readings,
             segments: durable.segments.clone(),
             redacted: durable.directory.redacted().clone(),
             active_bytes: match durable.active_index.records() {
