@@ -153,6 +153,45 @@ test("the ruler tells times outside of folded gaps alone, in order", async () =>
   await store.close();
 });
 
+test("a call that a fork shares is a bar in each lane that has a result of it, from when the lane was there", async () => {
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({ createdAtMs: 0 }, "one");
+  const context = await store.context(instance.id);
+  await context.appendMessage({ role: "assistant", content: [{ type: "tool_use", id: "c", name: "run", input: {} }] });
+  const fork = async () => (await store.copySession(session.id, {})).instances[0]?.instance.id ?? "";
+  const [failed, silent] = [await fork(), await fork()];
+  await (await store.context(failed)).appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "no", is_error: true }] });
+  // What is copied from it has its result, and draws no bar of its own for it.
+  const copy = (await store.copySession((await store.listSessions()).items.find(({ id }) => id !== session.id)?.id ?? "", {})).instances[0]?.instance.id;
+  await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "yes" }] });
+  const index = await indexed(store);
+  await store.close();
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  const barsIn = (from: number, to: number) => {
+    const { bars } = timelineOf(index, family, { width: 1000, from, to, firstLane: 0, lanes: family.lanes.length }, () => false);
+    return Array.from({ length: bars.length / 5 }, (_, at) => Array.from(bars.subarray(at * 5, at * 5 + 5)));
+  };
+  const all = barsIn(0, family.duration);
+  const scale = 1000 / family.duration;
+  const pixelOf = (row: number) => (family.folded[family.rank[row] as number] as number) * scale;
+  const call = lane.calls.get("c") as number;
+  const other = index.laneOf(failed);
+  if (other === undefined) throw new Error("the fork has no lane");
+  const lineOf = (id: string | undefined) => family.lanes.findIndex((lane) => lane.id === id);
+  expect(all.toSorted((a, b) => (a[0] as number) - (b[0] as number))).toEqual([
+    [lineOf(instance.id), pixelOf(call), pixelOf(index.rows.link.at(call)), 0, call],
+    [lineOf(failed), pixelOf(other.forkRow), pixelOf(other.answers.get(call) as number), 1, call],
+  ].toSorted((a, b) => (a[0] as number) - (b[0] as number)));
+  for (const id of [silent, copy]) expect(lineOf(id)).toBeGreaterThan(0);
+  // It is there also where neither of its ends is in view.
+  const [start, end] = [all.at(-1)?.[1] as number, all.at(-1)?.[2] as number].map((pixel) => pixel / scale);
+  const middle = ((start as number) + (end as number)) / 2;
+  expect(barsIn(middle - 0.01, middle + 0.01).map(([line]) => line)).toContain(lineOf(failed));
+  expect(barsIn((end as number) + 0.01, (end as number) + 0.02).map(([line]) => line)).not.toContain(lineOf(failed));
+});
+
 test("times of the ruler are as exact as they are apart", () => {
   const told = (step: number, ...times: number[]) => times.map((time) => roundDuration(time, step));
   expect(told(50, 50, 1150, 113_550)).toEqual(["50 ms", "1.15 s", "1 m 53.55 s"]);

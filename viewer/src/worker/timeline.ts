@@ -3,7 +3,7 @@ import { FOLDED_MS, type Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
-import { Flag } from "./model.js";
+import { Flag, type Lane } from "./model.js";
 
 /** So many calls are drawn as bars of their own at most. */
 const BARS_MAX = 4000;
@@ -28,20 +28,19 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
   // A call that began before may reach into it.
   const first = firstWhere(family.length, (rank) => (folded[rank] as number) >= from);
   const last = firstWhere(family.length, (rank) => (folded[rank] as number) > to);
-  const addBar = (rank: number, row: number, line: number) => {
-    const result = rows.link.at(row);
-    const start = folded[rank] as number;
+  const addBar = (line: number, row: number, startRank: number, result: number, hasFailed: boolean) => {
+    const start = folded[startRank] as number;
     const end = result < 0 ? start : (folded[family.rank[result] as number] ?? start);
-    if (bars.length >= BARS_MAX * 5 || end < from) return;
+    if (bars.length >= BARS_MAX * 5 || end < from || start > to) return;
     // Of many those that can be seen as bars; how dense the others are says enough.
     if (last - first > BARS_MAX && (end - start) * scale < 2) return;
-    const status = result < 0 ? 2 : (rows.flags.at(row) & Flag.Error) !== 0 ? 1 : 0;
-    for (const value of [line, (start - from) * scale, (end - from) * scale, status, row]) bars.push(value);
+    for (const value of [line, (start - from) * scale, (end - from) * scale, result < 0 ? 2 : hasFailed ? 1 : 0, row]) bars.push(value);
   };
+  const addCall = (rank: number, row: number, line: number) => addBar(line, row, rank, rows.link.at(row), (rows.flags.at(row) & Flag.Error) !== 0);
   for (let rank = Math.max(0, first - 64); rank < first; rank++) {
     const row = order[rank] as number;
     const line = lineOf[rows.lane.at(row)] as number;
-    if (line >= 0 && rows.kind.at(row) === Kind.ToolCall) addBar(rank, row, line);
+    if (line >= 0 && rows.kind.at(row) === Kind.ToolCall) addCall(rank, row, line);
   }
   for (let rank = first; rank < last; rank++) {
     const row = order[rank] as number;
@@ -53,12 +52,19 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
     if ((density[cell] as number) < 255) density[cell] = (density[cell] as number) + 1;
     if ((rows.flags.at(row) & Flag.Error) !== 0 && (failed[cell] as number) < 255) failed[cell] = (failed[cell] as number) + 1;
     const kind = rows.kind.at(row);
-    if (kind === Kind.ToolCall) addBar(rank, row, line);
+    if (kind === Kind.ToolCall) addCall(rank, row, line);
     const mark = MARKS[kind];
     if (mark !== undefined && marks.length < MARKS_MAX * 3) {
       marks.push(line);
       marks.push(pixel);
       marks.push(mark);
+    }
+  }
+  // A call that a fork inherits without a result, and has one of by itself, waits in its lane since there is the fork.
+  for (let line = 0; line < lanes; line++) {
+    const lane = family.lanes[firstLane + line] as Lane;
+    for (const [call, result] of lane.answers) {
+      if (rows.lane.at(result) === lane.index) addBar(line, call, family.rank[lane.forkRow] as number, result, (rows.flags.at(result) & Flag.Error) !== 0);
     }
   }
   return { ...request, lanes, density, failed, hits, bars: bars.view().slice(), marks: marks.view().slice(), ...ticksOf(family, request), spans: spansOf(family, firstLane, lanes, from, scale) };
