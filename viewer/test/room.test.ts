@@ -1,7 +1,7 @@
 // The room around what is shown: panes, chips, the timeline's hover, and the ways into a list.
 
 import type { Page } from "playwright";
-import { openInMemory } from "runlog";
+import { type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { lines, pick, viewer } from "./page.js";
@@ -13,6 +13,14 @@ const boxOf = async (page: Page, selector: string) => {
   if (box === null) throw new Error(`${selector} can't be seen`);
   return box;
 };
+
+/** What a store has, as a file that can be picked. */
+async function exportOf(store: Store) {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of store.export()) pieces.push(piece);
+  await store.close();
+  return { name: "export.jsonl", text: Buffer.concat(pieces) };
+}
 
 test("a text that is dropped leaves the recording open, and goes into a field", async () => {
   const { page, told, close } = await app.open();
@@ -195,11 +203,8 @@ test("a copy with the title of its source is told from it, and the tree counts w
   const unnamed = [await store.copySession(session, { upToSequence: 3 }), await store.copySession(session, { upToSequence: 3 })];
   await store.truncateSession(session, 3);
   const ends = unnamed.map((copy) => copy.session.id.slice(-4));
-  const pieces: Uint8Array[] = [];
-  for await (const piece of store.export()) pieces.push(piece);
-  await store.close();
   const { page, told, close } = await app.open("");
-  await pick(page, [{ name: "export.jsonl", text: Buffer.concat(pieces) }]);
+  await pick(page, [await exportOf(store)]);
   await page.locator("#tab-compare").click();
   await expect.poll(() => page.getByLabel("Compare with").locator("option").allInnerTexts()).toHaveLength(3);
   const sessions = [await page.locator(".crumb.session").innerText(), ...(await page.getByLabel("Compare with").locator("option").allInnerTexts())].map((title) => title.replace(" › coder", ""));
@@ -301,5 +306,23 @@ test("the message that is selected is in view in what a filter leaves of a conve
   await page.keyboard.press("f");
   await page.getByRole("dialog", { name: "Filter" }).getByRole("button", { name: "assistant" }).click();
   await page.locator(".row.selected").getByText("Message 8.", { exact: true }).waitFor({ timeout: 5000 });
+  await close();
+});
+
+test("in the events a step says with which message it began, since its record comes after that", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Steps" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  await run.nextStep();
+  await run.recordMessage({ role: "assistant", content: "Looking.", tool_calls: [{ id: "c", type: "function", function: { name: "look", arguments: "{}" } }] });
+  await run.recordToolResult({ toolCallId: "c", output: "seen" });
+  await run.complete("done");
+  const { page, told, close } = await app.open("");
+  await pick(page, [await exportOf(store)]);
+  await page.locator("#tab-events").click();
+  const cells = (what: string) => page.getByRole("option").locator(what).allInnerTexts();
+  await expect.poll(() => cells(".type")).toEqual(["• run started", "user", "assistant", "tool call", "• step begun", "tool result", "• run status"]);
+  const positions = await cells(".position");
+  expect((await cells(".text"))[4]).toBe(`step 1, from position ${positions[2]} on`);
+  expect(told).toEqual([]);
   await close();
 });

@@ -138,8 +138,6 @@ export function eventText(kind: number, json: unknown): string {
   switch (kind) {
     case Kind.RunCreated:
       return [text(json["agent_id"]), json["resumed_from"] === undefined ? "" : "goes on from an earlier run"].filter(Boolean).join(" · ");
-    case Kind.StepStarted:
-      return `step ${String(json["step_number"])}`;
     case Kind.RunStatus:
       return [text(json["status"]), text(json["error_message"] ?? json["summary"] ?? json["pause_reason"])].filter(Boolean).join(" · ");
     case Kind.Spawned:

@@ -38,7 +38,7 @@ const NAMES = new Map<number, string>([
   [Kind.ToolCall, "tool call"],
   [Kind.ToolResult, "tool result"],
   [Kind.RunCreated, "run started"],
-  [Kind.StepStarted, "step"],
+  [Kind.StepStarted, "step begun"],
   [Kind.RunStatus, "run status"],
   [Kind.RunResumed, "run resumed"],
   [Kind.Spawned, "spawned"],

@@ -23,6 +23,14 @@ export function outcomeOf(index: LogIndex, family: Family, row: number, moment: 
   return isError ? "error" : kind === Kind.ToolResult ? "ok" : undefined;
 }
 
+/** Which step begins, and where: a step is written together with its first message, and stands behind that and what belongs to it. */
+function beginningOf({ rows }: LogIndex, row: number): string {
+  const [lane, step] = [rows.lane.at(row), rows.step.at(row)];
+  let first = row;
+  while (first > 0 && rows.lane.at(first - 1) === lane && rows.step.at(first - 1) === step) first -= 1;
+  return first === row ? `step ${step}` : `step ${step}, from position ${rows.position.at(first)} on`;
+}
+
 /** A row without what its payload says. */
 export function bareRow(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Row {
   const { rows } = index;
@@ -44,7 +52,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     agent: owner?.name ?? "",
     time: rows.time.at(row),
     step: rows.step.at(row),
-    text: "",
+    text: kind === Kind.StepStarted && (flags & Flag.Redacted) === 0 ? beginningOf(index, row) : "",
     lines: 1,
     chars: 0,
     bytes: rows.bytes.at(row),
@@ -86,7 +94,7 @@ async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boo
     return row;
   }
   if (kind > Kind.ToolResult) {
-    if (kind < 128 || kind === Kind.Snapshot) row.text = eventText(kind, json);
+    if (row.text === "" && (kind < 128 || kind === Kind.Snapshot)) row.text = eventText(kind, json);
     return row;
   }
   const said = saidBy(json);
