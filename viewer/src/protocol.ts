@@ -100,6 +100,12 @@ export interface LaneInfo {
   session: string;
 }
 
+export interface Gap {
+  at: number;
+  end: number;
+  ms: number;
+}
+
 export interface OpenedLane {
   id: string;
   name: string;
@@ -114,7 +120,8 @@ export interface OpenedLane {
   moments: number;
   lanes: LaneInfo[];
   tools: string[];
-  folds: { at: number; ms: number }[];
+  /** Gaps in which nothing happened: from when until when in folded time, and their real length. */
+  folds: Gap[];
   duration: number;
   firstTime: number;
   lastTime: number;

@@ -1,5 +1,5 @@
 import { plain } from "./ansi.js";
-import type { LaneInfo, TimelineData } from "../protocol.js";
+import type { Gap, LaneInfo, TimelineData } from "../protocol.js";
 
 /** The names of the lanes stand left of the plot, which takes most of the width of a narrow page too. */
 export const gutterOf = (width: number) => (width < 560 ? 92 : 148);
@@ -20,7 +20,7 @@ export interface Scene {
   /** The scrubber, and a range, in pixels of the plot; undefined where they are not in view. */
   cursor: number | undefined;
   range: [number, number] | undefined;
-  folds: { at: number; ms: number }[];
+  folds: Gap[];
   xOf(folded: number): number;
   foldLabel(ms: number): string;
   tickLabel(ms: number, step: number): string;
@@ -210,7 +210,7 @@ function shadeFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   context.globalAlpha = 0.7;
   for (const fold of scene.folds) {
     const start = Math.max(scene.gutter, scene.xOf(fold.at));
-    const end = scene.xOf(fold.at + 400);
+    const end = scene.xOf(fold.end);
     if (end >= scene.gutter && start <= scene.width && end - start >= 3) context.fillRect(start, RULER, end - start, scene.height - RULER);
   }
   context.globalAlpha = 1;
@@ -225,7 +225,7 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   for (const fold of scene.folds) {
     // Of a gap that is seen in part, in the middle of that part.
     const x = Math.max(scene.gutter, scene.xOf(fold.at));
-    const end = Math.min(scene.width, scene.xOf(fold.at + 400));
+    const end = Math.min(scene.width, scene.xOf(fold.end));
     if (end < x) continue;
     const label = `⌇ ${scene.foldLabel(fold.ms)}`;
     const size = context.measureText(label).width;

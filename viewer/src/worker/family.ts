@@ -15,6 +15,7 @@ export const FOLDED_MS = 400;
 /** A gap in which nothing happened, in folded time, with its real length. */
 export interface Fold {
   at: number;
+  end: number;
   ms: number;
   /** How far folded time is behind from its end on. */
   skipped: number;
@@ -85,7 +86,7 @@ export class Family {
         const gap = Math.max(0, time - before);
         // Somebody may wait for a tool, which is no idleness.
         const isIdle = gap > IDLE_MS && before >= busyUntil;
-        if (isIdle) this.folds.push({ at, ms: gap, skipped: (skipped += gap - FOLDED_MS) });
+        if (isIdle) this.folds.push({ at, end: at + FOLDED_MS, ms: gap, skipped: (skipped += gap - FOLDED_MS) });
         at += isIdle ? FOLDED_MS : gap;
       }
       before = Math.max(before, time);

@@ -1,5 +1,5 @@
 import type { TimelineData, TimelineRequest } from "../protocol.js";
-import { FOLDED_MS, type Family } from "./family.js";
+import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
@@ -90,7 +90,7 @@ function ticksOf(family: Family, { width, from, to }: TimelineRequest): Pick<Tim
   for (let next = firstWhere(folds.length, (fold) => (folds[fold]?.at ?? 0) > from); next <= folds.length; next++) {
     const before = folds[next - 1];
     const skipped = before?.skipped ?? 0;
-    const start = Math.max(from, before === undefined ? 0 : before.at + FOLDED_MS);
+    const start = Math.max(from, before?.end ?? 0);
     const end = Math.min(to, folds[next]?.at ?? family.duration);
     if (start >= to) break;
     for (let time = Math.ceil((start + skipped) / step) * step; time - skipped <= end; time += step) {
