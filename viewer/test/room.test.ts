@@ -89,13 +89,18 @@ test("what is below the pointer on the timeline is told whole, in view", async (
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();
   const footer = await boxOf(page, "footer");
+  const ruler = 20;
   for (const x of [200, 700, 1430]) {
-    await page.mouse.move(x, footer.y + 90);
-    await page.waitForTimeout(150);
-    const hover = await boxOf(page, ".timeline .hover");
-    expect(hover.y).toBeGreaterThanOrEqual(footer.y);
-    expect(hover.y + hover.height).toBeLessThanOrEqual(footer.y + footer.height);
-    expect(hover.x + hover.width).toBeLessThanOrEqual(1440);
+    for (const y of [45, 60, 90, 120, 185]) {
+      await page.mouse.move(x, footer.y + y);
+      await page.waitForTimeout(150);
+      const hover = await boxOf(page, ".timeline .hover");
+      // Neither the times above nor what is pointed at are covered.
+      expect(hover.y).toBeGreaterThanOrEqual((await boxOf(page, "#timeline")).y + ruler);
+      expect(hover.y > footer.y + y || hover.y + hover.height < footer.y + y).toBe(true);
+      expect(hover.y + hover.height).toBeLessThanOrEqual(footer.y + footer.height);
+      expect(hover.x + hover.width).toBeLessThanOrEqual(1440);
+    }
   }
   await close();
 });

@@ -216,6 +216,14 @@ function shadeFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   context.globalAlpha = 1;
 }
 
+/** Half of the width of the scrubber's head. */
+const HEAD = 6;
+
+/** Whether the scrubber's head lies over a text of the ruler. */
+function isUnderHead({ cursor }: Scene, x: number, size: number): boolean {
+  return cursor !== undefined && cursor + HEAD + 1 > x && cursor - HEAD - 1 < x + size;
+}
+
 function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
   const { colours } = scene;
   context.font = "11px system-ui, sans-serif";
@@ -230,11 +238,13 @@ function drawFolds(context: CanvasRenderingContext2D, scene: Scene): void {
     const label = `⌇ ${scene.foldLabel(fold.ms)}`;
     const size = context.measureText(label).width;
     const middle = (x + end) / 2 - size / 2;
-    if (middle < free + 6 || middle + size > scene.width) continue;
+    // Beside the scrubber's head, which would cover a part of it.
+    const start = isUnderHead(scene, middle, size) ? (scene.cursor as number) + HEAD + 2 : middle;
+    if (start < free + 6 || start + size > scene.width) continue;
     context.fillStyle = colours["faint"] as string;
-    context.fillText(label, middle, RULER / 2 + 2);
-    free = middle + size;
-    taken.push([middle - 8, free + 8]);
+    context.fillText(label, start, RULER / 2 + 2);
+    free = start + size;
+    taken.push([start - 8, free + 8]);
   }
 }
 
@@ -252,9 +262,7 @@ function drawTicks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
     const size = context.measureText(label).width;
     if (taken.some(([from, to]) => x + 5 + size > from && x < to)) continue;
     context.fillRect(x, RULER - 6, 1, 5);
-    // The scrubber's head would cover a part of it.
-    const isCovered = scene.cursor !== undefined && scene.cursor + 7 > x + 5 && scene.cursor - 7 < x + 5 + size;
-    if (!isCovered && x + 5 + size <= scene.width) context.fillText(label, x + 5, RULER / 2 + 2);
+    if (!isUnderHead(scene, x + 5, size) && x + 5 + size <= scene.width) context.fillText(label, x + 5, RULER / 2 + 2);
   }
 }
 
@@ -279,10 +287,10 @@ function drawCursor(context: CanvasRenderingContext2D, scene: Scene): void {
   context.fillStyle = colours["accent"] as string;
   context.fillRect(x - 1, 0, 2, scene.height);
   context.beginPath();
-  context.moveTo(x - 6, 0);
-  context.lineTo(x + 6, 0);
-  context.lineTo(x + 6, 9);
+  context.moveTo(x - HEAD, 0);
+  context.lineTo(x + HEAD, 0);
+  context.lineTo(x + HEAD, 9);
   context.lineTo(x, 15);
-  context.lineTo(x - 6, 9);
+  context.lineTo(x - HEAD, 9);
   context.fill();
 }
