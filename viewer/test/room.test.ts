@@ -388,3 +388,30 @@ test("a press or a drag in a folded gap goes to the nearer edge of it, and says 
   expect(told).toEqual([]);
   await close();
 });
+
+test("in the events what was said has the room that there is", async () => {
+  const { page, close } = await app.open("?example#tab=events");
+  await page.getByRole("option").first().waitFor();
+  await page.keyboard.press("Home");
+  const widths = () =>
+    page.getByRole("option").evaluateAll((rows) =>
+      rows.map((row) => {
+        const text = row.querySelector(".text") as HTMLElement;
+        const [inner, outer] = [text.getBoundingClientRect(), row.getBoundingClientRect()];
+        const after = Array.from(row.querySelectorAll(".ms, .end"), (cell) => (cell as HTMLElement).innerText).join("");
+        return { isCut: text.scrollWidth > text.clientWidth, share: inner.width / outer.width, left: outer.right - inner.right, after };
+      }),
+    );
+  const rows = await widths();
+  expect(rows.filter(({ isCut }) => isCut).length).toBeGreaterThan(3);
+  for (const row of rows) {
+    // What is cut off ends at the edge, or at a time or a status that is there.
+    if (row.isCut && row.after === "") expect(row.left).toBeLessThan(20);
+    expect(row.share).toBeGreaterThan(0.36);
+  }
+  // A session of one agent has no column for its name.
+  await page.getByRole("treeitem", { name: /ci-helper/ }).click();
+  await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(5);
+  await expect.poll(() => page.locator(".events .agent").count()).toBe(0);
+  await close();
+});
