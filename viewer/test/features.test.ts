@@ -65,7 +65,7 @@ test("playing goes through the recording and stops at its end", async () => {
   for (let faster = 0; faster < 4; faster++) await page.keyboard.press("+");
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Pause (space)" }).waitFor();
-  await expect.poll(() => page.locator(".moments").innerText(), { timeout: 20_000 }).toMatch(/^(\d+) of \1 events$/);
+  await expect.poll(() => page.locator(".moments").innerText(), { timeout: 20_000 }).toMatch(/^moment (\d+) of \1$/);
   await page.getByRole("button", { name: "Play (space)" }).waitFor();
   await close();
 });

@@ -185,7 +185,7 @@ test("colours behind texts, turned about, and of the 256 are rendered", async ()
 test("playing goes on when another agent of the session is looked at, and ends with the session", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();
-  const moment = async () => Number((await page.locator(".moments").innerText()).split(" ")[0]);
+  const moment = async () => Number((await page.locator(".moments").innerText()).split(" ")[1]);
   await page.keyboard.press("Home");
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Pause (space)" }).waitFor();
@@ -213,9 +213,9 @@ test("a copy with the title of its source is told from it, and the tree counts w
   await page.locator("#tab-compare").click();
   await expect.poll(() => page.getByLabel("Compare with").locator("option").allInnerTexts()).toHaveLength(3);
   const sessions = [await page.locator(".crumb.session").innerText(), ...(await page.getByLabel("Compare with").locator("option").allInnerTexts())].map((title) => title.replace(" › coder", ""));
-  expect(sessions.toSorted()).toEqual(["Invoices", "another try · Invoices", ...ends.map((end) => `fork at 3, ${end} · Invoices`).toSorted()]);
+  expect(sessions.toSorted()).toEqual(["Invoices", "another try · Invoices", ...ends.map((end) => `fork at #3, ${end} · Invoices`).toSorted()]);
   const titles = await page.locator('[role="treeitem"] .line .title').allInnerTexts();
-  expect(titles.map((title) => title.replace(/^@\d+/, "").trim()).toSorted()).toEqual(["another try", "coder", ...ends.map((end) => `Invoices, ${end}`)].toSorted());
+  expect(titles.map((title) => title.replace(/^#\d+/, "").trim()).toSorted()).toEqual(["another try", "coder", ...ends.map((end) => `Invoices, ${end}`)].toSorted());
   await expect.poll(() => page.locator(".compare .head h2").allInnerTexts()).toHaveLength(2);
   const heads = await page.locator(".compare .head h2").allInnerTexts();
   expect(new Set(heads).size).toBe(2);
@@ -230,7 +230,7 @@ test("after a press on a tab arrows and space are the recording's; by keys one g
   await page.getByText("I'll look at the project first.").waitFor();
   await page.locator("#tab-events").click();
   await page.keyboard.press("ArrowLeft");
-  await expect.poll(() => page.locator(".moments").innerText()).not.toBe("106 of 106 events");
+  await expect.poll(() => page.locator(".moments").innerText()).not.toBe("moment 106 of 106");
   await page.locator("#tab-events[aria-selected=true]").waitFor();
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Pause (space)" }).waitFor();
@@ -413,5 +413,39 @@ test("in the events what was said has the room that there is", async () => {
   await page.getByRole("treeitem", { name: /ci-helper/ }).click();
   await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(5);
   await expect.poll(() => page.locator(".events .agent").count()).toBe(0);
+  await close();
+});
+
+test("each number of an event has one name everywhere, which says what it is", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll write the test first").click();
+  await page.keyboard.press("Enter");
+  const factOf = async (name: string) => {
+    const term = page.locator("aside.inspector dt", { hasText: new RegExp(`^${name}$`) });
+    expect(await term.getAttribute("title")).toMatch(/\.$/);
+    return term.locator("xpath=following-sibling::dd[1]").innerText();
+  };
+  await expect.poll(() => page.locator(".moments").innerText()).not.toBe("moment 106 of 106");
+  const [position, sequence, moment] = [await factOf("position"), await factOf("sequence"), await factOf("moment")];
+  // The place in the log: of the scrubber, of a row of the events, and in the address.
+  expect(await page.locator("#position").inputValue()).toBe(position);
+  expect(page.url()).toContain(`event=${position}`);
+  // The number in the agent's conversation.
+  const number = page.locator(".conversation .row.selected .number");
+  expect(await number.innerText()).toBe(sequence);
+  expect(sequence).toMatch(/^#\d+$/);
+  // How much had happened.
+  expect(moment).toMatch(/^\d+ of 106$/);
+  expect(await page.locator(".moments").innerText()).toBe(`moment ${moment}`);
+  for (const place of [number, page.locator(".moments"), page.locator("label.position")]) expect(await place.getAttribute("title")).toMatch(/\.$/);
+  await page.locator("#tab-events").click();
+  expect(await page.locator(".events .row.selected .position").innerText()).toBe(position);
+  // Forks and snapshots are told by numbers of conversations.
+  await page.getByRole("treeitem", { name: /With the date made/ }).click();
+  await expect.poll(() => page.locator(".facts .from").innerText()).toContain("forked at #22 from");
+  expect(await page.getByRole("treeitem", { name: /With the date made/ }).innerText()).toContain("#22");
+  await page.keyboard.press("?");
+  await expect.poll(() => page.getByRole("dialog", { name: "Keys" }).innerText()).toContain("had happened by then");
+  expect(told).toEqual([]);
   await close();
 });

@@ -27,7 +27,7 @@ export function titleOf(index: LogIndex, lane: Lane): string {
   if (session === undefined) return `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
   const copy = untitledCopy(index, lane);
   const title = sessionTitle(session);
-  return copy === undefined ? title : `${copy.name ?? `fork at ${copy.root.forkAt}${endOfId(index, copy.session, copy.root)}`} · ${title}`;
+  return copy === undefined ? title : `${copy.name ?? `fork at #${copy.root.forkAt}${endOfId(index, copy.session, copy.root)}`} · ${title}`;
 }
 
 const counted = new WeakMap<LogIndex, { lanes: number; made: Map<string, number> }>();
