@@ -252,6 +252,8 @@ fn io_error(thrown: &JsValue) -> io::Error {
         "NotFoundError" => io::ErrorKind::NotFound,
         "QuotaExceededError" => io::ErrorKind::StorageFull,
         "NoModificationAllowedError" => io::ErrorKind::ReadOnlyFilesystem,
+        // The user took back, or never gave, the page's access to a file.
+        "NotAllowedError" | "SecurityError" => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
     };
     let message = thrown

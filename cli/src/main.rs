@@ -28,7 +28,7 @@ mod view;
 #[cfg(feature = "viewer")]
 mod viewer_files;
 
-use std::process::ExitCode;
+use std::{num::IntErrorKind, process::ExitCode};
 
 use clap::{
     ArgMatches, CommandFactory, FromArgMatches,
@@ -79,6 +79,25 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
+/// The error of a value that is no whole number, in words of its own: the standard library's "invalid digit found in
+/// string" doesn't say what is expected.
+fn no_number(error: &clap::Error) -> Option<clap::Error> {
+    let source = std::error::Error::source(error)?;
+    let parse = source.downcast_ref::<std::num::ParseIntError>()?;
+    let (Some(ContextValue::String(argument)), Some(ContextValue::String(value))) = (
+        error.get(ContextKind::InvalidArg),
+        error.get(ContextKind::InvalidValue),
+    ) else {
+        return None;
+    };
+    let expected = match parse.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "the number is out of range",
+        _ => "a whole number is expected",
+    };
+    let message = format!("invalid value '{value}' for '{argument}': {expected}");
+    Some(Cli::command().error(ErrorKind::ValueValidation, message))
+}
+
 /// Reports wrong arguments; help and the version arrive here too, and go to stdout.
 fn misused(mut error: clap::Error) -> Exit {
     if let (ErrorKind::MissingSubcommand, Some(ContextValue::Strings(names))) =
@@ -90,6 +109,19 @@ fn misused(mut error: clap::Error) -> Exit {
             .cloned()
             .collect();
         error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    }
+    // No argument starts with a dash by itself, so the tip to pass a misspelt option as a value leads nowhere.
+    if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
+        let tips: Vec<_> = tips
+            .into_iter()
+            .filter(|tip| !tip.to_string().contains(" as a value, "))
+            .collect();
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    if let Some(plain) = no_number(&error) {
+        error = plain;
     }
     if !error.use_stderr() {
         // It fails if the output was closed, and then the failure can't be reported either.

@@ -116,8 +116,13 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
     }
     match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
         Ok(store) => Ok(print_recovered(global, store)),
-        Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
-            if error.kind() == ErrorKind::ReadOnly {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::Locked | ErrorKind::ReadOnly | ErrorKind::PermissionDenied
+            ) =>
+        {
+            if error.kind() != ErrorKind::Locked {
                 note(
                     global.json,
                     "the store can't be written to: what a killed process left is still `running`",

@@ -634,6 +634,31 @@ fn what_is_no_store_is_told_apart() {
 }
 
 #[test]
+fn a_misspelt_option_and_a_number_that_is_none_are_told_without_tips_that_lead_nowhere() {
+    let place = Place::new();
+    for arguments in [["show", "--formt"], ["chats", "--limti"]] {
+        let said = place.expect(2, &arguments);
+        assert!(said.err.contains("unexpected argument"), "{}", said.err);
+        assert!(!said.err.contains("as a value"), "{}", said.err);
+    }
+    let said = place.expect(2, &["chats", "--limit", "ten"]);
+    assert!(
+        said.err
+            .contains("invalid value 'ten' for '--limit <N>': a whole number is expected"),
+        "{}",
+        said.err
+    );
+    let said = place.expect(2, &["ls", "--limit", "99999999999999999999999"]);
+    assert!(said.err.contains("out of range"), "{}", said.err);
+    let said = place.expect(2, &["ls", "--limit", "x", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(said.err.trim()).unwrap();
+    assert_eq!(
+        error["error"]["message"],
+        "invalid value 'x' for '--limit <N>': a whole number is expected"
+    );
+}
+
+#[test]
 #[cfg(unix)]
 fn a_folder_that_can_not_be_written_to_is_told() {
     use std::os::unix::fs::PermissionsExt;

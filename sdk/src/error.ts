@@ -14,7 +14,8 @@ import type { StopKind, StopReason } from "./generated/types.js";
  * | `wrong_status` | the run has ended, or isn't paused |
  * | `limit_reached` | a budget is spent, of steps or of all steps together |
  * | `locked` | another process, or another handle of this one, has the store open for writing |
- * | `read_only` | the store or the folder can't be written to |
+ * | `read_only` | the store was opened for reading, or its file system is mounted for reading only |
+ * | `permission_denied` | the operating system, or the browser, doesn't allow a file to be read or written |
  * | `storage_full` | no space is left on the device; nothing acknowledged is lost |
  * | `io` | the operating system refused or failed an operation |
  * | `damaged` | bytes that were durable are damaged; verify, then restore or repair |
@@ -50,8 +51,10 @@ export type ErrorCode =
   | "limit_reached"
   /** Another process, or another handle of this one, has the store open for writing. */
   | "locked"
-  /** The store or the folder can't be written to. */
+  /** The store was opened for reading, or is on a file system that is mounted for reading only. */
   | "read_only"
+  /** The operating system, or the browser, doesn't allow a file to be read or written; change the permissions, or the account. */
+  | "permission_denied"
   /** No space is left on the device. Nothing acknowledged is lost; free some space. */
   | "storage_full"
   /** The operating system refused or failed an operation. */

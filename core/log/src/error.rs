@@ -28,8 +28,10 @@ pub enum ErrorKind {
     LimitReached,
     /// Another process (or another handle of this one) has the store open for writing.
     Locked,
-    /// The store or the folder can't be written to.
+    /// The store was opened for reading, or is on a file system that is mounted for reading only.
     ReadOnly,
+    /// The operating system doesn't allow this process to read or write a file; change the permissions, or the account.
+    PermissionDenied,
     /// No space is left on the device. Nothing acknowledged is lost; free some space.
     StorageFull,
     /// The operating system or the backend refused or failed an operation.
@@ -65,6 +67,7 @@ impl ErrorKind {
             Self::LimitReached => "limit_reached",
             Self::Locked => "locked",
             Self::ReadOnly => "read_only",
+            Self::PermissionDenied => "permission_denied",
             Self::StorageFull => "storage_full",
             Self::Io => "io",
             Self::Damaged => "damaged",
@@ -135,9 +138,8 @@ impl Error {
     pub fn from_io(source: io::Error, what: impl fmt::Display) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                ErrorKind::ReadOnly
-            }
+            io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+            io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Io,
         };
         let message = format!("{what}: {source}");
@@ -194,3 +196,20 @@ impl PartialEq for Error {
 }
 
 impl Eq for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_by_the_system_is_told_apart_from_a_medium_that_takes_no_writes() {
+        let of = |kind: io::ErrorKind| Error::from_io(kind.into(), "open it").kind();
+        assert_eq!(
+            of(io::ErrorKind::PermissionDenied),
+            ErrorKind::PermissionDenied
+        );
+        assert_eq!(of(io::ErrorKind::ReadOnlyFilesystem), ErrorKind::ReadOnly);
+        assert_eq!(of(io::ErrorKind::QuotaExceeded), ErrorKind::StorageFull);
+        assert_eq!(of(io::ErrorKind::Other), ErrorKind::Io);
+    }
+}
