@@ -78,6 +78,12 @@ export interface Rows {
   total: number;
 }
 
+/**
+ * Why an event isn't in the list that is shown: it doesn't pass the filter; it is of another agent's conversation; it is nothing that
+ * conversations show; it comes later than the scrubber; it was forgotten, and is folded.
+ */
+export type Absence = "filter" | "agent" | "kind" | "later" | "forgotten";
+
 export interface StepRow {
   step: number;
   row: number;

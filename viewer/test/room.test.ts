@@ -449,3 +449,73 @@ test("each number of an event has one name everywhere, which says what it is", a
   expect(told).toEqual([]);
   await close();
 });
+
+test("the inspector says where the event isn't in the list that is shown, and why, and leads there", async () => {
+  const { page, told, close } = await app.open();
+  const note = page.locator("aside.inspector .hidden");
+  const absent = () => expect.poll(() => note.count()).toBe(0);
+  await page.getByText("I'll look at the project first.").click();
+  await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("I'll look at the project first.");
+  await absent();
+  // The filter.
+  await page.keyboard.press("f");
+  await page.getByRole("dialog", { name: "Filter" }).getByRole("button", { name: "user", exact: true }).click();
+  await page.keyboard.press("Escape");
+  await expect.poll(() => note.innerText()).toContain("Hidden by the filter.");
+  await page.locator("#tab-events").click();
+  await expect.poll(() => note.innerText()).toContain("Hidden by the filter.");
+  await note.getByRole("button", { name: "No filter" }).click();
+  await absent();
+  await expect.poll(() => page.url()).not.toContain("type=");
+  // Another agent, whose conversation hasn't got it; in the events of all agents it is.
+  await page.locator("#tab-conversation").click();
+  await page.getByRole("treeitem", { name: /planner/ }).first().click();
+  await expect.poll(() => note.innerText()).toContain("Not in this conversation, but in that of coder.");
+  await page.locator("#tab-events").click();
+  await absent();
+  await page.locator("#tab-conversation").click();
+  await note.getByRole("button", { name: "Go to coder" }).click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("coder");
+  await absent();
+  // What comes later than the scrubber.
+  await page.keyboard.press("Home");
+  await expect.poll(() => note.innerText()).toContain("Later than the moment that is shown.");
+  await note.getByRole("button", { name: "Go to it" }).click();
+  await page.locator(".conversation .row.selected").waitFor();
+  await absent();
+  // What is no line of a conversation; a result is, with its call.
+  await page.keyboard.press("End");
+  await page.locator("#tab-events").click();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.getByRole("option").first().innerText()).toContain("run started");
+  await page.getByRole("option").filter({ hasText: "step 1, from" }).first().click();
+  await page.keyboard.press("End");
+  await page.locator("#tab-conversation").click();
+  await expect.poll(() => note.innerText()).toContain("No line of a conversation.");
+  await note.getByRole("button", { name: "Show it in the events" }).click();
+  await page.locator("#tab-events[aria-selected=true]").waitFor();
+  await absent();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.getByRole("option").first().innerText()).toContain("run started");
+  await page.getByRole("option").filter({ hasText: "tool result" }).first().click();
+  await page.keyboard.press("End");
+  await page.locator("#tab-conversation").click();
+  await page.waitForTimeout(300);
+  await absent();
+  // What was forgotten, and is folded.
+  await page.locator("#tab-events").click();
+  await page.locator("#position").fill("111");
+  await page.locator("#position").press("Enter");
+  await page.getByRole("option").filter({ hasText: "It works for one customer" }).first().waitFor();
+  await page.waitForTimeout(300);
+  await page.getByRole("option").filter({ hasText: "It works for one customer" }).first().click();
+  await page.locator("#tab-conversation").click();
+  await absent();
+  await page.keyboard.press("End");
+  await expect.poll(() => note.innerText()).toContain("Forgotten by a truncation, and folded.");
+  await note.getByRole("button", { name: "Unfold it" }).click();
+  await page.locator(".conversation .row.selected.forgotten").waitFor();
+  await absent();
+  expect(told).toEqual([]);
+  await close();
+});

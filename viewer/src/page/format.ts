@@ -1,3 +1,6 @@
+import type { LaneInfo } from "../protocol.js";
+import { plain } from "./ansi.js";
+
 /** 0.8 s, 2 m 03 s, 1 h 05 m. */
 export function duration(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return "";
@@ -60,4 +63,9 @@ export function dateTime(ms: number): string {
 
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** What an agent is called beside others; one of a fork, or with the name of that which is shown, with its session. */
+export function laneName({ name, session, isFork }: LaneInfo, shown?: string): string {
+  return plain(isFork || name === shown ? `${name} in “${session}”` : name);
 }

@@ -37,6 +37,9 @@ class View {
   details = $state.raw<Details>();
   detailsProblem = $state<string>();
 
+  /** Counts when lists are asked to bring what is selected into view once more. */
+  sought = $state(0);
+
   /** How many events came below what is read, of the agent and of all that are shown. */
   unread = $state.raw(NOTHING_UNREAD);
 
@@ -210,6 +213,20 @@ class View {
     } catch (error) {
       this.detailsProblem = messageOf(error);
     }
+  }
+
+  /** Shows what a truncation took back together, or folds it again; by the row of its first event. */
+  async toggleGroup(row: number): Promise<void> {
+    await this.remote?.toggleGroup(row);
+    this.#revision += 1;
+  }
+
+  /** Shows the folded group that the selected event is in. */
+  async unfoldSelected(): Promise<void> {
+    if (this.selected === undefined) return;
+    await this.remote?.unfold(this.selected);
+    this.#revision += 1;
+    this.sought += 1;
   }
 
   unselect(): void {

@@ -2,14 +2,13 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
-import { type Lines, birthOf, eventsOf, groupLength, isForgotten, linesOf, passesOf, truncationsBy } from "./conversation.js";
+import { type Lines, absenceOf, birthOf, entryOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
 import { type Family, familyOf } from "./family.js";
 import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
-import { Kind } from "./kinds.js";
 import { firstWhere } from "./lists.js";
 import type { Lane } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
@@ -265,6 +264,21 @@ export class Api {
     return { from, rows, total };
   }
 
+  /** Shows the members of the folded group that an event is in. */
+  unfold(row: number): void {
+    const lane = this.#lane as Lane;
+    this.#openGroups.add(groupOf(lane, entryOf(lane, lineOf(this.#store.index, row))));
+    this.#lines = undefined;
+  }
+
+  /** Why an event isn't in a list as it is shown; undefined where it is. */
+  absence(row: number, list: "conversation" | "events", moment: number, filter: Filter): Absence | undefined {
+    const { index } = this.#store;
+    const [family, lane] = [this.#family as Family, this.#lane as Lane];
+    if (list === "events") return this.#passes(filter)?.(row) === false ? "filter" : undefined;
+    return absenceOf(index, family, lane, row, moment, this.#passes(filter, lane), this.#openGroups);
+  }
+
   /** Where an event stands in the list that is shown. */
   placeOf(row: number, list: "conversation" | "events", moment: number, filter: Filter): number {
     const family = this.#family as Family;
@@ -274,8 +288,7 @@ export class Api {
       const ranks = this.#eventsOf(filter);
       return ranks === undefined ? rank : firstWhere(ranks.length, (at) => (ranks[at] as number) >= rank);
     }
-    const { rows } = this.#store.index;
-    const wanted = rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 ? rows.link.at(row) : row;
+    const wanted = lineOf(this.#store.index, row);
     const lines = this.#linesAt(moment, filter);
     for (let at = 0; at < lines.items.length; at++) {
       const item = lines.items[at] as number;

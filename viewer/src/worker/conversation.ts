@@ -1,4 +1,4 @@
-import type { Filter } from "../protocol.js";
+import type { Absence, Filter } from "../protocol.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, typeOf } from "./kinds.js";
@@ -88,6 +88,39 @@ export function linesOf(index: LogIndex, family: Family, lane: Lane, moment: num
     return item < 0 ? ~item : item;
   };
   return { items: all, until: (at) => firstWhere(all.length, (item) => birthOf(family, lane, entryOf(item)) >= at) };
+}
+
+/** The entry of an event in a lane; -1 where it isn't one of it. */
+export function entryOf(lane: Lane, row: number): number {
+  const entries = lane.entries.view();
+  const entry = firstWhere(entries.length, (at) => (entries[at] as number) >= row);
+  return entries[entry] === row ? entry : -1;
+}
+
+/** The first entry of the group that an entry was forgotten with. */
+export function groupOf(lane: Lane, entry: number): number {
+  let first = entry;
+  while (first > 0 && lane.deaths.at(first - 1) === lane.deaths.at(entry)) first -= 1;
+  return first;
+}
+
+/** What stands in a conversation for an event: a call for its result. */
+export function lineOf({ rows }: LogIndex, row: number): number {
+  return rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 ? rows.link.at(row) : row;
+}
+
+/** Why an event isn't in a lane's conversation as it is shown at a moment; undefined where it is. */
+export function absenceOf(index: LogIndex, family: Family, lane: Lane, row: number, moment: number, passes: Passes | undefined, open: ReadonlySet<number>): Absence | undefined {
+  const { rows } = index;
+  const line = lineOf(index, row);
+  if (rows.kind.at(line) > Kind.ToolResult || (rows.flags.at(line) & Flag.Silent) !== 0) return "kind";
+  // A result that another agent has of the same call is that one's.
+  const isOther = line !== row && rows.lane.at(row) !== lane.index && index.resultOf(line, lane) !== row;
+  const entry = isOther ? -1 : entryOf(lane, line);
+  if (entry < 0) return "agent";
+  if (passes !== undefined && !passes(line)) return "filter";
+  if (birthOf(family, lane, entry) >= moment) return "later";
+  return passes === undefined && isForgotten(family, lane, entry, moment) && !open.has(groupOf(lane, entry)) ? "forgotten" : undefined;
 }
 
 /** How many entries a folded group has. */
