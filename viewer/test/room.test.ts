@@ -519,3 +519,32 @@ test("the inspector says where the event isn't in the list that is shown, and wh
   expect(told).toEqual([]);
   await close();
 });
+
+test("a comparison says that it goes to both ends, wherever the scrubber is, and what comes after that is fainter", async () => {
+  const { page, told, close } = await app.open("?example#tab=compare");
+  await page.locator(".compare .added").first().waitFor();
+  expect(await page.locator(".then").count()).toBe(0);
+  expect(await page.locator(".compare .later").count()).toBe(0);
+  const pairs = await page.locator(".compare .pair").count();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator(".then").innerText()).toContain("Both are compared to their ends. What came after the beginning is fainter.");
+  expect(await page.locator(".compare .pair").count()).toBe(pairs);
+  const events = await page.locator(".compare .event").count();
+  await expect.poll(() => page.locator(".compare .event.later").count()).toBe(events);
+  await page.keyboard.press("End");
+  for (let event = 0; event < 3; event++) await page.keyboard.press("ArrowLeft");
+  await expect.poll(() => page.locator(".then").innerText()).toMatch(/What came after \d\d:\d\d:\d\d\.\d{3} is fainter/);
+  await expect.poll(() => page.locator(".compare .event.later").count()).toBeLessThan(events);
+  // A session beside this one has no moments of it.
+  const beside = await page.getByLabel("Compare with").locator("option", { hasText: "ci-helper" }).getAttribute("value");
+  await page.getByLabel("Compare with").selectOption(beside);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator(".compare .head h2").last().innerText()).toContain("ci-helper");
+  await expect.poll(() => page.locator(".compare .pair > .side:first-child .event:not(.later)").count()).toBe(0);
+  expect(await page.locator(".compare .pair > .side:last-child .event.later").count()).toBe(0);
+  await page.locator(".then").getByRole("button", { name: "to the end" }).click();
+  await expect.poll(() => page.locator(".compare .later").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
