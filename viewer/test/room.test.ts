@@ -548,3 +548,53 @@ test("a comparison says that it goes to both ends, wherever the scrubber is, and
   expect(told).toEqual([]);
   await close();
 });
+
+test("an address that names what isn't there says so, and what is shown instead", async () => {
+  const first = await app.open();
+  await first.page.getByText("I'll look at the project first.").waitFor();
+  await first.page.getByText("I'll look at the project first.").click();
+  await expect.poll(() => first.page.url()).toContain("event=");
+  const agent = new URLSearchParams(new URL(first.page.url()).hash.slice(1)).get("agent") ?? "";
+  await first.close();
+  const told = async (hash: string) => {
+    const { page, told, close } = await app.open(`?example#${hash}`);
+    await page.locator("#tab-conversation").waitFor();
+    await page.locator(".problem").waitFor({ timeout: 5000 });
+    const problem = (await page.locator(".problem").innerText()).replace(/\s*×$/, "");
+    const shown = { agent: await page.locator(".crumb.agent").innerText(), tab: await page.locator('[role="tab"][aria-selected="true"]').first().innerText(), moment: await page.locator(".moments").innerText(), inspector: await page.locator("aside.inspector").innerText() };
+    expect(told).toEqual([]);
+    // The address is that of what is shown.
+    const { hash: after } = new URL(page.url());
+    await close();
+    return { problem, ...shown, hash: after };
+  };
+  const nobody = await told("agent=01a204cc-0000-7909-8e15-6ffae776fae6&at=111&event=111&type=user");
+  expect(nobody).toMatchObject({ problem: "The link isn't followed as it is. There is no agent 01a204cc-0000-7909-8e15-6ffae776fae6 in this recording: coder is shown, at its end.", agent: "coder", moment: "moment 106 of 106" });
+  expect(nobody.inspector).toContain("Nothing is selected");
+  expect(nobody.hash).toBe(`#agent=${agent}`);
+  const nowhere = await told(`agent=${agent}&at=9999&event=8888`);
+  expect(nowhere.problem).toBe("The link isn't followed as it is. There is no event at position 9999 in this session: its end is shown. There is no event at position 8888 in this session: none is selected.");
+  expect(nowhere.inspector).toContain("Nothing is selected");
+  expect(nowhere.hash).toBe(`#agent=${agent}`);
+  const odd = await told("tab=flames&of=nobody&type=user,shout&status=fine&range=a-b&at=x&run=7&with=noone&tool=hammer");
+  for (const part of ["no view “flames”: the conversation is shown", "“type=shout” means nothing here", "“status=fine” means nothing here", "“range=a-b” means nothing here", "“at=x” means nothing here", "“run=7” means nothing here", "no agent nobody in this session: it is no filter", "no agent noone in this recording: it isn't compared with", "no tool “hammer” in this session: it is no filter"]) expect(odd.problem).toContain(part);
+  expect(odd.hash).toBe(`#agent=${agent}&type=user`);
+});
+
+test("an address that is changed by hand into one that names nothing leaves what is shown, and says so", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").click();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.url()).toMatch(/at=\d+&event=\d+/);
+  const before = page.url();
+  await page.evaluate(() => (location.hash = "#agent=nobody&tab=events"));
+  await expect.poll(() => page.locator(".problem").innerText()).toContain("There is no agent nobody in this recording: what was shown stays.");
+  await expect.poll(() => page.url()).toBe(before);
+  await page.locator("#tab-conversation[aria-selected=true]").waitFor();
+  // One that can be followed takes the message away.
+  await page.evaluate(() => (location.hash = location.hash.replace(/&event=\d+/, "&tab=events")));
+  await page.locator("#tab-events[aria-selected=true]").waitFor();
+  await expect.poll(() => page.locator(".problem").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});

@@ -14,6 +14,8 @@ export interface Place {
   query: string;
   with: string | undefined;
   filter: Filter;
+  /** What else it says, which means nothing. */
+  odd: string[];
 }
 
 export const noFilter = (): Filter => ({ types: [], status: [], tools: [], agents: [], onlyHits: false, range: undefined });
@@ -34,9 +36,31 @@ function decoded(value: string): string {
 }
 const numberIn = (value: string | null) => (value !== null && /^\d+$/.test(value) ? Number(value) : undefined);
 
+const isType = (type: string): type is TypeName => TYPES.includes(type as TypeName);
+const isOutcome = (status: string): status is Outcome => OUTCOMES.includes(status);
+
+const KEYS = ["agent", "tab", "with", "at", "event", "q", "type", "status", "tool", "of", "hits", "range"];
+
+function oddIn(given: URLSearchParams): string[] {
+  const isOdd: Record<string, (value: string) => boolean> = {
+    at: (value) => numberIn(value) === undefined,
+    event: (value) => numberIn(value) === undefined,
+    hits: (value) => value !== "1",
+    range: (value) => rangeIn(value) === undefined,
+  };
+  const odd = [...given].filter(([key, value]) => !KEYS.includes(key) || isOdd[key]?.(value) === true);
+  for (const type of list(given.get("type"))) if (!isType(type)) odd.push(["type", type]);
+  for (const status of list(given.get("status"))) if (!isOutcome(status)) odd.push(["status", status]);
+  return odd.map(([key, value]) => (value === "" ? key : `${key}=${value}`));
+}
+
+function rangeIn(value: string | null): [number, number] | undefined {
+  const found = /^(\d+)-(\d+)$/.exec(value ?? "");
+  return found === null || Number(found[1]) >= Number(found[2]) ? undefined : [Number(found[1]), Number(found[2])];
+}
+
 export function readPlace(hash: string): Place {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
-  const range = /^(\d+)-(\d+)$/.exec(given.get("range") ?? "");
   return {
     lane: given.get("agent") ?? undefined,
     tab: given.get("tab") ?? undefined,
@@ -45,17 +69,18 @@ export function readPlace(hash: string): Place {
     query: given.get("q") ?? "",
     with: given.get("with") ?? undefined,
     filter: {
-      types: list(given.get("type")).filter((type): type is TypeName => TYPES.includes(type as TypeName)),
-      status: list(given.get("status")).filter((status): status is Outcome => OUTCOMES.includes(status)),
+      types: list(given.get("type")).filter(isType),
+      status: list(given.get("status")).filter(isOutcome),
       tools: list(given.get("tool")),
       agents: list(given.get("of")),
       onlyHits: given.get("hits") === "1",
-      range: range === null ? undefined : [Number(range[1]), Number(range[2])],
+      range: rangeIn(given.get("range")),
     },
+    odd: oddIn(given),
   };
 }
 
-export function writePlace(place: Place): string {
+export function writePlace(place: Omit<Place, "odd">): string {
   const { filter } = place;
   const pairs: [string, string | undefined][] = [
     ["agent", place.lane],

@@ -1,5 +1,6 @@
 import type { Details, Filter, Moment, OpenedLane, SearchState, StoreInfo } from "../protocol.js";
-import { isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
+import { plain } from "./ansi.js";
+import { type Place, isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { messageOf, messages } from "./messages.svelte.js";
 import { panels } from "./panels.svelte.js";
 import type { Remote } from "./rpc.js";
@@ -8,6 +9,12 @@ export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
 export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
 
 const NOTHING_UNREAD = { conversation: 0, events: 0 };
+
+/** Of what stands in an address so much is said. */
+const SAID_MAX = 80;
+const said = (value: string) => plain(value.length > SAID_MAX ? `${value.slice(0, SAID_MAX)}…` : value);
+const quoted = (value: string) => `“${said(value)}”`;
+const noAgent = (id: string, place = "recording") => `There is no agent ${said(id)} in this ${place}`;
 
 /**
  * What is looked at: an agent at a moment, an event, search and filters, and the address that says all of it. Where the recording
@@ -48,6 +55,8 @@ class View {
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
   #arrivals = 0;
   #momentAsked = 0;
+  /** What was told of an address last. */
+  #lost: string | undefined;
   /** Where to go once the search has found something. */
   #goes: { forward: boolean } | undefined;
 
@@ -113,26 +122,60 @@ class View {
     const { remote } = this;
     if (remote === undefined) return;
     const { hash } = location;
-    const place = readPlace(hash);
     const arrival = (this.#arrivals += 1);
+    const { place, lost } = await this.#placeIn(remote, hash);
     const lane = await remote.openLane(place.lane ?? otherwise);
     if (arrival !== this.#arrivals) return;
     const moment = place.at === undefined ? lane.moments : await remote.momentOfPosition(place.at);
+    const event = place.event === undefined ? 0 : await remote.momentOfPosition(place.event);
     if (arrival !== this.#arrivals) return;
-    this.filter = place.filter;
+    if (lost.agent) lost.told.push(`${lost.agent}: ${plain(lane.name)} is shown, at its end.`);
+    if (moment === undefined) lost.told.push(`There is no event at position ${place.at} in this session: its end is shown.`);
+    if (event === undefined) lost.told.push(`There is no event at position ${place.event} in this session: none is selected.`);
+    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told) };
     this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
     this.compareWith = place.with;
     if (place.query !== this.query) this.#find(place.query);
-    this.moment = moment;
+    this.moment = moment ?? lane.moments;
     this.#forgetSelection();
+    this.#tellLost(lost.told);
     await this.#arrive(lane);
-    if (place.event !== undefined) {
-      const row = await this.rowAtRank((await remote.momentOfPosition(place.event)) - 1);
+    if (event !== undefined && event > 0) {
+      const row = await this.rowAtRank(event - 1);
       if (arrival !== this.#arrivals) return;
       if (row !== undefined) await this.#look(row, true);
     }
     // The address may be that of another place meanwhile, which is told of in a moment: writing would take it away.
     if (arrival === this.#arrivals && location.hash === hash) this.writeAddress();
+  }
+
+  /** What an address says, without what isn't there, and what is told of that. What is said of an agent that isn't there may be of
+   * another recording altogether: nothing of it is followed. */
+  async #placeIn(remote: Remote, hash: string): Promise<{ place: Place; lost: { agent: string | undefined; told: string[] } }> {
+    const place = readPlace(hash);
+    if (place.lane !== undefined && !(await remote.hasLane(place.lane))) return { place: readPlace(""), lost: { agent: noAgent(place.lane), told: [] } };
+    const told = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
+    if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) told.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
+    if (place.with !== undefined && !(await remote.hasLane(place.with))) {
+      told.push(`${noAgent(place.with)}: it isn't compared with.`);
+      place.with = undefined;
+    }
+    return { place, lost: { agent: undefined, told } };
+  }
+
+  /** The agents and tools of a filter that there are. */
+  #knownIn(lane: OpenedLane, { agents, tools }: Filter, told: string[]): Pick<Filter, "agents" | "tools"> {
+    const known = { agents: agents.filter((id) => lane.lanes.some((one) => one.id === id)), tools: tools.filter((tool) => lane.tools.includes(tool)) };
+    for (const id of agents) if (!known.agents.includes(id)) told.push(`${noAgent(id, "session")}: it is no filter.`);
+    for (const tool of tools) if (!known.tools.includes(tool)) told.push(`There is no tool ${quoted(tool)} in this session: it is no filter.`);
+    return known;
+  }
+
+  /** Says what of an address isn't there; an address that can be followed takes it away. */
+  #tellLost(told: string[]): void {
+    if (messages.problem === this.#lost) messages.problem = undefined;
+    this.#lost = told.length === 0 ? undefined : `The link isn't followed as it is. ${told.join(" ")}`;
+    if (this.#lost !== undefined) messages.problem = this.#lost;
   }
 
   async #arrive(lane: OpenedLane): Promise<void> {
@@ -304,8 +347,15 @@ class View {
   /** Follows an address that was changed by hand, or by going back. */
   async followAddress(): Promise<void> {
     const { hash } = location;
-    if (this.lane === undefined || hash === "" || hash === this.#address()) return;
+    const { remote } = this;
+    if (remote === undefined || this.lane === undefined || hash === "" || hash === this.#address()) return;
     try {
+      const { lane } = readPlace(hash);
+      if (lane !== undefined && !(await remote.hasLane(lane))) {
+        this.#tellLost([`${noAgent(lane)}: what was shown stays.`]);
+        this.writeAddress();
+        return;
+      }
       await this.goToAddress(this.lane.id);
     } catch (error) {
       messages.problem = messageOf(error);

@@ -143,6 +143,10 @@ export class Api {
     return this.#store.tree.placeOf(laneId);
   }
 
+  hasLane(id: string): boolean {
+    return this.#store.index.laneOf(id) !== undefined;
+  }
+
   openLane(id: string): OpenedLane {
     const { index } = this.#store;
     const lane = index.laneOf(id);
@@ -199,11 +203,11 @@ export class Api {
     return this.#family === undefined ? undefined : momentOf(this.#store.index, this.#family, at);
   }
 
-  /** The moment right after the event at a position. */
-  momentOfPosition(position: number): number {
+  /** The moment right after the event at a position, 0 for the beginning; undefined where the session has no event there. */
+  momentOfPosition(position: number): number | undefined {
     const row = this.#store.index.rowAt(position);
     const rank = row < 0 ? -1 : (this.#family?.rank[row] ?? -1);
-    return rank < 0 ? (this.#family?.length ?? 0) : rank + 1;
+    return position === 0 ? 0 : rank < 0 ? undefined : rank + 1;
   }
 
   momentAt(folded: number): number {
