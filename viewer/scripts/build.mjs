@@ -10,6 +10,7 @@ import { gzipSync } from "node:zlib";
 
 import { bundledPage, bundledWorker } from "./bundle.mjs";
 
+/** @param {string} path */
 const here = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const module = await readFile(here("../sdk/dist/browser/wasm/runlog_wasm_bg.wasm")).catch(() => {
   console.error("The package isn't built for browsers yet: `cargo xtask wasm-module && npm run build -w sdk -- --whole` does that.");
@@ -17,8 +18,11 @@ const module = await readFile(here("../sdk/dist/browser/wasm/runlog_wasm_bg.wasm
 });
 const [template, example, worker, page] = await Promise.all([readFile(here("index.html"), "utf8"), readFile(here("example/example.runlog")), bundledWorker(), bundledPage()]);
 
+/** @param {Record<string, string>} parts */
 const policy = (parts) => Object.entries(parts).map(([name, value]) => `${name} ${value}`).join("; ");
+/** @param {string} text */
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+/** @param {Record<string, string>} parts */
 const filled = (parts) => template.replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name] ?? "");
 const never = { "default-src": "'none'", "base-uri": "'none'", "form-action": "'none'" };
 
@@ -35,7 +39,12 @@ for (const [name, content] of Object.entries(files)) await writeFile(here(`dist/
 
 // `</` can't stand in an inlined script; in JavaScript's strings and templates `<\/` is the same.
 const script = page.code.replaceAll("</", "<\\/");
+/** @param {string | Buffer} bytes */
 const packed = (bytes) => gzipSync(bytes, { level: 9 }).toString("base64");
+/**
+ * @param {string} id
+ * @param {string} content
+ */
 const data = (id, content) => `<script type="text/plain" id="${id}">${content}</script>`;
 const single = filled({
   POLICY: policy({ ...never, "script-src": `${hash(script)} 'wasm-unsafe-eval'`, "worker-src": "blob:", "style-src": hash(page.style), "img-src": "data:" }),

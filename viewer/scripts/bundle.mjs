@@ -6,7 +6,11 @@ import { build } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** The package starts a worker and finds its module beside itself; the viewer says where both are. */
+/**
+ * The package starts a worker and finds its module beside itself; the viewer says where both are.
+ *
+ * @type {import("vite").Plugin}
+ */
 const withoutAddresses = {
   name: "without-addresses",
   transform(code, id) {
@@ -19,6 +23,10 @@ const withoutAddresses = {
   },
 };
 
+/**
+ * @param {string} entry
+ * @param {import("vite").PluginOption[]} plugins
+ */
 async function bundled(entry, plugins) {
   const result = await build({
     root,

@@ -83,6 +83,10 @@ export function chart() {
   return {
     width,
     height,
+    /**
+     * @param {number} x
+     * @param {number} y
+     */
     pixel(x, y) {
       const index = Math.floor((x - 8) / column);
       const inside = x >= 8 && index < values.length && (x - 8) % column < column - 6;

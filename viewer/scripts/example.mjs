@@ -13,28 +13,55 @@ import { open } from "runlog";
 import { buildLog, chart, files } from "./example-texts.mjs";
 
 const pace = Number(process.env.RUNLOG_PACE ?? 1);
+/** @param {number} ms */
 const pause = (ms) => sleep(ms * pace);
 const folder = await mkdtemp(join(tmpdir(), "runlog-example-"));
 const store = await open(join(folder, "store"), { preallocation: "none", segmentBytesMax: 1 << 20 });
 
+/** @param {string} value */
 const text = (value) => ({ type: "text", text: value });
+/** @param {string} value */
 const thinking = (value) => ({ type: "thinking", thinking: value, signature: "" });
 let calls = 0;
+/**
+ * @param {string} name
+ * @param {object} input
+ */
 const use = (name, input) => ({ type: "tool_use", id: `toolu_${String((calls += 1)).padStart(4, "0")}`, name, input });
+/**
+ * @param {number} input_tokens
+ * @param {number} output_tokens
+ */
 const tokens = (input_tokens, output_tokens) => ({ input_tokens, output_tokens, cost_usd: Number(((input_tokens * 3 + output_tokens * 15) / 1e6).toFixed(5)) });
 
-/** A step of an agent: it thinks for a while, says something, and its tools give what they give. */
+/** @typedef {Awaited<ReturnType<typeof store.runs.start>>} Run */
+/** @typedef {ReturnType<typeof text> | ReturnType<typeof thinking> | ReturnType<typeof use>} Said */
+/** @typedef {Parameters<Run["recordToolResult"]>[0]} Result */
+
+/**
+ * A step of an agent: it thinks for a while, says something, and its tools give what they give.
+ *
+ * @param {Run} run
+ * @param {number} thinkMs
+ * @param {Said[]} content
+ * @param {[number, number]} usage
+ * @param {[output: Result["output"], ms: number, status?: Result["status"]][]} outcomes
+ */
 async function step(run, thinkMs, content, usage, outcomes = []) {
   await run.nextStep();
   await pause(thinkMs);
   await run.recordMessage({ role: "assistant", content, usage: tokens(...usage) });
-  const asked = content.filter((part) => part.type === "tool_use");
+  const asked = content.flatMap((part) => ("id" in part ? [part.id] : []));
   for (const [index, [output, ms, status]] of outcomes.entries()) {
     await pause(ms);
-    await run.recordToolResult({ toolCallId: asked[index].id, output, durationMs: ms, ...(status && { status }) });
+    await run.recordToolResult({ toolCallId: asked[index] ?? "", output, durationMs: ms, ...(status && { status }) });
   }
 }
 
+/**
+ * @param {Awaited<ReturnType<typeof store.context>>} context
+ * @param {object} value
+ */
 const state = async (context, value) => {
   await store.streams.snapshot(context.instanceId, await context.getLastSequence(), JSON.stringify(value));
 };
@@ -85,6 +112,10 @@ await step(run, 1200, [text("I'll look at the project first."), use("list_files"
 await step(run, 900, [use("read_file", { path: "src/invoice.py" }), use("read_file", { path: "src/dates.py" })], [1180, 72], [[files.invoice, 90], [files.dates, 80]]);
 await state(context, { goal: "date invoices in the customer's time zone", plan: [], files: { read: ["src/invoice.py", "src/dates.py"], changed: [] }, tests: { passed: 0, failed: 0 } });
 
+/**
+ * @param {string} agentName
+ * @param {string} task
+ */
 const sub = (agentName, task) => store.runs.start({ newInstance: { sessionId, agentName, parentInstanceId: instanceId }, parentRunId: run.id, messages: [{ role: "user", content: task }] });
 const spawned = use("spawn_agents", { agents: [{ agent_name: "planner", task: "Plan the smallest fix." }, { agent_name: "researcher", task: "How do other modules find the customer's time zone?" }] });
 await run.nextStep();
@@ -157,10 +188,18 @@ await writeFile(fileURLToPath(new URL("../example/example.runlog", import.meta.u
 await rm(folder, { recursive: true });
 console.log(`example/example.runlog: ${bundle.length} bytes`);
 
-/** A picture of grey and coloured columns, as PNG. */
+/**
+ * A picture of grey and coloured columns, as PNG.
+ *
+ * @param {ReturnType<typeof chart>} picture
+ */
 function png({ width, height, pixel }) {
   const rows = Buffer.alloc(height * (1 + width * 3));
   for (let y = 0; y < height; y++) for (let x = 0; x < width; x++) rows.set(pixel(x, y), y * (1 + width * 3) + 1 + x * 3);
+  /**
+   * @param {string} name
+   * @param {Buffer} data
+   */
   const chunk = (name, data) => {
     const body = Buffer.concat([Buffer.from(name), data]);
     const framed = Buffer.alloc(body.length + 8);
@@ -176,6 +215,7 @@ function png({ width, height, pixel }) {
   return Buffer.concat([Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]), chunk("IHDR", header), chunk("IDAT", deflateSync(rows)), chunk("IEND", Buffer.alloc(0))]);
 }
 
+/** @param {Buffer} bytes */
 function crc(bytes) {
   let value = 0xffffffff;
   for (const byte of bytes) {

@@ -10,7 +10,14 @@ import { open } from "runlog";
 
 import { launch, serveApp } from "../test/serve.mjs";
 
-/** Appends that are under way. */
+/** What is counted in the page, which is where its console and the functions that run in it find it. */
+/** @typedef {typeof globalThis & { longTasks: number[], frameTimes: number[], isCounting: boolean }} Counted */
+
+/**
+ * Appends that are under way.
+ *
+ * @type {Promise<unknown>[]}
+ */
 let waiting = [];
 const folder = process.argv[2] ?? join(tmpdir(), "runlog-viewer-measured");
 await mkdir(folder, { recursive: true });
@@ -24,8 +31,9 @@ const browser = await launch();
 const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
 page.on("pageerror", (error) => console.log("error:", error.message));
 await page.addInitScript(() => {
-  globalThis.longTasks = [];
-  new PerformanceObserver((list) => globalThis.longTasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
+  const counted = /** @type {Counted} */ (globalThis);
+  counted.longTasks = [];
+  new PerformanceObserver((list) => counted.longTasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
 });
 await page.goto(served.url);
 
@@ -66,6 +74,10 @@ await heap();
 await browser.close();
 served.close();
 
+/**
+ * @param {string} path
+ * @param {string} what
+ */
 async function opened(path, what) {
   await page.waitForFunction(() => document.querySelector(".way.drop button:disabled") === null);
   const began = performance.now();
@@ -76,6 +88,10 @@ async function opened(path, what) {
   console.log(`${what}: open and shown after ${((performance.now() - began) / 1000).toFixed(1)} s${worked(before)}`);
 }
 
+/**
+ * @param {string} what
+ * @param {() => Promise<unknown>} work
+ */
 async function timed(what, work) {
   const began = performance.now();
   const before = workerSeconds();
@@ -83,7 +99,11 @@ async function timed(what, work) {
   console.log(`  ${what}: ${Math.round(performance.now() - began)} ms${worked(before)}`);
 }
 
-/** What the worker's thread itself has worked since, which says more where the machine has other work. */
+/**
+ * What the worker's thread itself has worked since, which says more where the machine has other work.
+ *
+ * @param {number | undefined} before
+ */
 function worked(before) {
   const now = workerSeconds();
   return now === undefined ? "" : `, of which the worker worked ${Math.round((now - (before ?? 0)) * 1000)} ms`;
@@ -92,6 +112,7 @@ function worked(before) {
 /** How long the threads of workers of our browser have worked so far, in seconds; undefined where the system doesn't tell. */
 function workerSeconds() {
   if (process.platform !== "linux") return undefined;
+  /** @param {string} path */
   const text = (path) => {
     try {
       return readFileSync(path, "utf8");
@@ -100,10 +121,14 @@ function workerSeconds() {
       return "";
     }
   };
+  /** @param {string} id */
   const parentOf = (id) => /^PPid:\s+(\d+)/m.exec(text(`/proc/${id}/status`))?.[1];
+  /** @param {string} id */
   const isOurs = (id) => {
-    for (let at = id; at !== undefined && at !== "0"; at = parentOf(at)) if (at === String(process.pid)) return true;
-    return false;
+    /** @type {string | undefined} */
+    let at = id;
+    while (at !== undefined && at !== "0" && at !== String(process.pid)) at = parentOf(at);
+    return at === String(process.pid);
   };
   let nanoseconds = 0;
   for (const id of readdirSync("/proc").filter((name) => /^\d+$/.test(name) && /chrom/.test(text(`/proc/${name}/comm`)) && isOurs(name))) {
@@ -114,28 +139,41 @@ function workerSeconds() {
   return nanoseconds / 1e9;
 }
 
-/** Frames a second, and tasks of more than 50 ms, while something is done. */
+/**
+ * Frames a second, and tasks of more than 50 ms, while something is done.
+ *
+ * @param {string} what
+ * @param {() => Promise<unknown>} work
+ */
 async function whileFrames(what, work) {
   await page.evaluate(() => {
-    globalThis.longTasks.length = 0;
-    globalThis.frameTimes = [];
-    globalThis.isCounting = true;
+    const counted = /** @type {Counted} */ (globalThis);
+    counted.longTasks.length = 0;
+    counted.frameTimes = [];
+    counted.isCounting = true;
+    /** @param {number} at */
     const count = (at) => {
-      globalThis.frameTimes.push(at);
-      if (globalThis.isCounting) requestAnimationFrame(count);
+      counted.frameTimes.push(at);
+      if (counted.isCounting) requestAnimationFrame(count);
     };
     requestAnimationFrame(count);
   });
   await work();
   const { rate, worst, long } = await page.evaluate(() => {
-    globalThis.isCounting = false;
-    const { frameTimes, longTasks } = /** @type {any} */ (globalThis);
-    const gaps = frameTimes.slice(1).map((at, index) => at - frameTimes[index]);
-    return { rate: (gaps.length * 1000) / (frameTimes.at(-1) - frameTimes[0]), worst: Math.max(...gaps), long: longTasks.map(Math.round) };
+    const counted = /** @type {Counted} */ (globalThis);
+    counted.isCounting = false;
+    const { frameTimes, longTasks } = counted;
+    const gaps = frameTimes.slice(1).map((at, index) => at - (frameTimes[index] ?? at));
+    return { rate: (gaps.length * 1000) / ((frameTimes.at(-1) ?? 0) - (frameTimes[0] ?? 0)), worst: Math.max(...gaps), long: longTasks.map(Math.round) };
   });
   console.log(`  ${what}: ${rate.toFixed(0)} frames/s, the longest ${worst.toFixed(0)} ms, long tasks: ${long.length === 0 ? "none" : `${long.length}, the longest ${Math.max(...long)} ms`}`);
 }
 
+/**
+ * @param {string} selector
+ * @param {number} times
+ * @param {number} by
+ */
 async function scroll(selector, times, by) {
   await page.locator(selector).first().hover();
   for (let at = 0; at < times; at++) {
@@ -144,6 +182,7 @@ async function scroll(selector, times, by) {
   }
 }
 
+/** @param {string} selector */
 async function dragBar(selector) {
   await page.locator(selector).first().evaluate(async (viewport) => {
     const room = viewport.scrollHeight - viewport.clientHeight;
@@ -173,12 +212,17 @@ async function heap() {
   console.log(`  heap of the page: ${(usedSize / 1e6).toFixed(1)} MB`);
 }
 
+/**
+ * @param {string} path
+ * @param {number} count
+ */
 async function recordEvents(path, count) {
   const store = await open(path, { durability: "os" });
   const { instance } = await store.startSession({ title: "A very long run" }, "marathon");
   const context = await store.context(instance.id);
   const began = Date.now() - count * 40;
   for (let made = 0; made < count; ) {
+    /** @type {import("runlog").MessageInput[]} */
     const messages = [];
     const events = [];
     for (let at = 0; at < 400; at++) {
@@ -196,6 +240,11 @@ async function recordEvents(path, count) {
   await store.close();
 }
 
+/**
+ * @param {Awaited<ReturnType<Awaited<ReturnType<typeof open>>["context"]>>} context
+ * @param {import("runlog").MessageInput[]} messages
+ * @param {object[]} events
+ */
 async function append(context, messages, events) {
   for (const [index, message] of messages.entries()) waiting.push(context.appendMessage(message, { event: events[index] }));
   if (waiting.length < 2000) return;
@@ -203,6 +252,10 @@ async function append(context, messages, events) {
   waiting = [];
 }
 
+/**
+ * @param {string} path
+ * @param {number} count
+ */
 async function recordRuns(path, count) {
   const store = await open(path, { durability: "os" });
   const root = await store.runs.start({ session: { title: "A lead with ten thousand workers" }, agentName: "lead", messages: [{ role: "user", content: "Split the work." }] });

@@ -39,11 +39,16 @@ async function taken(name, { path = "?example", colorScheme = "light", width = 1
   await context.close();
 }
 
+/** @param {import("playwright").Page} page */
 const failedTool = async (page) => {
   await page.getByRole("button", { name: /edit_file/ }).first().click();
   await page.locator(".call.open pre.failed").waitFor();
 };
-/** To where the first test was written, and nothing forgotten yet. */
+/**
+ * To where the first test was written, and nothing forgotten yet.
+ *
+ * @param {import("playwright").Page} page
+ */
 const midway = async (page) => {
   await page.locator("#position").fill("127");
   await page.locator("#position").press("Enter");
@@ -114,11 +119,20 @@ if (process.argv[3] !== undefined) await takenLive(process.argv[3]);
 await browser.close();
 served.close();
 
-/** A lead with 1,000 agents below it, in two generations. */
+/**
+ * A lead with 1,000 agents below it, in two generations.
+ *
+ * @param {string} path
+ */
 async function recordTree(path) {
   const store = await open(path, { durability: "os", preallocation: "none" });
   const lead = await store.runs.start({ session: { title: "Read the whole library" }, agentName: "lead", messages: [{ role: "user", content: "Read the whole library, and say what it is about." }] });
   const { sessionId } = lead.run;
+  /**
+   * @param {typeof lead} parent
+   * @param {string} agentName
+   * @param {string} task
+   */
   const ask = async (parent, agentName, task) => store.runs.start({ newInstance: { sessionId, agentName, parentInstanceId: parent.run.instanceId }, parentRunId: parent.id, messages: [{ role: "user", content: task }] });
   for (let shelf = 1; shelf <= 20; shelf++) {
     const reader = await ask(lead, `shelf ${shelf}`, `Read shelf ${shelf}.`);
@@ -143,7 +157,11 @@ async function recordTree(path) {
   await store.close();
 }
 
-/** A run that is followed while it is recorded, beside the real server. */
+/**
+ * A run that is followed while it is recorded, beside the real server.
+ *
+ * @param {string} command
+ */
 async function takenLive(command) {
   const folder = await mkdtemp(join(tmpdir(), "runlog-pictures-"));
   const store = await open(join(folder, "store"));
