@@ -33,7 +33,7 @@ async function taken(name, { path = "?example", colorScheme = "light", width = 1
   await page.goto(`${served.url}${path}`);
   if (path !== "") await page.getByText("I'll look at the project first.").waitFor();
   await work(page);
-  await page.mouse.move(width - 4, 300);
+  await page.mouse.move(2, 2);
   await page.waitForTimeout(500);
   await page.screenshot({ path: join(images, `viewer-${name}.png`) });
   await context.close();
@@ -177,9 +177,10 @@ async function takenLive(command) {
     await run.recordMessage({ role: "assistant", content: at === 1 ? "I'll read it version by version." : "", tool_calls: [{ id, type: "function", function: { name: "read_file", arguments: JSON.stringify({ path: `CHANGELOG.md, part ${at}` }) } }] });
     await new Promise((resolve) => setTimeout(resolve, 250));
     if (at < 6) await run.recordToolResult({ toolCallId: id, output: `${at * 40} lines`, durationMs: 180 + at * 12 });
+    await new Promise((resolve) => setTimeout(resolve, 80));
   }
   await page.getByText("part 6").first().waitFor();
-  await page.mouse.move(1436, 300);
+  await page.mouse.move(2, 2);
   await page.waitForTimeout(1500);
   await page.screenshot({ path: join(images, "viewer-live.png") });
   server.kill();

@@ -355,6 +355,9 @@ test("a press or a drag in a folded gap goes to the nearer edge of it, and says 
     await expect.poll(moment).toBe(String(at));
     await expect.poll(() => notice.innerText()).toContain("Nothing happened here for 1 m 00 s");
     await expect.poll(() => page.locator("aside.inspector").innerText()).toContain(at === 2 ? "At 1500." : "At 61500.");
+    // It covers nothing of what was pressed.
+    const said = await boxOf(page, ".notice span");
+    expect(said.y + said.height).toBeLessThan((await boxOf(page, "footer")).y);
   }
   // The ruler: the scrubber goes over the gap in its middle.
   await page.mouse.move(xOf(200), box.y + 8);

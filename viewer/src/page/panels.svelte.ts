@@ -23,6 +23,12 @@ class Panels {
     return this.width < NARROW;
   }
 
+  /** Pixels that the timeline has, with the line of buttons above it. */
+  get timelineHeight(): number {
+    if (!settings.timelineOpen) return 37;
+    return this.isNarrow ? 100 : settings.timeline;
+  }
+
   showInspector(): void {
     if (this.isWide) settings.inspectorOpen = true;
     else this.sheet = true;
