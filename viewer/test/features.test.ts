@@ -239,6 +239,16 @@ test("nothing bars those who use it by keyboard or by ear, in both themes and on
       expect({ tab, width, colorScheme, found: await AxeBuilder(page) }).toEqual({ tab, width, colorScheme, found: [] });
     }
     await close();
+    // Halfway, with an event that isn't in the list, and an address that names nothing.
+    const halfway = await app.open("?example#at=127&event=9999&tab=compare", { colorScheme, viewport: { width, height: 860 } });
+    await halfway.page.locator(".compare .later").first().waitFor();
+    for (const tab of ["compare", "steps", "events", "conversation"]) {
+      await halfway.page.locator(`#tab-${tab}`).click();
+      if (tab === "conversation") await halfway.page.keyboard.press("]");
+      await halfway.page.waitForTimeout(300);
+      expect({ tab, width, colorScheme, found: await AxeBuilder(halfway.page) }).toEqual({ tab, width, colorScheme, found: [] });
+    }
+    await halfway.close();
   }
 });
 
