@@ -135,6 +135,35 @@ test.runIf(canMount)("a full disk is told, nothing acknowledged is lost, and it 
   await again.close();
 });
 
+test.runIf(canMount)("a disk that fills up while close() waits for writes loses nothing acknowledged", async (context) => {
+  const folder = await mounted("size=3m");
+  if (folder === undefined) return context.skip("no file system can be mounted here");
+  const options = { segmentBytesMax: 256 << 10, preallocation: "none" } as const;
+  const ballast = join(folder, "ballast");
+  const store = await open(join(folder, "store"), options);
+  const { instance } = await store.startSession({}, "a");
+  const run = await store.runs.start({ instanceId: instance.id });
+  await writeFile(ballast, new Uint8Array(512 << 10));
+  // They wait for each other, and close() for all of them; the disk takes about half.
+  const texts = Array.from({ length: 300 }, (_, index) => `${index} ${"x".repeat(16 << 10)}`);
+  const writes = texts.map((content) => run.recordMessage({ role: "user", content }));
+  const closing = store.close().catch((error: unknown) => error);
+  const ended = await Promise.allSettled(writes);
+  const failed = await closing;
+  if (failed !== undefined) expect(failed).toBeInstanceOf(RunlogError);
+  const reasons = ended.flatMap((it) => (it.status === "rejected" ? [(it.reason as RunlogError).code] : []));
+  expect(reasons.length).toBeGreaterThan(0);
+  expect(reasons.length).toBeLessThan(texts.length);
+  expect(["storage_full", "outcome_unknown"]).toContain(reasons[0]);
+  for (const code of reasons) expect(["storage_full", "outcome_unknown", "poisoned"]).toContain(code);
+  await rm(ballast);
+  const again = await open(join(folder, "store"), options);
+  const there = new Set((await (await again.context(instance.id)).getMessages()).map((message) => message.content));
+  for (const [index, it] of ended.entries()) if (it.status === "fulfilled") expect(there.has(texts[index])).toBe(true);
+  expect((await again.verify()).sound).toBe(true);
+  await again.close();
+});
+
 test.runIf(canMount)("a file system that is read-only is told, and read", async (context) => {
   const folder = await mounted("size=64m");
   if (folder === undefined) return context.skip("no file system can be mounted here");
