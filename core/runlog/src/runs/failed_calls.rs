@@ -37,9 +37,11 @@ impl Runs {
             (results, next) = self.labelled_events(run, label, first, wanted).await?;
             for result in results {
                 // Results of one message come in any order, but before all results of the next message.
-                let turn = self.turn_before(run, result.sequence_number).await?;
-                if calls.range(..turn).nth(limit).is_some() {
-                    return Ok(page_of(calls, wanted));
+                if calls.len() > limit {
+                    let turn = self.turn_before(run, result.sequence_number).await?;
+                    if calls.range(..turn).nth(limit).is_some() {
+                        return Ok(page_of(calls, wanted));
+                    }
                 }
                 self.answered_by(run, &result, after, &mut calls).await?;
             }
