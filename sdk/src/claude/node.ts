@@ -1,7 +1,9 @@
-import { RunlogError, abortedError, throwIfAborted } from "../error.js";
+import { checkFunction, shown } from "../checks.js";
+import { RunlogError, abortedError, checkSignal, invalid, throwIfAborted } from "../error.js";
 import type { AgentEvent, AgentUsage, ClaudeMessageInput } from "../flow-types.js";
 import type { FlowRun } from "../flows.js";
 import { defined } from "./figures.js";
+import { type Check, type Checks, aPrompt, anObject, awaited, fieldsOf, isPromise, optional, text, yesOrNo } from "./given.js";
 import { Translation } from "./translation.js";
 import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "./query.js";
 
@@ -68,7 +70,8 @@ export interface ClaudeNode {
    * the node is `done`, with the structured output or else the text as its output, and every event is durable.
    *
    * @throws {@link ClaudeNodeError} when the agent fails; the node is `failed` then, and an `agent:error` recorded.
-   * @throws {@link RunlogError} `aborted` when the signal is; what failed to be recorded otherwise.
+   * @throws {@link RunlogError} `invalid_input` when a field isn't known or is of another type, and nobody is called then;
+   * `aborted` when the signal is; what failed to be recorded otherwise.
    */
   run(flow: FlowRun, input: ClaudeNodeInput): Promise<ClaudeNodeResult>;
 }
@@ -95,8 +98,43 @@ export class ClaudeNodeError extends Error {
 /** So many events may wait to be written before the agent is waited for. */
 const UNWRITTEN_MAX = 1024;
 
+const RESUME_WITH = ["sessionId", "resume"];
+
+const resumeOption: Check = (field, what) => {
+  if (!RESUME_WITH.includes(field as string)) throw invalid(`${what} is "sessionId" or "resume", not ${shown(field)}`);
+};
+
+const OPTIONS: Checks<ClaudeNodeOptions> = {
+  queryFn: optional(checkFunction),
+  options: optional(anObject),
+  resumeWith: optional(resumeOption),
+  now: optional(checkFunction),
+};
+
+const INPUT: Checks<ClaudeNodeInput> = {
+  nodeId: text,
+  prompt: aPrompt,
+  sessionId: optional(text),
+  runId: optional(text),
+  options: optional(anObject),
+  inject: optional(yesOrNo),
+  signal: optional((field) => checkSignal(field as AbortSignal)),
+};
+
+/** What a node does with a flow. By them one is known, also where the package was loaded twice and has two classes. */
+const OF_A_FLOW = ["startAgent", "recordAll", "finishNode", "saveSnapshot"] as const satisfies readonly (keyof FlowRun)[];
+
+function checkFlow(flow: FlowRun): void {
+  awaited(flow, "the flow");
+  if (typeof flow === "object" && flow !== null && OF_A_FLOW.every((name) => typeof flow[name] === "function")) return;
+  const what = "what store.flows.create() gives, or `flow` of what store.flows.resume() gives";
+  throw invalid(`the flow is ${what}, not ${shown(flow)}`);
+}
+
 /**
  * Makes a node of a flow that an agent works in.
+ *
+ * @throws {@link RunlogError} `invalid_input` when an option isn't known or is of another type.
  *
  * @example
  * ```ts
@@ -110,9 +148,12 @@ const UNWRITTEN_MAX = 1024;
  * ```
  */
 export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
+  fieldsOf(options, "what createClaudeNode is given", OPTIONS);
   const { queryFn, resumeWith = queryFn === undefined ? "resume" : "sessionId", now = Date.now } = options;
   return {
     async run(flow, input) {
+      checkFlow(flow);
+      fieldsOf(input, "what a node is to do", INPUT);
       const { nodeId, prompt, runId = flow.runId, signal } = input;
       throwIfAborted(signal);
       const query = await recordedIfAsked(queryFn ?? (await claudeQuery()));
@@ -216,7 +257,7 @@ class Recording {
 
 /** The messages of a query until there are no more, or they aren't wanted any more; one that hangs is left behind. */
 async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSignal | undefined): AsyncGenerator<QueryMessage> {
-  const messages = query(params)[Symbol.asyncIterator]();
+  const messages = messagesIn(query(params))[Symbol.asyncIterator]();
   let stop = () => {};
   const stopped = new Promise<never>((_, reject) => {
     stop = () => reject(signal && abortedError(signal));
@@ -240,6 +281,14 @@ async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSi
     // Not awaited: one that doesn't heed its signal may never come to its end.
     if (!done) messages.return?.().then(undefined, () => {});
   }
+}
+
+/** What a query gave, or an error where that has no messages. */
+function messagesIn(gave: AsyncIterable<QueryMessage>): AsyncIterable<QueryMessage> {
+  if (typeof gave?.[Symbol.asyncIterator] === "function") return gave;
+  const what = "what `queryFn` gives";
+  if (isPromise(gave)) throw invalid(`${what} is a promise; make it an async function*, or give what it resolves to`);
+  throw invalid(`${what} are messages as they come (an async iterable), not ${shown(gave)}`);
 }
 
 /** A controller for the agent's library, which takes no signal. */

@@ -1,6 +1,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 
+import { checkText } from "../checks.js";
+import { awaited } from "../claude/given.js";
 import { RunlogError, invalid } from "../error.js";
 import { check } from "./check.js";
 import { filesBelow, filesOfGlob } from "./glob.js";
@@ -11,7 +13,7 @@ import type { Fixture, FixtureSet } from "./types.js";
  * Loads fixtures: a file, every `.json` file below a folder, or the files that a glob names. A file's name is its node's:
  * `task-agent.json` has the calls of `task-agent`. A glob has `*`, `?`, `[…]`, `**` for any folders, and `{…,…}`.
  *
- * @throws {@link RunlogError} `not_found` when nothing is there; `invalid_input` when a file isn't as
+ * @throws {@link RunlogError} `not_found` when nothing is there; `invalid_input` when it is given no text, or a file isn't as
  * {@link fixtureSchema} says, naming the file, the place in it, and what to do; `ambiguous` when two files are for one node.
  *
  * @example
@@ -21,6 +23,7 @@ import type { Fixture, FixtureSet } from "./types.js";
  * ```
  */
 export function loadFixtures(pathOrGlob: string): FixtureSet {
+  checkText(awaited(pathOrGlob, GIVEN), GIVEN);
   const fixtures: FixtureSet = {};
   const from = new Map<string, string>();
   for (const file of filesOf(pathOrGlob)) {
@@ -35,6 +38,8 @@ export function loadFixtures(pathOrGlob: string): FixtureSet {
   }
   return fixtures;
 }
+
+const GIVEN = "what loadFixtures is given";
 
 function filesOf(pathOrGlob: string): string[] {
   const kind = statSync(pathOrGlob, { throwIfNoEntry: false });

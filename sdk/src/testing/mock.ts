@@ -1,5 +1,9 @@
+import { objectOf, shown } from "../checks.js";
+import { type Check, type Checks, anObject, awaited, fieldsOf, optional, yesOrNo } from "../claude/given.js";
 import { RunlogError, abortedError, invalid, throwIfAborted } from "../error.js";
 import { type QueryFn, type QueryParams, isObject } from "../claude/query.js";
+import { check } from "./check.js";
+import { fixtureSchema } from "./schema.js";
 import type { FixtureCall, FixtureEvent, FixtureOutput, FixtureSet } from "./types.js";
 
 /** What a mock query plays. */
@@ -23,6 +27,25 @@ export interface MockResult extends FixtureOutput {
 /** A query that plays what was recorded. */
 export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | MockResult, void, undefined>;
 
+const fixtureSet: Check = (field, what) => {
+  if (!isObject(field)) throw invalid(`${what} is an object, not ${shown(field)}: what loadFixtures gives`);
+  for (const [nodeId, fixture] of Object.entries(field)) {
+    const misfit = check(fixture, fixtureSchema);
+    if (misfit === undefined) continue;
+    throw invalid(`${what} isn't right: ${nodeId}${misfit.place === "" ? "" : `.${misfit.place}`} ${misfit.message}`);
+  }
+};
+
+const counts: Check = (field, what) => {
+  anObject(field, what);
+  for (const [nodeId, count] of Object.entries(field as object)) {
+    if (Number.isSafeInteger(count) && count >= 0) continue;
+    throw invalid(`\`callsMade.${nodeId}\` is a whole number from 0, not ${shown(count)}`);
+  }
+};
+
+const OPTIONS: Checks<MockQueryOptions> = { fixtures: fixtureSet, callsMade: optional(counts), strict: optional(yesOrNo) };
+
 /**
  * Makes a query that calls no agent: each call of a node yields the events of its next recorded call, then its result.
  * The node is the one that the call names, as a node of {@link createClaudeNode} does, or `options.nodeId`; else it is told
@@ -31,6 +54,8 @@ export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | M
  * Give the type of the query that it stands in for where that is needed: `createMockQuery<typeof query>(…)`.
  *
  * @typeParam Query - The type of the query that it stands in for; left out, {@link MockQuery}.
+ *
+ * @throws {@link RunlogError} `invalid_input` when an option isn't known, or isn't as it should be.
  *
  * @remarks
  * Its calls throw {@link RunlogError}: `not_found` when no call is recorded, `ambiguous` when it can't be told whose it is.
@@ -45,10 +70,11 @@ export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | M
  * ```
  */
 export function createMockQuery<Query extends QueryFn = MockQuery>(options: MockQueryOptions): Query {
-  const { fixtures, strict = false } = options;
+  const { fixtures, strict = false } = fieldsOf(options, "what createMockQuery is given", OPTIONS);
   const callCounts = new Map(Object.entries(options.callsMade ?? {}));
 
   const mockQuery: MockQuery = async function* mockQuery(params) {
+    objectOf(awaited(params, ASKED), ASKED);
     const signal = signalOf(params);
     throwIfAborted(signal);
     const nodeId = nodeOf(params, fixtures, callCounts);
@@ -71,6 +97,8 @@ export function createMockQuery<Query extends QueryFn = MockQuery>(options: Mock
   };
   return mockQuery as unknown as Query;
 }
+
+const ASKED = "what a query is called with";
 
 function missing(nodeId: string, callIndex: number, calls: number | undefined, fixtures: FixtureSet): RunlogError {
   const names = Object.keys(fixtures).map((name) => JSON.stringify(name));

@@ -1,7 +1,9 @@
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { checkFunction, shown } from "../checks.js";
 import { defined } from "../claude/figures.js";
+import { type Check, type Checks, awaited, fieldsOf, optional, text, yesOrNo } from "../claude/given.js";
 import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "../claude/query.js";
 import { Translation } from "../claude/translation.js";
 import { RunlogError, invalid } from "../error.js";
@@ -33,13 +35,24 @@ export interface FixtureRecorder {
 /** Options that tell of this machine or its secrets. */
 const UNTOLD = new Set(["env", "headers", "abortController", "nodeId"]);
 
+const nodeName: Check = (field, what) => {
+  if (typeof field !== "string" && typeof field !== "function") throw invalid(`${what} is text or a function, not ${shown(field)}`);
+};
+
+const OPTIONS: Checks<RecordFixturesOptions> = {
+  output: optional(text),
+  nodeId: optional(nodeName),
+  append: optional(yesOrNo),
+  redact: optional(checkFunction),
+};
+
 /**
  * Wraps a query that calls an agent: it does what it did, and each call is written as a fixture when it is over, however it
  * ended. Of the options those with a JSON form are kept, but for `env` and `headers`, which have secrets.
  *
  * @typeParam Query - The type of the query, which the wrapped one has too.
  *
- * @throws {@link RunlogError} `invalid_input` when no folder is named. Its calls throw what the query throws; `invalid_input`
+ * @throws {@link RunlogError} `invalid_input` when no folder is named, or an option isn't known or is of another type. Its calls throw what the query throws; `invalid_input`
  * when a call doesn't say its node, and nothing else does; `io` when the fixture can't be written.
  *
  * @example
@@ -52,6 +65,8 @@ export function recordFixtures<Query extends QueryFn>(
   query: Query,
   options: RecordFixturesOptions<Query> = {},
 ): Query & FixtureRecorder {
+  checkFunction(awaited(query, "what recordFixtures wraps"), "what recordFixtures wraps");
+  fieldsOf(options as RecordFixturesOptions, "what recordFixtures is given beside it", OPTIONS);
   const output = options.output ?? process.env["RUNLOG_RECORD_FIXTURES"] ?? "";
   if (output === "") throw invalid("recordFixtures needs an output, a folder, or to be run by `runlog record-fixtures`");
   const fixtures: FixtureSet = {};

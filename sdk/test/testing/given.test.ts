@@ -1,0 +1,158 @@
+import { openInMemory } from "#runlog";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { type QueryFn, RunlogError, createClaudeNode, createMockQuery, loadFixtures, recordFixtures } from "../../src/testing/index.js";
+import { failure } from "../code.js";
+import { success, telling } from "./claude.js";
+
+// What is given wrong must not call an agent, which costs money, where a test meant to replace it.
+
+type Wrong = [given: unknown, said: string];
+
+/** What a call says that refuses what it is given, at once. */
+function refusal(call: () => unknown): string {
+  try {
+    call();
+  } catch (error) {
+    expect(error).toBeInstanceOf(RunlogError);
+    expect((error as RunlogError).code).toBe("invalid_input");
+    return (error as RunlogError).message;
+  }
+  throw new Error("it was taken");
+}
+
+const NODE_OPTIONS = "queryFn, options, resumeWith, now";
+
+test.each<Wrong>([
+  [{ queryFunction: telling() }, `no option "queryFunction" is known here, but ${NODE_OPTIONS}`],
+  [{ queryFn: telling(), resumWith: "resume" }, `no option "resumWith" is known here, but ${NODE_OPTIONS}`],
+  [{ maxTurns: 3 }, `no option "maxTurns" is known here, but ${NODE_OPTIONS}`],
+  [{ queryFn: 5 }, "`queryFn` is a function, not 5"],
+  [{ queryFn: null }, "`queryFn` is a function, not null"],
+  [{ queryFn: Promise.resolve(telling()) }, "`queryFn` is a promise: await it"],
+  [{ options: "fast" }, '`options` is an object, not "fast"'],
+  [{ options: [] }, "`options` is an object, not a list"],
+  [{ resumeWith: "session" }, '`resumeWith` is "sessionId" or "resume", not "session"'],
+  [{ now: 7 }, "`now` is a function, not 7"],
+  [telling(), "what createClaudeNode is given is an object, not a function"],
+  [null, "what createClaudeNode is given is an object, not null"],
+  [Promise.resolve({}), "what createClaudeNode is given is a promise: await it"],
+])("createClaudeNode(%o) is refused when it is called", (given, said) => {
+  expect(refusal(() => createClaudeNode(given as never))).toBe(said);
+});
+
+test("what may be left out may be undefined too", () => {
+  createClaudeNode();
+  createClaudeNode({ queryFn: undefined, options: undefined, resumeWith: undefined, now: undefined });
+});
+
+const one = { input: { prompt: "x" }, output: { text: "y" }, events: [] };
+
+test.each<Wrong>([
+  [undefined, "what createMockQuery is given is an object, not undefined"],
+  [{}, "`fixtures` is an object, not undefined: what loadFixtures gives"],
+  [{ fixtures: "a/path" }, '`fixtures` is an object, not "a/path": what loadFixtures gives'],
+  [{ fixtures: 5 }, "`fixtures` is an object, not 5: what loadFixtures gives"],
+  [{ fixtures: [] }, "`fixtures` is an object, not a list: what loadFixtures gives"],
+  [{ fixtures: Promise.resolve({}) }, "`fixtures` is a promise: await it"],
+  [{ fixture: {} }, 'no option "fixture" is known here, but fixtures, callsMade, strict'],
+  [{ fixtures: { calls: [one] } }, '`fixtures` isn\'t right: calls is [{"input":'],
+  [{ fixtures: { n: {} } }, '`fixtures` isn\'t right: n has no "calls"; add it'],
+  [{ fixtures: { n: { calls: [{ ...one, output: {} }] } } }, '`fixtures` isn\'t right: n.calls[0].output has no "text"; add it'],
+  [{ fixtures: {}, strict: "yes" }, '`strict` is true or false, not "yes"'],
+  [{ fixtures: {}, callsMade: 1 }, "`callsMade` is an object, not 1"],
+  [{ fixtures: {}, callsMade: { n: -1 } }, "`callsMade.n` is a whole number from 0, not -1"],
+  [{ fixtures: {}, callsMade: { n: "1" } }, '`callsMade.n` is a whole number from 0, not "1"'],
+])("createMockQuery(%o) is refused when it is called", (given, said) => {
+  expect(refusal(() => createMockQuery(given as never))).toContain(said);
+});
+
+test.each<Wrong>([
+  [undefined, "what a query is called with is an object, not undefined"],
+  ["Plan.", 'what a query is called with is an object, not "Plan."'],
+])("a mock query that is called with %o says so", async (given, said) => {
+  const query = createMockQuery({ fixtures: { n: { calls: [one] } } });
+  expect((await failure(query(given as never).next(), "invalid_input")).message).toBe(said);
+});
+
+test("fixtures that are recorded, and have more than is looked at, are taken", () => {
+  createMockQuery({ fixtures: { n: { calls: [{ ...one, note: 1 } as never] } }, callsMade: { n: 1, another: 0 }, strict: undefined });
+});
+
+test.each<Wrong>([
+  [[5, { output: "x" }], "what recordFixtures wraps is a function, not 5"],
+  [[undefined, { output: "x" }], "what recordFixtures wraps is a function, not undefined"],
+  [[Promise.resolve(telling()), { output: "x" }], "what recordFixtures wraps is a promise: await it"],
+  [[telling(), "x"], 'what recordFixtures is given beside it is an object, not "x"'],
+  [[telling(), { outptu: "x" }], 'no option "outptu" is known here, but output, nodeId, append, redact'],
+  [[telling(), { output: 5 }], "`output` is text, not 5"],
+  [[telling(), { output: "x", nodeId: 5 }], "`nodeId` is text or a function, not 5"],
+  [[telling(), { output: "x", append: 1 }], "`append` is true or false, not 1"],
+  [[telling(), { output: "x", redact: "secret" }], '`redact` is a function, not "secret"'],
+])("recordFixtures(...%o) is refused when it is called", (given, said) => {
+  expect(refusal(() => recordFixtures(...(given as [QueryFn])))).toBe(said);
+});
+
+test.each<Wrong>([
+  [undefined, "what loadFixtures is given is text, not undefined"],
+  [Promise.resolve("x"), "what loadFixtures is given is a promise: await it"],
+  [["x"], "what loadFixtures is given is text, not a list"],
+])("loadFixtures(%o) is refused", (given, said) => {
+  expect(refusal(() => loadFixtures(given as never))).toBe(said);
+});
+
+describe("a node's run", () => {
+  let store: Awaited<ReturnType<typeof openInMemory>>;
+  beforeAll(async () => void (store = await openInMemory()));
+  afterAll(() => store.close());
+
+  const INPUT = "nodeId, prompt, sessionId, runId, options, inject, signal";
+  const right = { nodeId: "n", prompt: "x" };
+
+  test.each<Wrong>([
+    [{ nodeId: "n", promt: "x" }, `no option "promt" is known here, but ${INPUT}`],
+    [{ ...right, sesionId: "s" }, `no option "sesionId" is known here, but ${INPUT}`],
+    [{ nodeId: "n" }, "`prompt` is text or a list of messages, not undefined"],
+    [{ nodeId: "n", prompt: 5 }, "`prompt` is text or a list of messages, not 5"],
+    [{ nodeId: "n", prompt: ["x"] }, '`prompt[0]` is an object, not "x"'],
+    [{ nodeId: "n", prompt: Promise.resolve("x") }, "`prompt` is a promise: await it"],
+    [{ prompt: "x" }, "`nodeId` is text, not undefined"],
+    [{ ...right, nodeId: 5 }, "`nodeId` is text, not 5"],
+    [{ ...right, sessionId: 5 }, "`sessionId` is text, not 5"],
+    [{ ...right, runId: {} }, "`runId` is text, not an object"],
+    [{ ...right, options: 5 }, "`options` is an object, not 5"],
+    [{ ...right, inject: "yes" }, '`inject` is true or false, not "yes"'],
+    [{ ...right, signal: new AbortController() }, "a signal is an AbortSignal, not object"],
+    [undefined, "what a node is to do is an object, not undefined"],
+    ["n", 'what a node is to do is an object, not "n"'],
+    [Promise.resolve(right), "what a node is to do is a promise: await it"],
+  ])("with %o calls nobody, and leaves the flow as it was", async (given, said) => {
+    const queryFn = telling([success("fine")]);
+    const flow = await store.flows.create();
+    const error = await failure(createClaudeNode({ queryFn }).run(flow, given as never), "invalid_input");
+    expect(error.message).toBe(said);
+    expect([queryFn.called, flow.state.nodeStatus]).toEqual([[], {}]);
+  });
+
+  test("of what is no flow calls nobody", async () => {
+    const queryFn = telling([success("fine")]);
+    const claudeNode = createClaudeNode({ queryFn });
+    const creating = store.flows.create();
+    const flow = await creating;
+    const said = async (given: unknown) => (await failure(claudeNode.run(given as never, right), "invalid_input")).message;
+    expect(await said(creating)).toBe("the flow is a promise: await it");
+    const what = "the flow is what store.flows.create() gives, or `flow` of what store.flows.resume() gives, not";
+    expect(await said({ flow, resumed: {} })).toBe(`${what} an object`);
+    expect(await said(store)).toBe(`${what} an object`);
+    expect(await said(flow.runId)).toBe(`${what} "${flow.runId}"`);
+    expect(await said(undefined)).toBe(`${what} undefined`);
+    expect(queryFn.called).toEqual([]);
+  });
+
+  test("with a query that gives no messages says what it gave", async () => {
+    const flow = await store.flows.create();
+    const run = (queryFn: unknown) => createClaudeNode({ queryFn: queryFn as QueryFn }).run(flow, right);
+    await expect(run(async () => [])).rejects.toThrow("what `queryFn` gives is a promise; make it an async function*, or give what it resolves to");
+    await expect(run(() => 5)).rejects.toThrow("what `queryFn` gives are messages as they come (an async iterable), not 5");
+  });
+});
