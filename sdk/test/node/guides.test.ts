@@ -52,28 +52,18 @@ const TRIALS: Record<string, Trial> = {
   "docs/guides/write-an-agent-node.md 3": { says: "paused overloaded, try later\ncompleted\nwrong_status\n" },
   "docs/guides/claude-in-a-flow.md 1": { says: /^flow [0-9a-f-]{36}\nLooked at: Looked at: Plan the work\. 5 true\n$/ },
   "docs/guides/claude-in-a-flow.md 2": { before: LEFT_RUNNING, says: "work Went on: continue\n{ work: 'done' }\n" },
-  "docs/guides/claude-in-a-flow.md 3": { says: "error_max_turns failed\n" },
+  "docs/guides/claude-in-a-flow.md 3": { says: "error_max_turns failed\nWent on: Go on. done\n" },
   "docs/guides/test-a-flow.md 1": {
     files: { "tests/fixtures/my-workflow/task-agent.json": FIXTURE },
-    after: "console.log(text, typeof claudeNode.run);",
-    says: "I've analyzed the tasks... function\n",
+    says: "I've analyzed the tasks... { 'task-agent': 'done' }\n",
   },
   "docs/guides/test-a-flow.md 2": {
-    before: `${LEFT_RUNNING}
-      const store = await open("runlog-data");
-      const runId = process.argv[2] as string;
-      const claudeNode = createClaudeNode();
-    `,
-    after: "console.log(flow.state.outputs);",
-    says: "{ work: 'Went on: continue' }\n",
+    files: { "tests/fixtures/my-workflow/task-agent.json": FIXTURE },
+    says: "{ 'task-agent': \"I've analyzed the tasks...\" }\n",
   },
   "docs/guides/test-a-flow.md 3": {
-    before: 'import { query } from "@anthropic-ai/claude-agent-sdk";',
-    after: `
-      await recordingNode.run(await store.flows.create(), { nodeId: "plan", prompt: "Plan." });
-      console.log(recorded.fixtures.plan?.calls[0]?.output.text);
-    `,
-    says: "Looked at: Plan.\n",
+    after: 'import { loadFixtures } from "runlog/testing";\nconsole.log(loadFixtures("tests/fixtures/recordings/my-workflow/").plan?.calls[0]?.output.text);',
+    says: "1\nLooked at: Plan the work.\n",
   },
 };
 
@@ -112,6 +102,13 @@ test("every example of the pages is tried, and none that isn't there", () => {
 test.each(Object.keys(TRIALS))("the example %s compiles, runs, ends, and does what it should", async (name) => {
   expect(wrong.get(name) ?? []).toEqual([]);
   for (const { wanted, ended } of await application.run(name)) expect(ended).toEqual(endedAs(wanted));
+});
+
+test("the program that resumes a flow says what it wants where it isn't told which", async () => {
+  const code = examples.find((example) => example.name === "docs/guides/claude-in-a-flow.md 2")?.code ?? "";
+  layOut(application.folderOf("asked"), { "resume.mjs": code });
+  const { ended } = started("resume.mjs", application.folderOf("asked"));
+  expect(await ended).toMatchObject({ code: 2, stdout: "", stderr: expect.stringMatching(/^Which flow\? node resume\.mjs RUN, .*\n$/) });
 });
 
 test.each(["readme", "package"] as const)("the two programs of the %s: one kills itself, the next goes on", async (story) => {
