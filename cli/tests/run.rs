@@ -834,3 +834,17 @@ fn no_message_stands_between_a_tool_call_and_its_result() {
     place.script(&["--overwrite", "n", "-m", "other way"], &["ready"]);
     assert_eq!(roles("n"), closed);
 }
+
+/// A terminal sends Ctrl-C to all of its processes, and the agent's end may be seen before Runlog's own signal.
+#[test]
+#[cfg(unix)]
+fn an_agent_that_ctrl_c_ends_before_runlog_gets_it_leaves_a_run_that_can_be_resumed() {
+    for (ends, code) in [("kill -INT $$", 130), ("exit 130", 130)] {
+        let place = Place::new();
+        let script = format!("(sleep 0.15; kill -INT $PPID) </dev/null >/dev/null 2>&1 & {ends}");
+        let said = place.runlog(&["run", "--", "sh", "-c", &script]);
+        assert_eq!(said.code, code, "{ends}: {said:?}");
+        let shown = place.expect(0, &["run", "show", "@last", "--json"]).json();
+        assert_eq!(shown[0]["status"], "paused", "{ends}: {said:?}");
+    }
+}

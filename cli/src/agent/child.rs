@@ -26,6 +26,10 @@ const POLL: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(1);
 /// The signal that asks a process to end.
 const SIGTERM: i32 = 15;
+/// The signals that ask a process to stop: SIGHUP, SIGINT and SIGTERM.
+const STOP_SIGNALS: [i32; 3] = [1, 2, SIGTERM];
+/// How long a signal to Runlog may take to arrive after the agent was ended by one.
+const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// An event of the agent's process.
 #[derive(Debug)]
@@ -54,12 +58,22 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i32>,
 }
 
+impl Ended {
+    /// Whether a signal that asks a process to stop ended it, or it says so as shells do: 128 and the signal.
+    pub(crate) fn is_stopped(self) -> bool {
+        let signal = self.signal.or(self.code.map(|code| code - 128));
+        signal.is_some_and(|signal| STOP_SIGNALS.contains(&signal))
+    }
+}
+
 /// A running agent.
 pub(crate) struct Child {
     process: process::Child,
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
     exited: Option<(Ended, Instant)>,
+    /// Whether a signal to stop was among its events.
+    is_signalled: bool,
     ends: Option<Ends>,
 }
 
@@ -131,6 +145,7 @@ impl Child {
             inbox,
             outbox,
             exited: None,
+            is_signalled: false,
             ends: None,
         })
     }
@@ -155,6 +170,7 @@ impl Child {
         loop {
             self.press();
             if let Some(event) = self.inbox.take(POLL) {
+                self.is_signalled |= matches!(event, ChildEvent::Signal(_));
                 return Ok(event);
             }
             if self.exited.is_none() {
@@ -167,17 +183,24 @@ impl Child {
             if let Some((ended, at)) = self.exited
                 && (self.inbox.is_over() || at.elapsed() > GRACE)
             {
-                return Ok(self
-                    .inbox
-                    .take(Duration::ZERO)
-                    .unwrap_or(ChildEvent::End(ended)));
+                // A terminal sends Ctrl-C to the agent and to Runlog at once, and the agent's end may be seen first.
+                let patience = if ended.is_stopped() && !self.is_signalled {
+                    SIGNAL_PATIENCE
+                } else {
+                    Duration::ZERO
+                };
+                let event = self.inbox.take(patience);
+                self.is_signalled |= matches!(event, Some(ChildEvent::Signal(_)));
+                return Ok(event.unwrap_or(ChildEvent::End(ended)));
             }
         }
     }
 
     /// The next event, if there is one already.
     pub(crate) fn next_now(&mut self) -> Option<ChildEvent> {
-        self.inbox.take(Duration::ZERO)
+        let event = self.inbox.take(Duration::ZERO);
+        self.is_signalled |= matches!(event, Some(ChildEvent::Signal(_)));
+        event
     }
 
     /// Writes a line to the agent once it reads. When too many wait, the oldest are dropped.
