@@ -16,7 +16,7 @@ use std::{
 };
 
 use runlog::{
-    backend::{Backend, BackendFuture},
+    backend::{Backend, BackendFuture, check_streams},
     log::Appended,
 };
 
@@ -51,6 +51,7 @@ impl Staged {
     /// Stages packed records.
     pub(crate) fn stage(backend: &dyn Backend, packed: &[u8]) -> Result<Self> {
         let packed = PackedAppend::read(packed)?;
+        check_streams(&packed.batch.ops)?;
         let commit = backend.maintenance().stage(&packed.batch)?;
         Ok(Self {
             records: packed.records as u64,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use runlog::{
     Durability, Store,
-    backend::{Backend, Page},
+    backend::{Backend, Page, check_streams},
     durability,
     log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
@@ -277,6 +277,7 @@ fn commit(
             },
         });
     }
+    check_streams(&steps)?;
     let batch = Batch {
         ops: steps,
         key: key.map(str::as_bytes),

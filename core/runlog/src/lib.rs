@@ -42,6 +42,8 @@ pub mod archive;
 /// The storage of a log: the trait that every backend implements, from the crate `runlog-log`.
 pub mod backend {
     pub use runlog_log::{Backend, BackendFuture, Decorator, Maintenance, Page, if_supported};
+
+    pub use crate::kernel::lookup::check_streams;
 }
 #[cfg(not(target_family = "wasm"))]
 mod backup;

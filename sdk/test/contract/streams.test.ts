@@ -30,6 +30,25 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect((await store.streams.list()).map((info) => info.id)).toContain(stream);
   });
 
+  test("lists that the store keeps for itself are read, and changed by no call for streams", async () => {
+    const store = await fresh();
+    const { instance } = await store.startSession({ title: "kept" }, "agent");
+    await store.runs.start({ instanceId: instance.id });
+    await store.agents.put({ name: "agent" });
+    await store.flows.create();
+    const lists = (await store.streams.list()).map(({ id }) => id).filter((id) => id.startsWith("72756e6c-6f67-3a"));
+    expect(lists.length).toBeGreaterThanOrEqual(4);
+    for (const id of lists) {
+      expect((await store.streams.read(id).toArray()).length).toBeGreaterThan(0);
+      await failure(store.streams.append(id, "boo"), "invalid_input");
+      await failure(store.streams.truncate(id, 0), "invalid_input");
+      await failure(store.streams.delete(id), "invalid_input");
+      await failure(store.streams.snapshot(id, 0, bytes(1)), "invalid_input");
+      await failure(store.streams.fork(instance.id, 0, id), "invalid_input");
+    }
+    expect((await store.listSessions()).items.map(({ title }) => title)).toContain("kept");
+  });
+
   test("heads tell of every event what its record says, and of everything else the record itself", async () => {
     const store = await fresh();
     const { instance } = await store.startSession({ title: "Heads" }, "agent");

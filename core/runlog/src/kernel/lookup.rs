@@ -1,6 +1,6 @@
 //! Lookups in the catalog, with errors that say what to do if nothing is found.
 
-use runlog_log::StreamId;
+use runlog_log::{Op, StreamId};
 use runlog_model::{AgentInstance, Catalog, InstanceId, Session, SessionId};
 use uuid::Uuid;
 
@@ -35,6 +35,32 @@ pub(crate) async fn check_unused(backend: &dyn Backend, id: Option<Uuid>) -> Res
         Some(_) => Err(taken(id, "something")),
         None => Ok(()),
     }
+}
+
+/// Checks that no operation changes a stream that the store keeps for itself: a list of sessions, runs, flows or agents, which
+/// a record of another kind would make unreadable, and a truncation empty. For bindings that take operations on streams from
+/// callers; reading them is fine.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) naming the stream.
+pub fn check_streams(ops: &[Op<'_>]) -> Result<()> {
+    for op in ops {
+        let changed = match op {
+            Op::Append { stream, .. }
+            | Op::Truncate { stream, .. }
+            | Op::Snapshot { stream, .. }
+            | Op::Delete { stream, .. } => stream,
+            Op::Fork { child, .. } => child,
+            Op::Redact { .. } | Op::RedactMany { .. } => continue,
+        };
+        if changed.as_bytes().starts_with(RESERVED) {
+            return Err(Error::invalid(format!(
+                "stream {} is a list that the store keeps for itself; change what it lists by the calls for sessions, runs, flows and agents",
+                changed.0
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_reserved(id: Uuid) -> Result<()> {
