@@ -17,7 +17,7 @@ use runlog_model::{Catalog, CatalogEvent, Checkpointed, RunCatalog, RunCatalogEv
 
 use crate::{
     Error, Result,
-    archive::plan::{Group, Plan, State},
+    archive::plan::{Group, Holds, Plan, State},
     blocking::Store,
 };
 
@@ -33,6 +33,7 @@ pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
     };
     each_line(source, |number, line| checker.take(number, line))?;
     let mut plan = checker.plan;
+    check_listed(&plan)?;
     check_forks(&mut plan);
     loop {
         let conflicts = plan.conflicts.len();
@@ -117,12 +118,12 @@ impl Checker<'_> {
                 .entry(group.clone())
                 .or_insert((number, what));
         }
-        let is_context = line.of == "context";
+        let holds = Holds::of(&line.of);
         let (seen, alike) = (shared, shared);
         let parent = line.parent;
         let state = State {
             group,
-            is_context,
+            holds,
             there,
             seen,
             alike,
@@ -147,6 +148,10 @@ impl Checker<'_> {
             );
             return Err(refused(number, &what));
         }
+        state
+            .holds
+            .check(&line)
+            .map_err(|error| refused(number, &error.to_string()))?;
         state.seen = line.sequence;
         if state.there.is_none_or(|there| line.sequence > there)
             || self.plan.conflicts.contains_key(&state.group)
@@ -155,7 +160,7 @@ impl Checker<'_> {
         }
         let there = self.ahead.record(self.store, line.stream, line.sequence)?;
         match there {
-            Some(there) if is_same(&there, &line, state.is_context) => {
+            Some(there) if is_same(&there, &line, state.is_context()) => {
                 state.alike = state.alike.max(line.sequence);
                 if line.redacted
                     && !there.redacted
@@ -166,7 +171,7 @@ impl Checker<'_> {
                 }
             }
             _ => {
-                let of = if state.is_context {
+                let of = if state.is_context() {
                     "context"
                 } else {
                     "stream"
@@ -259,6 +264,32 @@ impl Ahead {
             .filter(|record| record.sequence.0 == sequence)
             .cloned())
     }
+}
+
+/// Refuses an archive whose lists say another thing of a stream than its own line, by which its records were checked.
+fn check_listed(plan: &Plan) -> Result<()> {
+    for line in &plan.lists {
+        let (stream, holds) = match &line.event {
+            ListEvent::Session(CatalogEvent::InstanceCreated(instance)) => {
+                (instance.id.as_uuid(), Holds::Context)
+            }
+            ListEvent::Session(CatalogEvent::SessionCreated(session)) => {
+                (session.id.as_uuid(), Holds::Chat)
+            }
+            ListEvent::Run(RunCatalogEvent::Created(run)) => (run.id.as_uuid(), Holds::Run),
+            _ => continue,
+        };
+        let state = plan.streams.get(&StreamId(stream));
+        if let Some(state) = state.filter(|state| state.holds != holds) {
+            let what = format!(
+                "the line of stream {stream} says that it holds {}, this one that it holds {}",
+                state.holds.name(),
+                holds.name()
+            );
+            return Err(refused(line.number, &what));
+        }
+    }
+    Ok(())
 }
 
 /// A copy can be created only if the store has, or gets, the records it shares.

@@ -2,14 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use runlog_log::{Position, StreamId};
-use runlog_model::SessionId;
+use runlog_log::{Position, Record, Sequence, StreamId};
+use runlog_model::{ChatEvent, ContextEvent, InstanceId, RunEvent, RunStatus, SessionId};
 
 use super::{
     ImportedSession, Outcome,
     lines::RecordLine,
     lists::{List, ListEvent, Subject},
 };
+use crate::{Error, ErrorKind, Result};
 
 /// A unit that is written as a whole or left out.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -25,7 +26,7 @@ pub(super) enum Group {
 /// A stream of the archive, compared with that of the store.
 pub(super) struct State {
     pub(super) group: Group,
-    pub(super) is_context: bool,
+    pub(super) holds: Holds,
     /// The last sequence that the store has; `None` if it doesn't have the stream.
     pub(super) there: Option<u64>,
     /// The last sequence that the archive has.
@@ -35,6 +36,95 @@ pub(super) struct State {
     pub(super) parent: Option<(StreamId, u64)>,
     /// Whether the archive has a snapshot of it from before its first record.
     pub(super) begins_with_snapshot: bool,
+}
+
+impl State {
+    pub(super) fn is_context(&self) -> bool {
+        self.holds == Holds::Context
+    }
+}
+
+/// What a stream holds, which says how its records are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Holds {
+    Context,
+    Run,
+    Chat,
+    Other,
+}
+
+impl Holds {
+    /// By the `of` of its line.
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "context" => Self::Context,
+            "run" => Self::Run,
+            "chat" => Self::Chat,
+            _ => Self::Other,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Context => "a context",
+            Self::Run => "a run",
+            Self::Chat => "a chat",
+            Self::Other => "other records",
+        }
+    }
+
+    /// Refuses a record that could be written but never be read again. What a newer build wrote is let through: that reads it.
+    pub(super) fn check(self, line: &RecordLine) -> Result<()> {
+        if line.redacted {
+            return Ok(());
+        }
+        match self.decode(line) {
+            Err(error) if error.kind() == ErrorKind::UnsupportedVersion => Ok(()),
+            checked => checked,
+        }
+    }
+
+    fn decode(self, line: &RecordLine) -> Result<()> {
+        match self {
+            Self::Context => {
+                let record = Record {
+                    stream: line.stream,
+                    sequence: Sequence(line.sequence),
+                    position: Position(line.position),
+                    time_ms: line.time_ms,
+                    kind: line.kind,
+                    redacted: false,
+                    meta: line.meta.clone(),
+                    payload: line.payload.clone(),
+                };
+                ContextEvent::decode(InstanceId(line.stream.0), &record)?;
+            }
+            Self::Run => {
+                let event = RunEvent::decode(line.kind.0, &line.meta, &line.payload)?;
+                let is_created = match &event {
+                    RunEvent::Created(run) => {
+                        if run.id.as_uuid() != line.stream.0 || run.status != RunStatus::Running {
+                            return Err(Error::invalid(
+                                "a run is created with the id of its stream, and running",
+                            ));
+                        }
+                        true
+                    }
+                    _ => false,
+                };
+                if is_created != (line.sequence == 1) {
+                    return Err(Error::invalid(
+                        "the first event of a run is its creation, and no other is",
+                    ));
+                }
+            }
+            Self::Chat => {
+                ChatEvent::decode(line.kind.0, &line.meta, &line.payload)?;
+            }
+            Self::Other => {}
+        }
+        Ok(())
+    }
 }
 
 /// The result of the check.

@@ -188,7 +188,7 @@ impl Writer<'_> {
             .plan
             .streams
             .get(&line.stream)
-            .filter(|state| state.is_context)
+            .filter(|state| state.is_context())
         {
             Some(_) if line.kind.0 == ContextEventKind::ToolCall.byte() => {
                 self.imported.tool_calls += 1
@@ -217,7 +217,7 @@ impl Writer<'_> {
             .plan
             .streams
             .get(&line.stream)
-            .is_some_and(|state| state.is_context);
+            .is_some_and(|state| state.is_context());
         if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
             // The record can't get its original time, so that is stored in the event's metadata.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
