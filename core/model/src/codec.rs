@@ -21,8 +21,8 @@ pub const EVENT_META_VERSION: u8 = 1;
 /// The version that checkpoints and their parts are written in.
 pub const CHECKPOINT_VERSION: u8 = 3;
 
-/// The most memory that decoding event metadata may allocate. An empty mark takes 3 bytes encoded, and 56 in memory.
-const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;
+/// The most memory that decoding event metadata may allocate. An empty mark takes 4 bytes encoded, and 56 in memory.
+const META_MEMORY_MAX: usize = META_BYTES_MAX / 4 * 64;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_MEMORY_MAX>> =
     bincode::config::standard()
@@ -64,6 +64,9 @@ pub struct ToolMark {
     pub is_error: bool,
     /// How long the tool itself took, in milliseconds of wall clock.
     pub duration_ms: Option<u64>,
+    /// Whether the tool gave a value that no provider takes as a result, such as an object: the message has its JSON as text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_is_json: bool,
 }
 
 /// Writes event metadata.
@@ -194,6 +197,7 @@ mod tests {
                 tool_call_id: Some("c1".into()),
                 is_error: true,
                 duration_ms: None,
+                output_is_json: true,
             }],
             is_continuation: true,
         };
@@ -202,7 +206,7 @@ mod tests {
         expected.extend([7; 16]);
         expected.extend([1, 45, 0, 0, 0]);
         expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0, 1]);
+        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0, 1, 1]);
         assert_eq!(bytes, expected);
         assert_eq!(decode_event_meta(&bytes).unwrap(), meta);
     }

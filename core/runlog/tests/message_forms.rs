@@ -13,6 +13,7 @@ use runlog::{
 
 both! {
     items_of_one_answer_are_recorded_one_by_one_and_answered_behind
+    what_a_tool_gives_is_said_as_providers_take_it_and_listed_as_it_was_given
     a_message_between_items_and_their_results_is_refused
     calls_of_responses_that_were_cut_off_are_closed_as_items
     what_responses_call_is_answered_in_their_form
@@ -96,12 +97,46 @@ fn items_of_one_answer_are_recorded_one_by_one_and_answered_behind(store: &Store
     assert_eq!(
         statuses(store, &run),
         [
-            (ToolCallStatus::Completed, Some(r#""{\"n\":1}""#.to_owned())),
+            (ToolCallStatus::Completed, Some(r#"{"n":1}"#.to_owned())),
             (ToolCallStatus::Error, Some("\"no\"".to_owned()))
         ]
     );
     run.record_raw_message(raw(r#"{"role":"assistant","content":"done"}"#))
         .unwrap();
+}
+
+fn what_a_tool_gives_is_said_as_providers_take_it_and_listed_as_it_was_given(store: &Store) {
+    let parts = r#"[{"type":"text","text":"a.txt"}]"#;
+    for (given, said) in [
+        (r#"{"n":1}"#, r#""{\"n\":1}""#),
+        (r#"[{"row":1}]"#, r#""[{\"row\":1}]""#),
+        ("[]", r#""[]""#),
+        ("5", r#""5""#),
+        ("null", r#""null""#),
+        (r#""text""#, r#""text""#),
+        (parts, parts),
+    ] {
+        for (asks, answer) in [
+            (
+                r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{}"}}]}"#,
+                format!(r#"{{"role":"tool","tool_call_id":"c","content":{said}}}"#),
+            ),
+            (
+                r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"ls","input":{}}]}"#,
+                format!(
+                    r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c","content":{said}}}]}}"#
+                ),
+            ),
+        ] {
+            let run = started(store);
+            run.record_raw_message(raw(asks)).unwrap();
+            run.record_tool_result(&ToolOutcome::completed("c", raw(given)).took_ms(7))
+                .unwrap();
+            assert_eq!(messages(store, &run, 2), [answer.clone()]);
+            let told = [(ToolCallStatus::Completed, Some(given.to_owned()))];
+            assert_eq!(statuses(store, &run), told, "{answer}");
+        }
+    }
 }
 
 fn a_message_between_items_and_their_results_is_refused(store: &Store) {

@@ -1873,6 +1873,11 @@ export interface ToolMark {
   durationMs?: number;
   /** Whether the tool failed. `false` for a call that has no result yet. */
   isError: boolean;
+  /**
+   * Whether the tool gave a value that no provider takes as a result, such as an object: the message has its JSON as
+   * text.
+   */
+  outputIsJson?: boolean;
   /** The call's id, left out with the providers that give none. */
   toolCallId?: string;
 }
@@ -1881,7 +1886,11 @@ export interface ToolMark {
 export interface ToolOutcome {
   /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
   durationMs?: number | undefined;
-  /** What the tool gave, or the details of its error. A JSON string or an array of content parts is what providers take. */
+  /**
+   * What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is
+   * put into the message as its JSON text, where the form of the provider has no place for it. The history
+   * (`ToolCall::output`) has it as it was given.
+   */
   output?: unknown | undefined;
   /** Whether it is an error; `completed` when left out. */
   status?: ToolCallStatus | undefined;

@@ -188,7 +188,16 @@ fn check_call(content: &RawJson, tool_call_id: Option<&str>) -> Result<ToolMark>
             "a tool_call event needs the tool's name; its content is {id, name, arguments}",
         )
     })?;
-    string(name, "name")?;
+    if string(name, "name")?.is_empty() {
+        return Err(Error::invalid(
+            "the `name` of a tool_call event is empty; it names the tool",
+        ));
+    }
+    if own.as_deref().or(tool_call_id) == Some("") {
+        return Err(Error::invalid(
+            "the id of a tool_call event is empty; give one, or leave it out where the provider gives none",
+        ));
+    }
     if let (Some(given), Some(own)) = (tool_call_id, own.as_deref())
         && given != own
     {

@@ -193,6 +193,7 @@ mod tests {
                 tool_call_id: Some("c1".into()),
                 is_error: true,
                 duration_ms: Some(60),
+                ..ToolMark::default()
             }],
             is_continuation: true,
             ..EventMeta::default()

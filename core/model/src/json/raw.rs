@@ -3,7 +3,7 @@
 //! Invariant: the bytes are UTF-8, and exactly those that were given, white space, key order, number spelling and
 //! escapes included.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
@@ -136,6 +136,28 @@ impl RawJson {
     /// The JSON value `null`.
     pub const fn null() -> Self {
         Self(Bytes::from_static(b"null"))
+    }
+
+    /// Whether it is a JSON string.
+    pub fn is_text(&self) -> bool {
+        self.0.trim_ascii_start().starts_with(b"\"")
+    }
+
+    /// Whether it is an array of content parts as providers take them: objects that each have a `type`, at least one.
+    pub fn is_content_parts(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Part<'a> {
+            #[serde(borrow, rename = "type")]
+            _type: Cow<'a, str>,
+        }
+        self.0.trim_ascii_start().starts_with(b"[")
+            && serde_json::from_slice::<Vec<Part<'_>>>(&self.0).is_ok_and(|parts| !parts.is_empty())
+    }
+
+    /// The JSON that a JSON string has as its text; `None` where it isn't one, or its text is no JSON.
+    pub(crate) fn in_text(&self) -> Option<Self> {
+        let text: String = serde_json::from_slice(&self.0).ok()?;
+        Self::parse(text).ok()
     }
 
     /// The text, exactly as given.

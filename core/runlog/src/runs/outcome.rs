@@ -63,8 +63,9 @@ const MS_MAX: f64 = 9_007_199_254_740_991.0;
 pub struct ToolOutcome {
     /// The call it answers.
     pub tool_call_id: String,
-    /// What the tool gave, or the details of its error. A JSON string or an array of content parts is what
-    /// providers take.
+    /// What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is put
+    /// into the message as its JSON text, where the form of the provider has no place for it. The history
+    /// ([`ToolCall::output`](super::ToolCall::output)) has it as it was given.
     #[serde(default = "RawJson::null")]
     pub output: RawJson,
     /// Whether it is an error; `completed` when left out.
@@ -129,16 +130,20 @@ impl ToolOutcome {
     /// The message that answers the call, as the provider that made it wants it.
     pub(super) fn message(&self, call: &AnsweredCall) -> RawMessage {
         let (id, output) = (RawJson::string(&self.tool_call_id), &self.output);
+        let content = match self.is_said_as_json(call) {
+            true => &RawJson::string(output.as_str()),
+            false => output,
+        };
         let is_error = self.status == ToolCallStatus::Error;
         let text = match call.style {
             ToolStyle::Anthropic => {
                 let mark = if is_error { ",\"is_error\":true" } else { "" };
                 format!(
-                    "{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{output}}}]}}"
+                    "{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{content}}}]}}"
                 )
             }
             ToolStyle::OpenAi | ToolStyle::Function => {
-                format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{output}}}")
+                format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
             }
             ToolStyle::AiSdk => {
                 let kind = match (output.as_str().starts_with('"'), is_error) {
@@ -154,13 +159,8 @@ impl ToolOutcome {
                 )
             }
             ToolStyle::OpenAiResponses => {
-                // Providers accept only a string or an array of content parts.
-                let output = match output.as_str().bytes().next() {
-                    Some(b'"' | b'[') => output.clone(),
-                    _ => RawJson::string(output.as_str()),
-                };
                 format!(
-                    "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{output}}}"
+                    "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{content}}}"
                 )
             }
             ToolStyle::Gemini => {
@@ -181,6 +181,16 @@ impl ToolOutcome {
             ..EventOptions::default()
         };
         RawMessage { json, event }
+    }
+
+    /// Whether the output is put into the message as its JSON text: the form has only text or content parts for it, and it is
+    /// neither.
+    fn is_said_as_json(&self, call: &AnsweredCall) -> bool {
+        let takes_any = matches!(
+            call.style,
+            ToolStyle::AiSdk | ToolStyle::AiSdk4 | ToolStyle::Gemini
+        );
+        !takes_any && !self.output.is_text() && !self.output.is_content_parts()
     }
 
     /// The outcome as a part of a Gemini content, whose response must be an object.
@@ -225,7 +235,11 @@ pub(super) fn result_events(
             step_number: options.step_number,
             ..event
         };
-        events.extend(NewContextEvent::of_message(json, &options)?);
+        let mut made = NewContextEvent::of_message(json, &options)?;
+        for mark in made.iter_mut().flat_map(|event| &mut event.meta.tools) {
+            mark.output_is_json = outcome.is_said_as_json(call);
+        }
+        events.extend(made);
     }
     let of_gemini: Vec<_> = answers
         .iter()

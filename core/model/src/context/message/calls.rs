@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::envelope::{Envelope, Item, id_string, named, push, string};
+use super::envelope::{Envelope, Item, named, push, string};
 use crate::{
     Error, RawJson, Result,
     json::slices::{each_element, unique_fields},
@@ -169,9 +169,7 @@ fn request(
         ));
     }
     Ok(ToolCallRequest {
-        id: id
-            .map(|raw| id_string(raw, "the id of a tool call"))
-            .transpose()?,
+        id: named(id, "the id of a tool call")?,
         name: name.into_owned(),
         arguments: arguments.map_or_else(RawJson::null, RawJson::from_slice),
         style,

@@ -33,7 +33,7 @@ impl Envelope<'_> {
             let mark = ToolMark {
                 tool_call_id: Some(id_string(id, "tool_use_id")?),
                 is_error: is_error.is_some_and(|raw| raw == "true"),
-                duration_ms: None,
+                ..ToolMark::default()
             };
             push(&mut marks, mark, "tool results")
         })?;
@@ -96,7 +96,7 @@ fn part_mark(part: &str) -> Result<ToolMark> {
     Ok(ToolMark {
         tool_call_id: Some(id_string(id, "toolCallId")?),
         is_error,
-        duration_ms: None,
+        ..ToolMark::default()
     })
 }
 
@@ -114,7 +114,7 @@ fn response_mark(part: &str) -> Result<ToolMark> {
     Ok(ToolMark {
         tool_call_id: named(id, "the id of a functionResponse part")?,
         is_error,
-        duration_ms: None,
+        ..ToolMark::default()
     })
 }
 

@@ -173,6 +173,18 @@ fn a_message_that_cannot_be_placed_is_refused_with_the_reason() {
             "the id of a tool call should be a string",
         ),
         (
+            r#"{"role":"assistant","tool_calls":[{"id":"","type":"function","function":{"name":"f","arguments":"{}"}}]}"#,
+            "the id of a tool call is empty",
+        ),
+        (
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"","name":"f","input":{}}]}"#,
+            "the id of a tool call is empty",
+        ),
+        (
+            r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"","toolName":"f","input":{}}]}"#,
+            "the id of a tool call is empty",
+        ),
+        (
             r#"{"role":"tool","tool_call_id":7,"content":""}"#,
             "tool_call_id should be a string",
         ),

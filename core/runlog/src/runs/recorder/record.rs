@@ -110,7 +110,12 @@ impl RunRecorder {
     ) -> Result<Recorded> {
         outcome.check()?;
         let call = self.call_of(&outcome.tool_call_id).await?;
-        self.record_with(&[outcome.message(&call)], &AppendOptions::default(), extras)
+        let options = EventOptions {
+            run_id: Some(self.id()),
+            ..EventOptions::default()
+        };
+        let events = result_events(&[(outcome.clone(), call)], &options)?;
+        self.record_events(events, &AppendOptions::default(), extras)
             .await
     }
 
