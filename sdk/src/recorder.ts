@@ -1,6 +1,6 @@
 import type { MessageInput } from "./context-types.js";
 import { checkFunction, checkText, listOf, objectOf } from "./checks.js";
-import { messageOf } from "./error.js";
+import { RunlogError, messageOf } from "./error.js";
 import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
 import type { AppendOptions, Recorded, Run, RunDetails } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -55,7 +55,13 @@ export class RunRecorder implements AsyncDisposable {
    * `wrong_status` when the run isn't running.
    */
   async nextStep(): Promise<number> {
-    return this.#handle.value("nextStep");
+    try {
+      return await this.#handle.value("nextStep");
+    } catch (error) {
+      // A budget that is spent has paused the run.
+      if (error instanceof RunlogError && error.code === "limit_reached") this.#run = await this.#handle.value("run");
+      throw error;
+    }
   }
 
   /**
@@ -154,7 +160,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    return this.#end("fail", messageOf(error));
+    return this.#end("fail", error === undefined ? "no reason was given" : messageOf(error));
   }
 
   /**

@@ -56,7 +56,11 @@ export type NewRun = RunPlace &
 
 /** What a tool gave for one call. */
 export type ToolOutcome = Omit<GivenOutcome, "output" | "status"> & {
-  /** What the tool gave, or the details of its error. Text or an array of content parts is what providers take. */
+  /**
+   * What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is put into
+   * the message as its JSON text, where the form of the provider has no place for it. The history ({@link ToolCall.output}) has it
+   * as it was given.
+   */
   output: unknown;
   /** Whether it is an error; `completed` when left out. */
   status?: "completed" | "error" | undefined;

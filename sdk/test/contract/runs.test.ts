@@ -164,6 +164,7 @@ describe.each(places)("runs $name", ({ fresh }) => {
     const spent = await failure(run.nextStep(), "limit_reached");
     expect(spent.message).toContain("paused");
     expect(await store.runs.get(run.id)).toMatchObject({ status: "paused", pauseReason: "step budget spent" });
+    expect(run.run).toMatchObject({ status: "paused", pauseReason: "step budget spent" });
 
     const resumed = await store.runs.resume(run.id, { message: "Now the tests.", maxSteps: 3 });
     expect(resumed.run).toMatchObject({ status: "running", resumedFrom: run.id, stepCount: 2, maxSteps: 3 });
