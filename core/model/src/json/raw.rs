@@ -43,7 +43,7 @@ impl schemars::JsonSchema for JsonObjectOrNull {
         true
     }
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "JsonObjectOrNull".into()
     }
 

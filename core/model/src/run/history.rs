@@ -233,8 +233,7 @@ impl ToolCallFold {
         };
         let same = |other: &&ToolMark| other.tool_call_id == mark.tool_call_id;
         let behind = event.tool_results.iter().take(place).filter(same).count();
-        let output =
-            message::output_of(&event.content, mark.tool_call_id.as_deref(), behind);
+        let output = message::output_of(&event.content, mark.tool_call_id.as_deref(), behind);
         // As the tool gave it, not as the message says it.
         let given = mark.output_is_json.then(|| output.in_text()).flatten();
         call.output = Some(given.unwrap_or(output));
