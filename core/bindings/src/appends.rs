@@ -60,14 +60,13 @@ impl Staged {
     }
 
     fn outcome(&self, appended: &Appended) -> Result<Outcome> {
-        let op = appended
-            .ops
-            .first()
-            .ok_or_else(|| Failure::invalid("an append of nothing"))?;
+        let first = appended.first_sequence(self.records);
+        let op = appended.ops.first().zip(first);
+        let (op, first) = op.ok_or_else(|| Failure::invalid("an append of nothing"))?;
         Ok(Outcome {
             position: op.position.0,
             last_position: appended.last_position.0,
-            first_sequence: (op.last_sequence.0 + 1).saturating_sub(self.records),
+            first_sequence: first.0,
             last_sequence: op.last_sequence.0,
             repeated: appended.repeated,
             truncated: appended.truncated,

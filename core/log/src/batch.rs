@@ -311,6 +311,19 @@ pub struct Appended {
     pub truncated: bool,
 }
 
+impl Appended {
+    /// The sequence of the first record of a batch that is one append of so many. A repeat has the sequences of the earlier
+    /// batch, which may have had another number of records; its positions tell, for those of a batch follow one another.
+    pub fn first_sequence(&self, records: u64) -> Option<Sequence> {
+        let op = self.ops.first()?;
+        let records = match self.repeated {
+            true => self.last_position.0.saturating_sub(op.position.0) + 1,
+            false => records,
+        };
+        Some(Sequence((op.last_sequence.0 + 1).saturating_sub(records)))
+    }
+}
+
 /// One record, as read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {

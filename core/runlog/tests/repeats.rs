@@ -7,7 +7,7 @@ mod both;
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RawJson,
     blocking::Store,
-    contexts::{AppendOptions, ContextEventKind, EventOptions},
+    contexts::{AppendOptions, ContextEventKind, EventOptions, RawMessage},
     runs::RunEntry,
     transcripts::NewContextEvent,
 };
@@ -18,6 +18,7 @@ both! {
     entries_repeated_in_a_later_step_are_told_their_own
     a_repeat_is_told_by_a_run_whose_budget_is_spent_or_that_has_ended
     many_open_calls_are_closed_on_resume
+    a_repeat_of_another_length_is_told_what_is_there
 }
 
 fn keyed(key: &str) -> AppendOptions {
@@ -62,6 +63,21 @@ fn a_repeat_after_a_truncation_is_told_its_own_event(store: &Store) {
         (first.position, 1, &first.content)
     );
     assert_eq!(contexts.last_sequence(instance.id).unwrap(), 1);
+}
+
+fn a_repeat_of_another_length_is_told_what_is_there(store: &Store) {
+    let (_, instance) = store.start_session(NewSession::default(), "agent").unwrap();
+    let context = store.context(instance.id).unwrap();
+    context.append_raw_message(user("before")).unwrap();
+    let append = |key: &str, count: usize| {
+        let messages = (0..count).map(|_| RawMessage::from(user("x")));
+        let appended = context.append_raw_messages(messages, &keyed(key)).unwrap();
+        (appended.first_sequence, appended.last_sequence)
+    };
+    assert_eq!(append("one", 1), (2, 2));
+    assert_eq!(append("three", 3), (3, 5));
+    assert_eq!(append("one", 2), (2, 2));
+    assert_eq!(append("three", 1), (3, 5));
 }
 
 fn a_repeat_tells_whether_what_it_wrote_is_still_there(store: &Store) {

@@ -215,6 +215,16 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect((await store.streams.get(stream))?.lastSequence).toBe(3);
   });
 
+  test("a repeat with another number of records is told which are there", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, "before");
+    const first = await store.streams.append(stream, ["a", "b"], { key: "k" });
+    expect(first).toMatchObject({ firstSequence: 2, lastSequence: 3 });
+    expect(await store.streams.append(stream, "a", { key: "k" })).toEqual({ ...first, repeated: true });
+    expect(await store.streams.append(stream, ["a", "b", "c"], { key: "k" })).toEqual({ ...first, repeated: true });
+  });
+
   test("a position tells a record from another that has its sequence", async () => {
     const store = await fresh();
     const [stream, child] = [store.newId(), store.newId()];

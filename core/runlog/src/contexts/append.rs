@@ -141,20 +141,17 @@ impl Contexts {
             .commit(batch)
             .await
             .map_err(|error| name_instance(error, instance))?;
-        let OpResult {
-            position,
-            last_sequence,
-        } = appended.ops.first().copied().ok_or_else(|| {
-            Error::new(
+        let first = appended.first_sequence(events.len() as u64);
+        let (Some(op), Some(first)) = (appended.ops.first(), first) else {
+            return Err(Error::new(
                 ErrorKind::Io,
                 "the backend acknowledged an append without saying where it is",
-            )
-        })?;
-        // A repeated batch may have had another number of events: then only the position is that of its first event.
+            ));
+        };
         Ok(AppendResult {
-            first_sequence: (last_sequence.0 + 1).saturating_sub(events.len() as u64),
-            last_sequence: last_sequence.0,
-            position: position.0,
+            first_sequence: first.0,
+            last_sequence: op.last_sequence.0,
+            position: op.position.0,
             repeated: appended.repeated,
             truncated: appended.truncated,
         })
