@@ -168,7 +168,16 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
         (0, &"created".into()),
         "{piped:?}"
     );
-    for store in ["from-file", "from-pipe"] {
+    // As Python's `json.dumps` writes it.
+    let spaced = String::from_utf8(all).unwrap().replacen(
+        r#"{"runlog":"archive","version":"#,
+        r#"{"runlog": "archive", "version": "#,
+        1,
+    );
+    assert!(spaced.starts_with(r#"{"runlog": "archive""#));
+    fs::write(place.path("spaced.jsonl"), spaced).unwrap();
+    place.expect(0, &["--store", "spaced", "import", "spaced.jsonl"]);
+    for store in ["from-file", "from-pipe", "spaced"] {
         assert_eq!(told(&place, store), expected, "{store}");
     }
     let again = words(

@@ -16,12 +16,18 @@ use crate::{
     lines::PIECE_BYTES,
 };
 
-/// The first bytes of an archive.
+/// The first bytes of an archive, white space aside.
 const BEGINNING: &[u8] = b"{\"runlog\":\"archive\"";
+/// How many bytes of a file are looked at: there is room for the white space that other programs put between tokens.
+const LOOKED_AT: usize = 64;
 
 /// Whether a file with this beginning is an archive.
 pub(crate) fn is_archive(beginning: &[u8]) -> bool {
-    beginning.starts_with(BEGINNING)
+    let tokens = beginning
+        .iter()
+        .take(LOOKED_AT)
+        .filter(|byte| !byte.is_ascii_whitespace());
+    tokens.take(BEGINNING.len()).eq(BEGINNING)
 }
 
 /// An archive that can be read from its beginning repeatedly.
@@ -35,10 +41,10 @@ pub(crate) enum Archive {
 impl Archive {
     /// The archive of a file, detected by its beginning; `None` if it is none, or if the file can't be read twice.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
-        let mut beginning = [0; BEGINNING.len()];
+        let mut beginning = Vec::new();
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         File::open(path)
-            .and_then(|mut file| file.read_exact(&mut beginning))
+            .and_then(|file| file.take(LOOKED_AT as u64).read_to_end(&mut beginning))
             .ok()?;
         is_archive(&beginning).then(|| Self::Named(path.to_owned()))
     }
