@@ -14,7 +14,7 @@ use std::{
 
 use runlog_model::{AgentDefinition, RunId, RunStatus, Stop, StopKind, pause_reason};
 use tokio::sync::{
-    OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
+    OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore, watch,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,10 @@ pub(super) struct ActiveRun {
     gate: Arc<RwLock<()>>,
     nursery: Arc<RwLock<()>>,
     children: Mutex<BTreeMap<RunId, Arc<ActiveRun>>>,
+    /// How many of its spawns are being written or waited for, or have results that aren't recorded yet.
+    open_spawns: watch::Sender<usize>,
+    /// The steps that it began with, taken by the runs that it resumes.
+    steps_before: u32,
     slot: Mutex<Slot>,
     /// Held by the one task that waits for the run's permit to work again.
     returning: tokio::sync::Mutex<()>,
@@ -118,6 +122,7 @@ impl ActiveRun {
             inbox,
         } = beginning;
         let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
+        let steps_before = recorder.run().step_count;
         Self {
             recorder,
             definition,
@@ -135,6 +140,8 @@ impl ActiveRun {
             gate: Arc::default(),
             nursery: Arc::default(),
             children: Mutex::default(),
+            open_spawns: watch::Sender::new(0),
+            steps_before,
             slot: Mutex::default(),
             returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
@@ -173,6 +180,32 @@ impl ActiveRun {
     /// The runs it spawned that haven't ended.
     pub(super) fn children(&self) -> Vec<Arc<Self>> {
         locked(&self.children).values().cloned().collect()
+    }
+
+    /// Counts a spawn of it as open until the returned value is dropped.
+    pub(super) fn open_spawn(self: &Arc<Self>) -> OpenSpawn {
+        self.open_spawns.send_modify(|open| *open += 1);
+        OpenSpawn {
+            live: Arc::clone(self),
+        }
+    }
+
+    /// How many of its spawns are open, and each change of that.
+    pub(super) fn open_spawns(&self) -> watch::Receiver<usize> {
+        self.open_spawns.subscribe()
+    }
+
+    /// Waits until none of its spawns is open. Once it is to stop, that is when their results are recorded, or won't be.
+    pub(super) async fn spawns_closed(&self) {
+        // The sender lives as long as `self`, so this can't fail.
+        let _ = self.open_spawns().wait_for(|open| *open == 0).await;
+    }
+
+    /// Whether its next step would be over its budget.
+    pub(super) fn is_spent(&self) -> bool {
+        let run = self.recorder.run();
+        let taken = run.step_count.saturating_sub(self.steps_before);
+        run.max_steps.is_some_and(|max_steps| taken >= max_steps)
     }
 
     /// Removes it from the tree.
@@ -328,6 +361,17 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         locked(&self.live.slot).waits -= 1;
+    }
+}
+
+/// A spawn whose results may still be recorded in its parent's context.
+pub(super) struct OpenSpawn {
+    live: Arc<ActiveRun>,
+}
+
+impl Drop for OpenSpawn {
+    fn drop(&mut self) {
+        self.live.open_spawns.send_modify(|open| *open -= 1);
     }
 }
 

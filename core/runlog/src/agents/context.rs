@@ -88,6 +88,11 @@ impl RunContext {
     /// and the executor should return; it is dropped after the [grace period](super::OrchestratorOptions::stop_grace).
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
     pub async fn next_step(&self) -> Result<u32> {
+        if self.live.is_spent() && *self.live.open_spawns().borrow() > 0 {
+            // Nothing can be recorded once it is paused: first it is told to stop, and its sub-agents' results are recorded.
+            self.live.spent.cancel();
+            self.live.spawns_closed().await;
+        }
         let _pass = self.live.write_guard().await;
         let step = self.live.recorder.next_step().await;
         if step
@@ -150,6 +155,7 @@ impl RunContext {
             json: json.clone(),
             event: options.event.clone(),
         };
+        self.results_of_pausing().await;
         let _pass = self.live.write_guard().await;
         let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
@@ -193,6 +199,7 @@ impl RunContext {
         message: RawJson,
         outcomes: &[ToolOutcome],
     ) -> Result<Recorded> {
+        self.results_of_pausing().await;
         let _pass = self.live.write_guard().await;
         let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
@@ -408,6 +415,14 @@ impl RunContext {
     /// [`Orchestrator`](super::Orchestrator).
     pub fn cancellation_token(&self) -> CancellationToken {
         self.live.token.child_token()
+    }
+
+    /// Waits, where the run is about to be paused, until the results of its sub-agents are recorded: its last words are
+    /// refused before that.
+    async fn results_of_pausing(&self) {
+        if self.live.token.is_cancelled() && self.live.is_pausing() {
+            self.live.spawns_closed().await;
+        }
     }
 
     /// The changes of its space and the taken commands that aren't in the run's stream yet.

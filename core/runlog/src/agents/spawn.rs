@@ -110,6 +110,8 @@ impl Inner {
         began: Option<Began>,
     ) -> Result<Vec<SpawnResult>> {
         let began_ms = self.now_ms();
+        // Before it is checked whether the parent is to stop: whoever stops it either finds this spawn, or prevents it.
+        let open = parent.open_spawn();
         // Checked first, so that no agent works for a result that couldn't be recorded.
         if let Some(id) = &call_id {
             parent.recorder.check_unanswered(id).await?;
@@ -163,6 +165,7 @@ impl Inner {
             }
         }
         let results = self.gather(parent, &call_id, places, began_ms).await;
+        drop(open);
         waiting.over(&self.slots).await;
         results
     }

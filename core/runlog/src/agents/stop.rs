@@ -117,6 +117,12 @@ impl Inner {
         let (tree, written) = loop {
             let below = self.work_below(&ends).await;
             self.stop_work(&below).await;
+            if ends
+                .iter()
+                .all(|(_, ending)| matches!(ending, Ending::Paused(_)))
+            {
+                self.record_spawns(&below).await;
+            }
             let mut gates = Vec::new();
             let tree = self.block_writes_below(below, &mut gates).await;
             match self.write_ends(&ends, &tree).await {
@@ -212,6 +218,31 @@ impl Inner {
             }
         };
         self.within_grace(all_over).await;
+    }
+
+    /// Waits until the results of the open spawns of runs that pause, and of all runs below them, are recorded in their
+    /// contexts: afterwards their gates are closed. No gate may be held, since what is waited for passes through them.
+    async fn record_spawns(&self, roots: &[Arc<ActiveRun>]) {
+        let mut tree = roots.to_vec();
+        let mut next: Vec<_> = roots.iter().flat_map(|live| live.children()).collect();
+        while let Some(live) = next.pop() {
+            // It ended by itself, just before: its outcome is part of a result. Its end waits only for what is below it.
+            if !live.ends_by_another() {
+                live.ended.cancelled().await;
+                continue;
+            }
+            next.extend(live.children());
+            tree.push(live);
+        }
+        for live in tree {
+            let mut open = live.open_spawns();
+            while *open.borrow_and_update() > 0 {
+                // An agent that hangs may block what is written to its context for ever.
+                if self.within_grace(open.changed()).await.is_none() {
+                    return;
+                }
+            }
+        }
     }
 
     async fn within_grace<T>(&self, work: impl Future<Output = T>) -> Option<T> {

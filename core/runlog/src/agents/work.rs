@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::Either};
-use runlog_model::StopKind;
+use runlog_model::{Stop, StopKind};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{Error, ErrorKind, agents::inner::Inner};
@@ -93,7 +93,13 @@ impl Inner {
             Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
             Either::Left(outcome) => Some(match outcome {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
-                Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason.into()),
+                Ok(Ok(AgentEnd::Paused(reason))) => {
+                    let stop = Stop::from(reason);
+                    // Before anything else learns that it stops: what it spawned is paused with it, and recorded.
+                    live.pausing();
+                    live.request_stop(stop.clone());
+                    Ending::Paused(stop)
+                }
                 Ok(Err(error)) => Ending::Failed(error.to_string()),
                 Err(panic) => {
                     Ending::Failed(format!("the agent panicked: {}", message_of(&*panic)))
