@@ -1,6 +1,6 @@
 //! Appending to a context: one event, or several as one batch.
 
-use runlog_log::{Batch, Durability, Expected, Kind, Op, OpResult, Position, Record, Sequence};
+use runlog_log::{Batch, Durability, Expected, Kind, Op, Position, Record, Sequence};
 use runlog_model::{
     ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson,
 };
