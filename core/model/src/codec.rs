@@ -7,6 +7,9 @@
 use bincode::{
     Decode, Encode,
     config::{Config, Configuration, Fixint, Limit, LittleEndian},
+    de::Decoder,
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -16,13 +19,17 @@ use crate::{
     limits::{META_BYTES_MAX, PART_BYTES_MAX},
 };
 
-/// The version that event metadata is written in.
-pub const EVENT_META_VERSION: u8 = 1;
+/// The newest version of event metadata: the first one, and behind it for each tool a byte, whether its output is said as JSON.
+pub const EVENT_META_VERSION: u8 = 2;
+/// The version that event metadata is written in where it needs no newer one, so that older builds read it.
+const EVENT_META_VERSION_1: u8 = 1;
+/// What event metadata is called in messages.
+const EVENT_META: &str = "event metadata";
 /// The version that checkpoints and their parts are written in.
 pub const CHECKPOINT_VERSION: u8 = 3;
 
-/// The most memory that decoding event metadata may allocate. An empty mark takes 4 bytes encoded, and 56 in memory.
-const META_MEMORY_MAX: usize = META_BYTES_MAX / 4 * 64;
+/// The most memory that decoding event metadata may allocate. An empty mark takes 3 bytes encoded, and 56 in memory.
+const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_MEMORY_MAX>> =
     bincode::config::standard()
@@ -54,7 +61,7 @@ pub struct EventMeta {
 }
 
 /// The metadata of an event about one tool call: its id, and how it ended if that is known.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolMark {
     /// The call's id, `None` with the providers that give none.
@@ -69,15 +76,48 @@ pub struct ToolMark {
     pub output_is_json: bool,
 }
 
-/// Writes event metadata.
+// Without `output_is_json`, which only version 2 of event metadata has, behind all other fields.
+impl Encode for ToolMark {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> std::result::Result<(), EncodeError> {
+        self.tool_call_id.encode(encoder)?;
+        self.is_error.encode(encoder)?;
+        self.duration_ms.encode(encoder)
+    }
+}
+
+impl<Context> Decode<Context> for ToolMark {
+    fn decode<D: Decoder<Context = Context>>(
+        decoder: &mut D,
+    ) -> std::result::Result<Self, DecodeError> {
+        Ok(Self {
+            tool_call_id: Decode::decode(decoder)?,
+            is_error: Decode::decode(decoder)?,
+            duration_ms: Decode::decode(decoder)?,
+            output_is_json: false,
+        })
+    }
+}
+
+bincode::impl_borrow_decode!(ToolMark);
+
+/// Writes event metadata: in version 1, unless something of it has a place in version 2 only.
 ///
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge) over [`META_BYTES_MAX`].
 pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
-    let mut bytes = vec![EVENT_META_VERSION];
+    let has_json = meta.tools.iter().any(|mark| mark.output_is_json);
+    let version = match has_json {
+        true => EVENT_META_VERSION,
+        false => EVENT_META_VERSION_1,
+    };
+    let mut bytes = vec![version];
     let fields = bincode::encode_to_vec(meta, CONFIG)
         .map_err(|source| Error::too_large(format!("event metadata can't be encoded: {source}")))?;
     bytes.extend_from_slice(&fields);
+    if has_json {
+        let marks = meta.tools.iter();
+        bytes.extend(marks.map(|mark| u8::from(mark.output_is_json)));
+    }
     if bytes.len() > META_BYTES_MAX {
         return Err(Error::too_large(format!(
             "event metadata has {} bytes, at most {META_BYTES_MAX} are allowed; shorten or split the message's tool results",
@@ -93,7 +133,28 @@ pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
 /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
 /// [`Damaged`](ErrorKind::Damaged) for bytes that aren't event metadata.
 pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
-    decode(bytes, EVENT_META_VERSION, "event metadata", CONFIG)
+    if bytes.first() == Some(&EVENT_META_VERSION_1) {
+        return decode(bytes, EVENT_META_VERSION_1, EVENT_META, CONFIG);
+    }
+    let fields = fields_of_version(bytes, EVENT_META_VERSION, EVENT_META)?;
+    let (mut meta, read): (EventMeta, _) =
+        bincode::decode_from_slice(fields, CONFIG).map_err(|source| {
+            let length = bytes.len();
+            Error::damaged(format!(
+                "{EVENT_META} of {length} bytes can't be read: {source}"
+            ))
+        })?;
+    let are_json = &fields[read..];
+    if are_json.len() != meta.tools.len() || are_json.iter().any(|is_json| *is_json > 1) {
+        return Err(Error::damaged(format!(
+            "{EVENT_META} should end with a byte of 0 or 1 for each of {} tools, but has {are_json:?}",
+            meta.tools.len()
+        )));
+    }
+    for (mark, is_json) in meta.tools.iter_mut().zip(are_json) {
+        mark.output_is_json = *is_json == 1;
+    }
+    Ok(meta)
 }
 
 /// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
@@ -197,7 +258,7 @@ mod tests {
                 tool_call_id: Some("c1".into()),
                 is_error: true,
                 duration_ms: None,
-                output_is_json: true,
+                output_is_json: false,
             }],
             is_continuation: true,
         };
@@ -206,9 +267,35 @@ mod tests {
         expected.extend([7; 16]);
         expected.extend([1, 45, 0, 0, 0]);
         expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0, 1, 1]);
+        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0, 1]);
         assert_eq!(bytes, expected);
         assert_eq!(decode_event_meta(&bytes).unwrap(), meta);
+        // Only what needs it is written in the second version.
+        let json = ToolMark {
+            output_is_json: true,
+            ..ToolMark::default()
+        };
+        let mut meta = meta;
+        meta.tools.push(json);
+        let bytes = encode_event_meta(&meta).unwrap();
+        expected[0] = 2;
+        expected[33] = 2;
+        let is_continuation = expected.pop().unwrap();
+        expected.extend([0, 0, 0, is_continuation, 0, 1]);
+        assert_eq!(bytes, expected);
+        assert_eq!(decode_event_meta(&bytes).unwrap(), meta);
+        for wrong in [&bytes[..bytes.len() - 1], &[&bytes[..], &[0]].concat()] {
+            assert_eq!(
+                decode_event_meta(wrong).unwrap_err().kind(),
+                ErrorKind::Damaged
+            );
+        }
+        let mut wrong = bytes;
+        *wrong.last_mut().unwrap() = 2;
+        assert_eq!(
+            decode_event_meta(&wrong).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
     }
 
     #[test]
@@ -218,9 +305,9 @@ mod tests {
 
     #[test]
     fn an_unknown_version_is_refused_by_name() {
-        let error = decode_event_meta(&[2, 0]).unwrap_err();
+        let error = decode_event_meta(&[3, 0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-        assert!(error.to_string().contains("version 2"), "{error}");
+        assert!(error.to_string().contains("version 3"), "{error}");
     }
 
     #[test]

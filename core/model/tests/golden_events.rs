@@ -399,6 +399,13 @@ fn context_events(lines: &mut Lines) {
             );
         }
     }
+    // What a tool gave is JSON, which the message says as text: the second version of the metadata.
+    let said = r#"{"role":"tool","tool_call_id":"t1","content":"{\"n\":1}"}"#;
+    let mut events = NewContextEvent::of_message(json(said), &options).unwrap();
+    events[0].meta.tools[0].output_is_json = true;
+    let meta = events[0].encode_meta().unwrap();
+    let (kind, content) = (events[0].kind, events[0].content.as_bytes());
+    lines.add(kind.name(), kind.byte(), &meta, content);
 }
 
 #[test]
