@@ -2,7 +2,7 @@
 
 use crate::{
     Error, ErrorKind, Result,
-    format::files::{self, Identity},
+    format::files::{self, Identity, SegmentFile},
     log::segment::Segment,
     storage::{IoContext, Storage},
     store::{files::small, segments::chain},
@@ -58,10 +58,14 @@ pub(super) fn no_store(place: &str) -> Error {
 }
 
 pub(super) fn not_a_store(place: &str, name: &str) -> Error {
+    let what = match SegmentFile::of_name(name) {
+        Some(_) => "if it was one that lost that file, repair it, or restore the file",
+        None => "use an empty folder",
+    };
     Error::new(
         ErrorKind::NotAStore,
         format!(
-            "{place} is not a runlog store: it has no file {} but others, such as {name}; use an empty folder",
+            "{place} is not a runlog store: it has no file {} but others, such as {name}; {what}",
             files::IDENTITY
         ),
     )

@@ -80,8 +80,22 @@ pub(super) fn running(run: &Run, what: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::WrongStatus,
-        format!("run {} is {}, and can't {what}", run.id, run.status),
+        format!(
+            "run {} is {}, and can't {what}{}",
+            run.id,
+            run.status,
+            resume(run)
+        ),
     ))
+}
+
+/// What to do about a run that is paused.
+fn resume(run: &Run) -> String {
+    match (run.status, run.resumed_by) {
+        (RunStatus::Paused, None) => "; resume it, and go on with the run that does".to_owned(),
+        (RunStatus::Paused, Some(by)) => format!("; run {by} resumed it"),
+        _ => String::new(),
+    }
 }
 
 /// An error if the status can't change this way.
@@ -94,7 +108,11 @@ pub(super) fn changeable(run: &Run, to: RunStatus) -> Result<()> {
         )),
         (status, ..) => Err(Error::new(
             ErrorKind::WrongStatus,
-            format!("run {} is {status}, and can't become {to}", run.id),
+            format!(
+                "run {} is {status}, and can't become {to}{}",
+                run.id,
+                resume(run)
+            ),
         )),
     }
 }

@@ -63,11 +63,11 @@ pub(super) fn check(
         }
         (Some(end), Some(seen)) => {
             let is_right = end.last_record == seen.last_record;
-            (!is_right).then(|| {
-                format!(
-                    "the last record that it names, {:?}, is lost",
-                    end.last_record
-                )
+            (!is_right).then(|| match end.last_record {
+                Some((offset, _)) => {
+                    format!("the last record that it names, at offset {offset}, is lost")
+                }
+                None => "it says that the last segment has no record, and there is one".to_owned(),
             })
         }
         (Some(end), None) => Some(no_batch_ends(end.segment, end.offset)),
