@@ -332,6 +332,23 @@ test("in the events a step says with which message it began, since its record co
   await close();
 });
 
+test("a result that is said as JSON is its call's, with how it went", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Rows" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  await run.recordMessage({ role: "assistant", content: "Looking.", tool_calls: [{ id: "c", type: "function", function: { name: "look", arguments: "{}" } }] });
+  await run.recordToolResult({ toolCallId: "c", output: { rows: [{ city: "Oslo" }] }, status: "error", durationMs: 40 });
+  await run.complete("done");
+  const { page, told, close } = await app.open("");
+  await pick(page, [await exportOf(store)]);
+  const call = page.locator('.conversation [role="listitem"]').last();
+  await call.getByLabel("failed").waitFor();
+  await call.getByText("40 ms").waitFor();
+  await page.getByRole("button", { name: /look/ }).click();
+  await page.locator(".call.open pre.failed").getByText("Oslo").waitFor();
+  expect(told).toEqual([]);
+  await close();
+});
+
 /** A session of four messages, with a minute between the second and the third one. */
 async function withGap() {
   const store = await openInMemory();

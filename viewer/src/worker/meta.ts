@@ -17,12 +17,13 @@ export interface EventMeta {
 }
 
 const NOTHING: EventMeta = { createdAtMs: undefined, runId: undefined, step: undefined, tools: [], isContinuation: false };
-const VERSION = 1;
+// The second one has, behind the fields of the first, which results are said as JSON: the messages have them as text.
+const VERSIONS = [1, 2];
 const utf8 = new TextDecoder();
 
 /** Reads metadata. Those of a later version say nothing that is known here; nor do those that end early. */
 export function decodeMeta(bytes: Uint8Array): EventMeta {
-  if (bytes[0] !== VERSION) return NOTHING;
+  if (!VERSIONS.includes(bytes[0] ?? 0)) return NOTHING;
   try {
     return fields(bytes);
   } catch {
