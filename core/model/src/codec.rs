@@ -147,8 +147,9 @@ pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
     let are_json = &fields[read..];
     if are_json.len() != meta.tools.len() || are_json.iter().any(|is_json| *is_json > 1) {
         return Err(Error::damaged(format!(
-            "{EVENT_META} should end with a byte of 0 or 1 for each of {} tools, but has {are_json:?}",
-            meta.tools.len()
+            "{EVENT_META} should end with a byte of 0 or 1 for each of {} tools, but {} bytes that aren't all so do",
+            meta.tools.len(),
+            are_json.len()
         )));
     }
     for (mark, is_json) in meta.tools.iter_mut().zip(are_json) {
