@@ -7,6 +7,8 @@ const module = process.argv[2];
 const optimizer = createRequire(import.meta.url).resolve("binaryen/bin/wasm-opt");
 // What rustc uses of WebAssembly, and no more: the optimizer would write what browsers don't read yet.
 const features = ["bulk-memory", "bulk-memory-opt", "call-indirect-overlong", "multivalue", "mutable-globals", "nontrapping-float-to-int", "reference-types", "sign-ext"];
-const options = ["-Os", "--mvp-features", ...features.map((feature) => `--enable-${feature}`), "--strip-producers", module, "-o", module];
+// The second round works on what the first found out of types and constants; functions that are called most get the shortest numbers.
+const passes = ["-Os", "--gufa-optimizing", "-Os", "--reorder-functions"];
+const options = [...passes, "--mvp-features", ...features.map((feature) => `--enable-${feature}`), "--strip-producers", module, "-o", module];
 const { status } = spawnSync(process.execPath, [optimizer, ...options], { stdio: "inherit" });
 process.exit(status ?? 1);
