@@ -42,10 +42,15 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
         .get("role")
         .and_then(Json::as_str)
         .unwrap_or_default();
-    let content = fields.get("content").unwrap_or(&Json::Null);
+    // Gemini's contents have `parts` instead.
+    let content = fields.get("content").or_else(|| fields.get("parts"));
+    let content = content.unwrap_or(&Json::Null);
     match (role, content) {
         ("tool" | "function", content) => {
-            let id = fields.get("tool_call_id").and_then(Json::as_str);
+            let id = fields
+                .get("tool_call_id")
+                .or_else(|| fields.get("toolCallId"));
+            let id = id.and_then(Json::as_str);
             let ids = fields
                 .get("tool_call_ids")
                 .and_then(|ids| ids.elements().first())
@@ -65,6 +70,7 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     parts.extend(
         fields
             .get("tool_calls")
+            .or_else(|| fields.get("toolCalls"))
             .map(Json::elements)
             .unwrap_or_default()
             .iter()
@@ -114,6 +120,45 @@ fn block(block: &Json) -> Part {
             text: content_text(block.get("content").unwrap_or(&Json::Null)),
         },
         Some(other) => Part::Other(other.to_owned()),
+        None => untyped_block(block),
+    }
+}
+
+/// A part of Gemini's or a block of Bedrock's: what it is has its name.
+fn untyped_block(block: &Json) -> Part {
+    let object = |names: [&str; 2]| {
+        let found = block.get(names[0]).or_else(|| block.get(names[1]));
+        found.filter(|found| matches!(found, Json::Object(_)))
+    };
+    let text = |of: &Json, name: &str| of.get(name).and_then(Json::as_str).map(str::to_owned);
+    let call = |of: &Json, id: &str, arguments: &str| Part::Call {
+        id: text(of, id),
+        name: text(of, "name").unwrap_or_default(),
+        arguments: of.get(arguments).cloned().unwrap_or_default(),
+    };
+    if let Some(found) = object(["toolUse", "toolUse"]) {
+        return call(found, "toolUseId", "input");
+    }
+    if let Some(found) = object(["functionCall", "function_call"]) {
+        return call(found, "id", "args");
+    }
+    if let Some(found) = object(["toolResult", "toolResult"]) {
+        return Part::Result {
+            id: text(found, "toolUseId"),
+            is_error: text(found, "status").is_some_and(|status| status == "error"),
+            text: content_text(found.get("content").unwrap_or(&Json::Null)),
+        };
+    }
+    if let Some(found) = object(["functionResponse", "function_response"]) {
+        let response = found.get("response").unwrap_or(&Json::Null);
+        return Part::Result {
+            id: text(found, "id"),
+            is_error: response.get("error").is_some(),
+            text: content_text(response),
+        };
+    }
+    match block.get("text").and_then(Json::as_str) {
+        Some(said) => Part::Text(said.to_owned()),
         None => Part::Text(content_text(block)),
     }
 }
@@ -129,7 +174,7 @@ fn content_text(content: &Json) -> String {
                     Some(text) => text.to_owned(),
                     None => match block.get("type").and_then(Json::as_str) {
                         Some(kind) => format!("[{kind}]"),
-                        None => content_text(block),
+                        None => content_text(block.get("json").unwrap_or(block)),
                     },
                 });
             texts.collect::<Vec<_>>().join("\n")
@@ -207,4 +252,54 @@ pub(crate) fn styled(kind: ContextEventKind, text: &str) -> String {
         ContextEventKind::ToolResult => style.magenta(),
     };
     style.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_results_and_texts_are_shown_in_the_form_of_every_provider() {
+        let asks = [
+            r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#,
+            r#"{"role":"assistant","content":"I look.","toolCalls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#,
+            r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c","name":"ls","input":{}}]}"#,
+            r#"{"role":"assistant","content":[{"text":"I look."},{"toolUse":{"toolUseId":"c","name":"ls","input":{}}}]}"#,
+            r#"{"role":"model","parts":[{"text":"I look."},{"functionCall":{"id":"c","name":"ls","args":{}}}]}"#,
+        ];
+        for text in asks {
+            let [Part::Text(said), Part::Call { id, name, .. }] =
+                &parts(&RawJson::parse(text.to_owned()).unwrap())[..]
+            else {
+                panic!("{text}");
+            };
+            assert_eq!(
+                (said.as_str(), id.as_deref(), name.as_str()),
+                ("I look.", Some("c"), "ls"),
+                "{text}"
+            );
+        }
+        let answers = [
+            r#"{"role":"tool","toolCallId":"c","content":"no"}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":true,"content":"no"}]}"#,
+            r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"no"}],"status":"error"}}]}"#,
+        ];
+        for (place, text) in answers.into_iter().enumerate() {
+            let [Part::Result { id, is_error, text }] =
+                &parts(&RawJson::parse(text.to_owned()).unwrap())[..]
+            else {
+                panic!("{text}");
+            };
+            assert_eq!((id.as_deref(), text.as_str()), (Some("c"), "no"));
+            assert_eq!(*is_error, place > 0);
+        }
+        let of_gemini = r#"{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"error":"no"}}}]}"#;
+        let [Part::Result { id, is_error, text }] =
+            &parts(&RawJson::parse(of_gemini.to_owned()).unwrap())[..]
+        else {
+            panic!();
+        };
+        assert_eq!((id.as_deref(), *is_error), (None, true));
+        assert!(text.contains("\"no\""), "{text}");
+    }
 }

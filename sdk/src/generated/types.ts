@@ -1677,7 +1677,7 @@ export interface SpawnResult {
 }
 
 /** How a spawn that no model asked for can be written. */
-export type SpawnStyle = "openai" | "anthropic" | "aiSdk" | "openaiResponses" | "gemini";
+export type SpawnStyle = "openai" | "anthropic" | "aiSdk" | "openaiResponses" | "gemini" | "openaiCamel" | "bedrock";
 
 /** One level of a call stack. */
 export interface StackLevel {
@@ -1899,7 +1899,7 @@ export interface ToolOutcome {
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */
-export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "gemini";
+export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "gemini" | "openai_camel" | "bedrock";
 
 /** A request that isn't over. */
 export interface UnfinishedRequest {

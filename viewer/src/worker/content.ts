@@ -26,7 +26,8 @@ export function saidBy(message: unknown): Said {
   const texts: string[] = [];
   const thoughts: string[] = [];
   if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
-  gather(message["content"], texts, thoughts, said.images);
+  // Gemini's contents have `parts` instead.
+  gather(message["content"] ?? message["parts"], texts, thoughts, said.images);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
 }
 
@@ -45,9 +46,28 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
   if (image !== undefined) images.push(image);
   else if (typeof part["thinking"] === "string") thoughts.push(part["thinking"]);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
-  else if (part["type"] === "tool_result" || part["type"] === "tool-result") gather(part["content"] ?? part["output"] ?? part["result"], texts, thoughts, images);
+  else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
   // Calls have rows of their own.
-  else if (part["type"] !== "tool_use" && part["type"] !== "tool-call") texts.push(shown(part));
+  else if (!isCall(part)) texts.push(shown(part));
+}
+
+/** Whether a part asks for a tool, in the form of any provider. */
+function isCall(part: Json): boolean {
+  return part["type"] === "tool_use" || part["type"] === "tool-call" || isObject(part["toolUse"]) || isObject(part["functionCall"] ?? part["function_call"]);
+}
+
+/** The result that a part is, in the form of any provider: the call that it answers, and what the tool gave. */
+export function resultIn(part: Json): { id: unknown; output: unknown } | undefined {
+  if (part["type"] === "tool_result" || part["type"] === "tool-result") {
+    return { id: part["tool_use_id"] ?? part["toolCallId"], output: part["content"] ?? part["output"] ?? part["result"] };
+  }
+  const converse = part["toolResult"];
+  if (isObject(converse)) {
+    const blocks = Array.isArray(converse["content"]) ? (converse["content"] as unknown[]) : [];
+    return { id: converse["toolUseId"], output: blocks.map((block) => (isObject(block) && block["json"] !== undefined ? { text: shown(block["json"]) } : block)) };
+  }
+  const gemini = part["functionResponse"] ?? part["function_response"];
+  return isObject(gemini) ? { id: gemini["id"], output: gemini["response"] } : undefined;
 }
 
 function imageOf(part: Json): { type: string; data: string } | undefined {

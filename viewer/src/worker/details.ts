@@ -1,5 +1,5 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
-import { argumentsOf, beginning, imageType, isObject, readable, saidBy } from "./content.js";
+import { argumentsOf, beginning, imageType, isObject, readable, resultIn, saidBy } from "./content.js";
 import { crc32 } from "./crc.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
@@ -38,11 +38,11 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
 /** What a tool gave: of a message with several results, that of the call. */
 function outputOf(message: unknown, id: unknown): unknown {
   if (!isObject(message)) return message;
-  const { content } = message;
+  const content = message["content"] ?? message["parts"];
   if (Array.isArray(content)) {
-    const results = content.filter((part) => isObject(part) && (part["type"] === "tool_result" || part["type"] === "tool-result")) as Record<string, unknown>[];
-    const mine = results.find((part) => (part["tool_use_id"] ?? part["toolCallId"]) === id) ?? results[0];
-    if (mine !== undefined) return parsedText(saidBy({ content: mine["content"] ?? mine["output"] ?? mine["result"] }).text);
+    const results = (content as unknown[]).flatMap((part) => (isObject(part) ? (resultIn(part) ?? []) : []));
+    const mine = results.find((result) => result.id === id) ?? results[0];
+    if (mine !== undefined) return parsedText(saidBy({ content: mine.output }).text);
   }
   return parsedText(saidBy(message).text);
 }

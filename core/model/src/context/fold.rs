@@ -244,11 +244,12 @@ pub fn dangling_tool_calls<'a>(
 }
 
 /// The messages that close tool calls with an error, so that no provider refuses the context: one for each
-/// call in OpenAI's forms, one for all of them in Anthropic's, in Gemini's and in the Vercel AI SDK's.
+/// call in OpenAI's forms, one for all of them in Anthropic's, Bedrock's, Gemini's and the Vercel AI SDK's.
 pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
     let reason = RawJson::string(reason);
     let mut messages = Vec::new();
     let (mut blocks, mut parts, mut responses) = (Vec::new(), Vec::new(), Vec::new());
+    let mut converse = Vec::new();
     for call in calls {
         let id = call.id.as_deref().map(RawJson::string);
         match (call.style, id) {
@@ -262,6 +263,17 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
                 messages.push(format!(
                     "{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"
                 ));
+            }
+            (ToolStyle::OpenAiCamel, Some(id)) => {
+                messages.push(format!(
+                    "{{\"role\":\"tool\",\"toolCallId\":{id},\"content\":{reason}}}"
+                ));
+            }
+            (ToolStyle::Bedrock, Some(id)) => {
+                let block = format!(
+                    "{{\"toolResult\":{{\"toolUseId\":{id},\"content\":[{{\"text\":{reason}}}],\"status\":\"error\"}}}}"
+                );
+                converse.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), block));
             }
             (ToolStyle::AiSdk | ToolStyle::AiSdk4, Some(id)) => {
                 let name = RawJson::string(&call.name);
@@ -302,6 +314,7 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
         }
     }
     join_results(("user", "content"), blocks, &mut messages);
+    join_results(("user", "content"), converse, &mut messages);
     join_results(("tool", "content"), parts, &mut messages);
     join_results(("user", "parts"), responses, &mut messages);
     messages.into_iter().map(RawJson::from_own_text).collect()

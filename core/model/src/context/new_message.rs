@@ -1,6 +1,6 @@
 //! [`NewMessage`]: a message to append, where the caller has no provider's JSON of its own.
 
-use super::message::is_geminis;
+use super::message::{is_bedrocks, is_geminis};
 use crate::{Error, RawJson, Result, Role};
 
 /// A message given in parts. It is written in OpenAI's form, and from then on kept as written.
@@ -97,18 +97,21 @@ impl NewMessage {
     }
 
     /// What the user says as JSON, in the form of the context that it is appended to, whose newest message is given: text becomes
-    /// a content of Gemini's behind one of those, which takes no others.
+    /// a content of Gemini's, or a block of Bedrock's Converse, behind one of those, which take no others.
     ///
     /// # Errors
     /// As [`to_json`](Self::to_json).
     pub fn to_json_behind(&self, newest: Option<&RawJson>) -> Result<RawJson> {
         let json = self.to_json()?;
-        if self.role != Role::User || !newest.is_some_and(is_geminis) {
-            return Ok(json);
-        }
-        let parts = gemini_parts(&self.content);
-        Ok(parts.map_or(json, |parts| {
-            RawJson::from_own_text(format!("{{\"role\":\"user\",\"parts\":{parts}}}"))
+        let field = match newest {
+            _ if self.role != Role::User => None,
+            Some(newest) if is_geminis(newest) => Some("parts"),
+            Some(newest) if is_bedrocks(newest) => Some("content"),
+            _ => None,
+        };
+        let parts = field.zip(text_parts(&self.content));
+        Ok(parts.map_or(json, |(field, parts)| {
+            RawJson::from_own_text(format!("{{\"role\":\"user\",\"{field}\":{parts}}}"))
         }))
     }
 
@@ -149,8 +152,8 @@ impl NewMessage {
     }
 }
 
-/// A message's content as the parts of Gemini's; `None` where it is neither text nor such parts.
-fn gemini_parts(content: &RawJson) -> Option<String> {
+/// A message's content as the parts of Gemini's, or the blocks of Bedrock's; `None` where it is neither text nor such parts.
+fn text_parts(content: &RawJson) -> Option<String> {
     let content = content.as_str();
     match content.as_bytes().first() {
         Some(b'"') => Some(format!("[{{\"text\":{content}}}]")),

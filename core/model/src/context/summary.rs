@@ -94,7 +94,7 @@ fn asks_for_tools(payload: &[u8]) -> bool {
     static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool"));
     TOOL.find_iter(payload).any(|at| {
         let rest = payload.get(at + 5..).unwrap_or_default();
-        ["_calls\"", "_use\"", "-call\""]
+        ["_calls\"", "Calls\"", "_use\"", "Use\"", "-call\""]
             .iter()
             .any(|end| rest.starts_with(end.as_bytes()))
     })
@@ -167,8 +167,11 @@ fn is_silent(content: &str) -> bool {
     }
     let mut says = false;
     let read = for_each_element(content, |part| {
-        let [kind] = fields(part, ["type"]).unwrap_or_default();
-        says |= !matches!(kind, Some("\"tool_use\"" | "\"tool-call\""));
+        let [kind, of_bedrock] = fields(part, ["type", "toolUse"]).unwrap_or_default();
+        says |= match kind {
+            Some(kind) => !matches!(kind, "\"tool_use\"" | "\"tool-call\""),
+            None => of_bedrock.is_none(),
+        };
     });
     read.is_ok() && !says
 }
@@ -238,12 +241,15 @@ mod tests {
             r#"{"tool_calls":[{}]}"#,
             r#"{"content":[{"type":"tool_use","id":"t"}]}"#,
             r#"{"content":[{"type":"tool-call"}]}"#,
+            r#"{"content":[{"toolUse":{"toolUseId":"t"}}]}"#,
+            r#"{"content":"","toolCalls":[{}]}"#,
         ] {
             assert!(answer(silent).is_silent, "{silent}");
         }
         for telling in [
             r#"{"content":"I look.","tool_calls":[{}]}"#,
             r#"{"content":[{"type":"text","text":"a"},{"type":"tool_use"}]}"#,
+            r#"{"content":[{"text":"a"},{"toolUse":{}}]}"#,
             r#"{"content":null}"#,
             r#"{"content":null,"tool_calls":"#,
         ] {

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::read_json;
+use super::{
+    read_json,
+    slices::{for_each_element, has_field},
+};
 use crate::{Error, Result};
 
 /// JSON text, validated once and never re-serialised.
@@ -152,6 +155,21 @@ impl RawJson {
         }
         self.0.trim_ascii_start().starts_with(b"[")
             && serde_json::from_slice::<Vec<Part<'_>>>(&self.0).is_ok_and(|parts| !parts.is_empty())
+    }
+
+    /// Whether it is an array of blocks as a tool result of Bedrock's Converse has them: objects with one of their fields and no
+    /// `type`.
+    pub fn is_converse_content(&self) -> bool {
+        const BLOCKS: [&str; 5] = ["text", "json", "image", "document", "video"];
+        let (mut count, mut fit) = (0_usize, self.as_str().starts_with('['));
+        let read = for_each_element(self.as_str(), |block| {
+            count += 1;
+            fit = fit
+                && block.starts_with('{')
+                && !has_field(block, "type")
+                && BLOCKS.iter().any(|name| has_field(block, name));
+        });
+        fit && read.is_ok() && count > 0
     }
 
     /// The JSON that a JSON string has as its text; `None` where it isn't one, or its text is no JSON.

@@ -51,6 +51,15 @@ pub(super) fn call_message(
                 "{{\"role\":\"model\",\"parts\":[{{\"functionCall\":{{\"id\":{id},\"name\":{name},\"args\":{arguments}}}}}]}}"
             ));
         }
+        ToolStyle::OpenAiCamel => {
+            let text = RawJson::string(arguments.as_str());
+            return RawJson::parse(format!(
+                "{{\"role\":\"assistant\",\"content\":\"\",\"toolCalls\":[{{\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{text}}}}}]}}"
+            ));
+        }
+        ToolStyle::Bedrock => {
+            format!("{{\"toolUse\":{{\"toolUseId\":{id},\"name\":{name},\"input\":{arguments}}}}}")
+        }
         ToolStyle::AiSdk => part("input"),
         ToolStyle::AiSdk4 => part("args"),
     };

@@ -325,6 +325,8 @@ enum SpawnStyle {
     AiSdk,
     OpenaiResponses,
     Gemini,
+    OpenaiCamel,
+    Bedrock,
 }
 
 fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
@@ -334,6 +336,8 @@ fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, 
         SpawnStyle::AiSdk => ToolStyle::AiSdk,
         SpawnStyle::OpenaiResponses => ToolStyle::OpenAiResponses,
         SpawnStyle::Gemini => ToolStyle::Gemini,
+        SpawnStyle::OpenaiCamel => ToolStyle::OpenAiCamel,
+        SpawnStyle::Bedrock => ToolStyle::Bedrock,
     })
 }
 

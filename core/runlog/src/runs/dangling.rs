@@ -1,8 +1,6 @@
 //! [`Dangling`]: how to treat tool calls without a result when a run is resumed.
 
-use runlog_model::{
-    DanglingToolCall, EventOptions, NewContextEvent, RawJson, Run, ToolStyle, error_results,
-};
+use runlog_model::{DanglingToolCall, EventOptions, NewContextEvent, RawJson, Run, error_results};
 
 use super::outcome::{AnsweredCall, ToolOutcome, result_events};
 use crate::{Error, Result};
@@ -86,7 +84,7 @@ pub(super) fn closing_events(
                 let outcome = match left.iter().position(answers) {
                     Some(place) => left.remove(place).clone(),
                     // Its result must be in one content with those of the others.
-                    None if call.style == ToolStyle::Gemini => {
+                    None if call.style.is_answered_at_once() => {
                         let id = call.id.clone().unwrap_or_default();
                         ToolOutcome::error(id, RawJson::string(INTERRUPTED))
                     }
@@ -96,7 +94,7 @@ pub(super) fn closing_events(
                     }
                 };
                 let answer = (outcome, AnsweredCall::from(call));
-                if call.style == ToolStyle::Gemini {
+                if call.style.is_answered_at_once() {
                     together.push(answer);
                 } else {
                     events.extend(result_events(&[answer], &options)?);

@@ -145,6 +145,9 @@ impl ToolOutcome {
             ToolStyle::OpenAi | ToolStyle::Function => {
                 format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
             }
+            ToolStyle::OpenAiCamel => {
+                format!("{{\"role\":\"tool\",\"toolCallId\":{id},\"content\":{content}}}")
+            }
             ToolStyle::AiSdk => {
                 let kind = match (output.as_str().starts_with('"'), is_error) {
                     (true, false) => "text",
@@ -163,12 +166,7 @@ impl ToolOutcome {
                     "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{content}}}"
                 )
             }
-            ToolStyle::Gemini => {
-                format!(
-                    "{{\"role\":\"user\",\"parts\":[{}]}}",
-                    self.response_part(call)
-                )
-            }
+            ToolStyle::Gemini | ToolStyle::Bedrock => user_message(call.style, &self.part(call)),
             ToolStyle::AiSdk4 => {
                 let mark = if is_error { ",\"isError\":true" } else { "" };
                 part_message(&id, &call.name, &format!("\"result\":{output}{mark}"))
@@ -186,11 +184,44 @@ impl ToolOutcome {
     /// Whether the output is put into the message as its JSON text: the form has only text or content parts for it, and it is
     /// neither.
     fn is_said_as_json(&self, call: &AnsweredCall) -> bool {
-        let takes_any = matches!(
-            call.style,
-            ToolStyle::AiSdk | ToolStyle::AiSdk4 | ToolStyle::Gemini
-        );
-        !takes_any && !self.output.is_text() && !self.output.is_content_parts()
+        match call.style {
+            ToolStyle::AiSdk | ToolStyle::AiSdk4 | ToolStyle::Gemini => false,
+            ToolStyle::Bedrock => {
+                !self.output.is_text()
+                    && !self.output.as_str().starts_with('{')
+                    && !self.output.is_converse_content()
+            }
+            _ => !self.output.is_text() && !self.output.is_content_parts(),
+        }
+    }
+
+    /// The outcome as a part of the message that answers all calls of a turn.
+    fn part(&self, call: &AnsweredCall) -> String {
+        match call.style {
+            ToolStyle::Bedrock => self.result_block(call),
+            _ => self.response_part(call),
+        }
+    }
+
+    /// The outcome as a block of Bedrock's, whose content are blocks, too: of text, or of a JSON object.
+    fn result_block(&self, call: &AnsweredCall) -> String {
+        let (id, output) = (RawJson::string(&self.tool_call_id), &self.output);
+        let content = if self.is_said_as_json(call) {
+            format!("[{{\"text\":{}}}]", RawJson::string(output.as_str()))
+        } else if output.is_text() {
+            format!("[{{\"text\":{output}}}]")
+        } else if output.as_str().starts_with('{') {
+            format!("[{{\"json\":{output}}}]")
+        } else {
+            output.as_str().to_owned()
+        };
+        let status = match self.status {
+            ToolCallStatus::Error => "error",
+            _ => "success",
+        };
+        format!(
+            "{{\"toolResult\":{{\"toolUseId\":{id},\"content\":{content},\"status\":\"{status}\"}}}}"
+        )
     }
 
     /// The outcome as a part of a Gemini content, whose response must be an object.
@@ -217,8 +248,8 @@ impl ToolOutcome {
     }
 }
 
-/// The results that answer calls, as events in the form of the provider that made the calls. Gemini requires those of
-/// one turn in one content; other providers take a message for each.
+/// The results that answer calls, as events in the form of the provider that made the calls: those of one turn in one message
+/// where the provider [takes no other](ToolStyle::is_answered_at_once), a message for each elsewhere.
 pub(super) fn result_events(
     answers: &[(ToolOutcome, AnsweredCall)],
     options: &EventOptions,
@@ -226,7 +257,7 @@ pub(super) fn result_events(
     let mut events = Vec::new();
     for (outcome, call) in answers {
         outcome.check()?;
-        if call.style == ToolStyle::Gemini {
+        if call.style.is_answered_at_once() {
             continue;
         }
         let RawMessage { json, event } = outcome.message(call);
@@ -241,29 +272,43 @@ pub(super) fn result_events(
         }
         events.extend(made);
     }
-    let of_gemini: Vec<_> = answers
-        .iter()
-        .filter(|(_, call)| call.style == ToolStyle::Gemini)
-        .collect();
-    if of_gemini.is_empty() {
-        return Ok(events);
+    for style in [ToolStyle::Gemini, ToolStyle::Bedrock] {
+        events.extend(answered_at_once(answers, style, options)?);
     }
-    let parts: Vec<String> = of_gemini
-        .iter()
-        .map(|(outcome, call)| outcome.response_part(call))
+    Ok(events)
+}
+
+/// The one message that answers all calls of a turn in a style.
+fn answered_at_once(
+    answers: &[(ToolOutcome, AnsweredCall)],
+    style: ToolStyle,
+    options: &EventOptions,
+) -> Result<Vec<NewContextEvent>> {
+    let of_style = || answers.iter().filter(|(_, call)| call.style == style);
+    let parts: Vec<String> = of_style()
+        .map(|(outcome, call)| outcome.part(call))
         .collect();
-    let json = RawJson::parse(format!(
-        "{{\"role\":\"user\",\"parts\":[{}]}}",
-        parts.join(",")
-    ))?;
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let json = RawJson::parse(user_message(style, &parts.join(",")))?;
     let mut results = NewContextEvent::of_message(json, options)?;
     let marks = results.iter_mut().flat_map(|event| &mut event.meta.tools);
-    for (mark, (outcome, _)) in marks.zip(of_gemini) {
+    for (mark, (outcome, call)) in marks.zip(of_style()) {
         mark.is_error = outcome.status == ToolCallStatus::Error;
         mark.duration_ms = outcome.duration_ms;
+        mark.output_is_json = outcome.is_said_as_json(call);
     }
-    events.extend(results);
-    Ok(events)
+    Ok(results)
+}
+
+/// The user's message with parts that answer calls.
+fn user_message(style: ToolStyle, parts: &str) -> String {
+    let field = match style {
+        ToolStyle::Gemini => "parts",
+        _ => "content",
+    };
+    format!("{{\"role\":\"user\",\"{field}\":[{parts}]}}")
 }
 
 /// A message of the Vercel AI SDK's with one result.

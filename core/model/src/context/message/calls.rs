@@ -32,6 +32,18 @@ pub enum ToolStyle {
     /// `functionCall` parts in a content of the model's, as Gemini writes them; all results are `functionResponse` parts of
     /// one content of the user's.
     Gemini,
+    /// OpenAI's form with `toolCalls` and `toolCallId`, as the TypeScript clients of Mistral and Cohere name the fields.
+    #[serde(rename = "openai_camel")]
+    OpenAiCamel,
+    /// `toolUse` blocks, as Amazon Bedrock's Converse writes them; all results are `toolResult` blocks of one user message.
+    Bedrock,
+}
+
+impl ToolStyle {
+    /// Whether the results of one answer's calls must be in one message: its provider takes no two messages of the user's in a row.
+    pub fn is_answered_at_once(self) -> bool {
+        matches!(self, Self::Gemini | Self::Bedrock)
+    }
 }
 
 /// One tool call that an assistant message asks for.
@@ -70,8 +82,12 @@ impl Envelope<'_> {
     pub(in crate::context) fn calls(&self) -> Result<Vec<ToolCallRequest>> {
         let mut calls = Vec::new();
         if let Some(raw) = self.tool_calls {
-            each_element(raw, "tool_calls", |item| {
-                push(&mut calls, openai_call(item)?, "tool calls")
+            let (name, style) = match self.is_camel {
+                true => ("toolCalls", ToolStyle::OpenAiCamel),
+                false => ("tool_calls", ToolStyle::OpenAi),
+            };
+            each_element(raw, name, |item| {
+                push(&mut calls, openai_call(item, style)?, "tool calls")
             })?;
         }
         if let Some(raw) = self.function_call {
@@ -137,22 +153,36 @@ impl Envelope<'_> {
                 "tool calls",
             )
         })?;
+        self.each_untyped_block("toolUse", |block| {
+            let [id, name, input] =
+                unique_fields(block, "a toolUse block", ["toolUseId", "name", "input"])?;
+            if named(id, "the toolUseId of a toolUse block")?.is_none() {
+                return Err(Error::invalid(
+                    "a toolUse block has no toolUseId; its result names it",
+                ));
+            }
+            push(
+                &mut calls,
+                request(id, name, input, ToolStyle::Bedrock)?,
+                "tool calls",
+            )
+        })?;
         Ok(calls)
     }
 }
 
-fn openai_call(raw: &str) -> Result<ToolCallRequest> {
+fn openai_call(raw: &str, style: ToolStyle) -> Result<ToolCallRequest> {
     let names = ["id", "function", "custom", "name", "arguments", "input"];
     let [id, function, custom, name, arguments, input] = unique_fields(raw, "a tool call", names)?;
     let Some(inner) = function.or(custom) else {
-        return request(id, name, arguments.or(input), ToolStyle::OpenAi);
+        return request(id, name, arguments.or(input), style);
     };
     let [name, arguments, input] = unique_fields(
         inner,
         "the function of a tool call",
         ["name", "arguments", "input"],
     )?;
-    request(id, name, arguments.or(input), ToolStyle::OpenAi)
+    request(id, name, arguments.or(input), style)
 }
 
 fn request(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
 use serde::Deserialize;
 
 use crate::{
@@ -15,6 +16,8 @@ pub(in crate::context) struct Envelope<'a> {
     pub(in crate::context) role: Option<&'a str>,
     pub(super) content: Option<&'a str>,
     pub(super) tool_calls: Option<&'a str>,
+    /// Whether the fields of OpenAI's form are named in camelCase.
+    pub(super) is_camel: bool,
     pub(super) function_call: Option<&'a str>,
     pub(super) tool_call_id: Option<&'a str>,
     pub(super) tool_call_ids: Option<&'a str>,
@@ -62,6 +65,8 @@ impl<'a> Envelope<'a> {
             "tool_call_ids",
             "type",
             "parts",
+            "toolCalls",
+            "toolCallId",
         ];
         let [
             role,
@@ -72,17 +77,20 @@ impl<'a> Envelope<'a> {
             tool_call_ids,
             kind,
             parts,
+            camel_calls,
+            camel_call_id,
         ] = unique_fields(json.as_str(), "a message", names)?;
         let parts = match (parts, content) {
-            (Some(parts), None) if are_geminis(parts)? => Some(parts),
+            (Some(parts), None) if are_untyped(parts)? => Some(parts),
             _ => None,
         };
         Ok(Self {
             role,
             content,
-            tool_calls,
+            tool_calls: tool_calls.or(camel_calls),
+            is_camel: tool_calls.is_none() && camel_calls.is_some(),
             function_call,
-            tool_call_id,
+            tool_call_id: tool_call_id.or(camel_call_id),
             tool_call_ids,
             item: kind.filter(|_| role.is_none()).and_then(Item::of),
             parts,
@@ -112,27 +120,27 @@ impl<'a> Envelope<'a> {
     pub(super) fn each_part(
         &self,
         names: [&str; 2],
-        mut take: impl FnMut(&'a str) -> Result<()>,
+        take: impl FnMut(&'a str) -> Result<()>,
     ) -> Result<()> {
-        let Some(parts) = self.parts else {
-            return Ok(());
-        };
-        let mut place = 0;
-        each_element(parts, "parts", |part| {
-            let [camel, snake] = unique_fields(part, "a part of the message", names)?;
-            let at = place;
-            place += 1;
-            match camel.or(snake) {
-                Some(found) if found.starts_with('{') => take(found),
-                // The client for Python writes the fields that a part hasn't.
-                None | Some("null") => Ok(()),
-                Some(other) => Err(Error::invalid(format!(
-                    "parts[{at}].{} should be an object, but is {:?}",
-                    names[0],
-                    beginning(other)
-                ))),
-            }
-        })
+        match self.parts {
+            Some(parts) => each_member(parts, "parts", names, take),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives what blocks of Bedrock's Converse hold under a name to `take`. They have no `type`, unlike those of the others.
+    pub(super) fn each_untyped_block(
+        &self,
+        name: &str,
+        take: impl FnMut(&'a str) -> Result<()>,
+    ) -> Result<()> {
+        // Almost no message has them: a search for the name is far cheaper than another look at each block.
+        let has_name = |content: &&str| memmem::find(content.as_bytes(), name.as_bytes()).is_some();
+        let content = self.content.filter(|content| content.starts_with('['));
+        match content.filter(has_name) {
+            Some(content) => each_member(content, "content", [name, name], take),
+            None => Ok(()),
+        }
     }
 
     /// Gives every content block of a type to `take`. Content that has no blocks has none of them.
@@ -157,6 +165,34 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Gives the object that elements without a `type` hold under one of two names to `take`.
+fn each_member<'a>(
+    elements: &'a str,
+    what: &str,
+    names: [&str; 2],
+    mut take: impl FnMut(&'a str) -> Result<()>,
+) -> Result<()> {
+    let mut place = 0;
+    each_element(elements, what, |element| {
+        let at = place;
+        place += 1;
+        if !element.starts_with('{') || has_field(element, "type") {
+            return Ok(());
+        }
+        let [camel, snake] = unique_fields(element, "a part of the message", names)?;
+        match camel.or(snake) {
+            Some(found) if found.starts_with('{') => take(found),
+            // Clients for Python write the fields that a part hasn't.
+            None | Some("null") => Ok(()),
+            Some(other) => Err(Error::invalid(format!(
+                "{what}[{at}].{} should be an object, but is {:?}",
+                names[0],
+                beginning(other)
+            ))),
+        }
+    })
+}
+
 /// The text that names something, which can't be empty; `null` is nothing.
 pub(super) fn named(raw: Option<&str>, what: &str) -> Result<Option<String>> {
     let Some(raw) = raw.filter(|raw| *raw != "null") else {
@@ -170,8 +206,8 @@ pub(super) fn named(raw: Option<&str>, what: &str) -> Result<Option<String>> {
     }
 }
 
-/// Whether parts are those of Gemini's content: objects that have no `type`, which those of the Vercel AI SDK have.
-fn are_geminis(parts: &str) -> Result<bool> {
+/// Whether parts are objects that have no `type`, as Gemini and Bedrock write them; those of all others have one.
+fn are_untyped(parts: &str) -> Result<bool> {
     let (mut count, mut fit) = (0_usize, parts.starts_with('['));
     if fit {
         each_element(parts, "parts", |part| {
@@ -190,6 +226,18 @@ pub fn is_response_item(json: &RawJson) -> bool {
             .item
             .is_some_and(|item| item != Item::FunctionCallOutput)
     })
+}
+
+/// Whether a message's blocks are those of Bedrock's Converse: objects without a `type`.
+pub(in crate::context) fn is_bedrocks(json: &RawJson) -> bool {
+    let Ok(Envelope {
+        content: Some(content),
+        ..
+    }) = Envelope::of(json)
+    else {
+        return false;
+    };
+    are_untyped(content).unwrap_or(false)
 }
 
 /// Whether a message is a content of Gemini's, which has `parts`.

@@ -3,7 +3,8 @@
 //! Read are OpenAI's form (`tool_calls[].function.{name, arguments}`, `tool_call_id`, the older `function_call`),
 //! Anthropic's (content blocks `tool_use` and `tool_result`), that of the Vercel AI SDK's model messages (content parts
 //! `tool-call` and `tool-result`), the items `function_call` and `function_call_output` of OpenAI's Responses, Gemini's parts
-//! `functionCall` and `functionResponse`, and the plain `tool_calls[].{id, name, arguments}`.
+//! `functionCall` and `functionResponse`, the blocks `toolUse` and `toolResult` of Amazon Bedrock's Converse, OpenAI's form with
+//! `toolCalls` and `toolCallId`, as the TypeScript clients of Mistral and Cohere have it, and the plain `tool_calls[].{id, name, arguments}`.
 //! What is not understood is kept, not refused: only what decides where an event belongs must be right.
 
 mod calls;
@@ -14,6 +15,6 @@ mod results;
 pub(crate) use calls::plain_call;
 pub use calls::{ToolCallRequest, ToolStyle, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
-pub(super) use envelope::{Envelope, check_id_length, id_string, is_geminis, string};
+pub(super) use envelope::{Envelope, check_id_length, id_string, is_bedrocks, is_geminis, string};
 pub use envelope::{is_response_item, role_of};
 pub(crate) use results::output_of;

@@ -4,7 +4,7 @@ use super::envelope::{Envelope, Item, id_string, named, push};
 use crate::{
     Error, RawJson, Result, Role,
     codec::ToolMark,
-    json::slices::{each_element, unique_fields},
+    json::slices::{each_element, fields, for_each_element, unique_fields},
 };
 
 /// What Gemini names a result, in its API and in its client for Python.
@@ -18,6 +18,9 @@ impl Envelope<'_> {
             Role::User => {
                 self.each_part(FUNCTION_RESPONSE, |part| {
                     push(&mut marks, response_mark(part)?, "tool results")
+                })?;
+                self.each_untyped_block("toolResult", |block| {
+                    push(&mut marks, converse_mark(block)?, "tool results")
                 })?;
                 self.each_block("tool_result", |block| {
             let [id, is_error] = unique_fields(
@@ -52,7 +55,7 @@ impl Envelope<'_> {
                 self.each_part(FUNCTION_RESPONSE, |part| {
                     push(&mut marks, response_mark(part)?, "tool results")
                 })?;
-                if let Some(raw) = self.tool_call_id {
+                if let Some(raw) = self.tool_call_id.filter(|raw| *raw != "null") {
                     marks.push(named_mark(id_string(raw, "tool_call_id")?));
                 }
                 if let Some(raw) = self.tool_call_ids {
@@ -115,6 +118,30 @@ fn response_mark(part: &str) -> Result<ToolMark> {
         tool_call_id: named(id, "the id of a functionResponse part")?,
         is_error,
         ..ToolMark::default()
+    })
+}
+
+/// What the only block of a result's content says: its text, or its JSON.
+fn only_value(content: &str) -> Option<&str> {
+    let mut blocks = Vec::new();
+    for_each_element(content, |block| blocks.push(block)).ok()?;
+    let [block] = blocks[..] else { return None };
+    let [text, json] = fields(block, ["text", "json"]).ok()?;
+    text.or(json)
+}
+
+/// What a block of Bedrock's Converse says.
+fn converse_mark(block: &str) -> Result<ToolMark> {
+    let names = ["toolUseId", "status"];
+    let [id, status] = unique_fields(block, "a toolResult block", names)?;
+    let id = named(id, "the toolUseId of a toolResult block")?.ok_or_else(|| {
+        Error::invalid(
+            "a toolResult block of the message has no toolUseId; it must name the call it answers",
+        )
+    })?;
+    Ok(ToolMark {
+        is_error: status == Some("\"error\""),
+        ..named_mark(id)
     })
 }
 
@@ -181,6 +208,17 @@ pub(crate) fn output_of(content: &RawJson, id: Option<&str>, behind: usize) -> R
                 )
             })
         });
+    let looked = looked.and_then(|()| {
+        envelope.each_untyped_block("toolResult", |block| {
+            let [found, output] =
+                unique_fields(block, "a toolResult block", ["toolUseId", "content"])?;
+            take(
+                found,
+                "toolUseId",
+                output.map(|content| only_value(content).unwrap_or(content)),
+            )
+        })
+    });
     let looked = looked.and_then(|()| {
         envelope.each_part(FUNCTION_RESPONSE, |part| {
             let [found, response] =

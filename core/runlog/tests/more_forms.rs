@@ -1,0 +1,247 @@
+//! Runs whose messages are in the form of Amazon Bedrock's Converse, or have OpenAI's fields in camelCase.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod both;
+
+use runlog::{
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson,
+    blocking::{RunRecorder, Store},
+    runs::{Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
+};
+
+both! {
+    what_a_tool_gives_is_said_as_bedrock_takes_it_and_listed_as_it_was_given
+    results_of_one_turn_stand_in_one_message_of_bedrocks
+    what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form
+    results_that_the_caller_writes_answer_their_calls
+    what_is_malformed_is_refused_with_what_is_wrong
+}
+
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).unwrap()
+}
+
+const BEDROCK: &str = r#"{"role":"assistant","content":[{"text":"I look."},{"toolUse":{"toolUseId":"c","name":"ls","input":{"p":"/"}}},{"toolUse":{"toolUseId":"d","name":"rm","input":{}}}]}"#;
+const ONE_OF_BEDROCK: &str =
+    r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"ls","input":{}}}]}"#;
+const CAMEL: &str = r#"{"role":"assistant","content":"","toolCalls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#;
+
+fn started(store: &Store) -> RunRecorder {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    run.record_message(NewMessage::user("list it")).unwrap();
+    run
+}
+
+/// The messages of a run's context from one on.
+fn messages(store: &Store, run: &RunRecorder, from: usize) -> Vec<String> {
+    let context = store.context(run.run().instance_id).unwrap();
+    let messages = context.get_messages().unwrap();
+    messages[from..]
+        .iter()
+        .map(|message| message.json.as_str().to_owned())
+        .collect()
+}
+
+/// What the history tells of a run's calls: tool, status, output.
+fn told(store: &Store, run: &RunRecorder) -> Vec<(String, ToolCallStatus, Option<String>)> {
+    let calls = store
+        .runs()
+        .tool_calls(run.id(), &ListToolCalls::default())
+        .unwrap();
+    let output = |output: RawJson| output.as_str().to_owned();
+    calls
+        .items
+        .into_iter()
+        .map(|call| (call.tool_name, call.status, call.output.map(output)))
+        .collect()
+}
+
+fn what_a_tool_gives_is_said_as_bedrock_takes_it_and_listed_as_it_was_given(store: &Store) {
+    let image = r#"[{"image":{"format":"png","source":{}}},{"text":"b"}]"#;
+    for (given, said) in [
+        (r#""text""#, r#"[{"text":"text"}]"#),
+        (r#"{"n":1}"#, r#"[{"json":{"n":1}}]"#),
+        (r#"[{"row":1}]"#, r#"[{"text":"[{\"row\":1}]"}]"#),
+        ("5", r#"[{"text":"5"}]"#),
+        ("null", r#"[{"text":"null"}]"#),
+        ("[]", r#"[{"text":"[]"}]"#),
+        (image, image),
+    ] {
+        let run = started(store);
+        run.record_raw_message(raw(ONE_OF_BEDROCK)).unwrap();
+        run.record_tool_result(&ToolOutcome::completed("c", raw(given)).took_ms(7))
+            .unwrap();
+        let answer = format!(
+            r#"{{"role":"user","content":[{{"toolResult":{{"toolUseId":"c","content":{said},"status":"success"}}}}]}}"#
+        );
+        assert_eq!(messages(store, &run, 2), [answer]);
+        let told = told(store, &run);
+        let expected = (ToolCallStatus::Completed, Some(given.to_owned()));
+        assert_eq!((told[0].1, told[0].2.clone()), expected);
+    }
+}
+
+fn results_of_one_turn_stand_in_one_message_of_bedrocks(store: &Store) {
+    let run = started(store);
+    let outcomes = [
+        ToolOutcome::completed("c", RawJson::string("a.txt")),
+        ToolOutcome::error("d", raw("[1]")),
+    ];
+    run.record_tool_call(raw(BEDROCK), &outcomes).unwrap();
+    assert_eq!(
+        messages(store, &run, 2),
+        [
+            r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"a.txt"}],"status":"success"}},{"toolResult":{"toolUseId":"d","content":[{"text":"[1]"}],"status":"error"}}]}"#
+        ]
+    );
+    assert_eq!(
+        told(store, &run),
+        [
+            (
+                "ls".to_owned(),
+                ToolCallStatus::Completed,
+                Some("\"a.txt\"".to_owned())
+            ),
+            (
+                "rm".to_owned(),
+                ToolCallStatus::Error,
+                Some("[1]".to_owned())
+            ),
+        ]
+    );
+}
+
+fn what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form(store: &Store) {
+    let close = || ResumeOptions {
+        dangling: Dangling::CloseWith("cut off".to_owned()),
+        ..ResumeOptions::default()
+    };
+    let run = started(store);
+    run.record_raw_message(raw(BEDROCK)).unwrap();
+    run.pause("stop").unwrap();
+    let resumed = store.runs().resume(run.id(), &close()).unwrap();
+    let written = messages(store, &resumed.recorder, 2);
+    assert_eq!(
+        written[0],
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"cut off"}],"status":"error"}},{"toolResult":{"toolUseId":"d","content":[{"text":"cut off"}],"status":"error"}}]}"#
+    );
+    assert_eq!(
+        written[1],
+        r#"{"role":"user","content":[{"text":"Continue your work from where you left off."}]}"#
+    );
+
+    // One is answered, and the other closed beside it, in the same message.
+    let run = started(store);
+    run.record_raw_message(raw(BEDROCK)).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::Answer(vec![ToolOutcome::completed("d", raw(r#"{"ok":true}"#))]),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    let written = &messages(store, &resumed.recorder, 2)[0];
+    assert!(
+        written.contains("interrupted")
+            && written.contains(
+                r#"{"toolUseId":"d","content":[{"json":{"ok":true}}],"status":"success"}"#
+            ),
+        "{written}"
+    );
+
+    let run = started(store);
+    run.record_raw_message(raw(CAMEL)).unwrap();
+    run.pause("stop").unwrap();
+    let resumed = store.runs().resume(run.id(), &close()).unwrap();
+    assert_eq!(
+        messages(store, &resumed.recorder, 2)[0],
+        r#"{"role":"tool","toolCallId":"c","content":"cut off"}"#
+    );
+}
+
+fn results_that_the_caller_writes_answer_their_calls(store: &Store) {
+    let run = started(store);
+    run.record_raw_message(raw(CAMEL)).unwrap();
+    run.record_raw_message(raw(
+        r#"{"role":"tool","name":"ls","content":"a","toolCallId":"c"}"#,
+    ))
+    .unwrap();
+    run.record_raw_message(raw(BEDROCK)).unwrap();
+    let early = raw(r#"{"role":"user","content":[{"text":"well?"}]}"#);
+    assert!(run.record_raw_message(early).is_err());
+    run.record_raw_message(raw(
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"d","content":[{"json":{"n":1}}],"status":"error"}},{"toolResult":{"toolUseId":"c","content":[{"text":"x"},{"text":"y"}]}}]}"#,
+    ))
+    .unwrap();
+    let call =
+        |name: &str, status, output: &str| (name.to_owned(), status, Some(output.to_owned()));
+    assert_eq!(
+        told(store, &run),
+        [
+            call("ls", ToolCallStatus::Completed, "\"a\""),
+            call(
+                "ls",
+                ToolCallStatus::Completed,
+                r#"[{"text":"x"},{"text":"y"}]"#
+            ),
+            call("rm", ToolCallStatus::Error, r#"{"n":1}"#),
+        ]
+    );
+    // `run.record_tool_result` writes the result of such a call in its form, too.
+    run.record_raw_message(raw(&CAMEL.replace("\"c\"", "\"e\"")))
+        .unwrap();
+    run.record_tool_result(&ToolOutcome::completed("e", raw("5")))
+        .unwrap();
+    assert_eq!(
+        messages(store, &run, 6),
+        [r#"{"role":"tool","toolCallId":"e","content":"5"}"#]
+    );
+    assert_eq!(told(store, &run)[3].2.as_deref(), Some("5"));
+}
+
+fn what_is_malformed_is_refused_with_what_is_wrong(store: &Store) {
+    let run = started(store);
+    for (message, why) in [
+        (
+            r#"{"role":"assistant","content":[{"toolUse":"f"}]}"#,
+            "content[0].toolUse should be an object",
+        ),
+        (
+            r#"{"role":"assistant","content":[{"toolUse":{"name":"f","input":{}}}]}"#,
+            "has no toolUseId",
+        ),
+        (
+            r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","input":{}}}]}"#,
+            "has no name",
+        ),
+        (
+            r#"{"role":"user","content":[{"toolResult":{"content":[]}}]}"#,
+            "has no toolUseId",
+        ),
+        (
+            r#"{"role":"user","content":[{"toolResult":{"toolUseId":"nobody","content":[]}}]}"#,
+            "nobody",
+        ),
+        (
+            r#"{"role":"assistant","content":"","toolCalls":[{"id":"c","function":{"name":""}}]}"#,
+            "the name of a tool call is empty",
+        ),
+        (
+            r#"{"role":"tool","content":"x","toolCallId":"nobody"}"#,
+            "nobody",
+        ),
+    ] {
+        let error = run.record_raw_message(raw(message)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{message}: {error}");
+        assert!(error.to_string().contains(why), "{message}: {error}");
+    }
+    // A text that speaks of the name is no call.
+    run.record_raw_message(raw(
+        r#"{"role":"assistant","content":[{"type":"text","text":"toolUse","toolUse":7}]}"#,
+    ))
+    .unwrap();
+    assert_eq!(told(store, &run), []);
+}
