@@ -57,5 +57,5 @@ function piecesOf(source: unknown): Iterable<Uint8Array> | AsyncIterable<Uint8Ar
     if (Symbol.asyncIterator in source) return source as AsyncIterable<Uint8Array>;
     if (Symbol.iterator in source) return source as Iterable<Uint8Array>;
   }
-  throw invalid(`an archive is a Uint8Array, or something that gives Uint8Arrays, not ${shown(source)}`);
+  throw invalid(`an archive must be a Uint8Array, or something that gives Uint8Arrays, not ${shown(source)}`);
 }

@@ -57,7 +57,7 @@ export class RecordBatch {
   /** A batch with room for so many bytes; it grows. */
   constructor(capacity = 64 << 10) {
     if (!Number.isInteger(capacity) || capacity < 0 || capacity > BATCH_BYTES_MAX) {
-      throw invalid(`the capacity of a batch is a whole number from 0 to ${BATCH_BYTES_MAX}, not ${shown(capacity)}`);
+      throw invalid(`the capacity of a batch must be a whole number from 0 to ${BATCH_BYTES_MAX}, not ${shown(capacity)}`);
     }
     this.#bytes = new Uint8Array(Math.max(capacity, 256));
     this.#view = new DataView(this.#bytes.buffer);
@@ -107,7 +107,7 @@ export class RecordBatch {
       writeHead(this.#bytes, this.#view, 0, stream, options, 0);
       return this.#bytes.subarray(0, this.#end);
     }
-    if (typeof key !== "string") throw invalid(`an idempotency key is text, not ${shown(key)}`);
+    if (typeof key !== "string") throw invalid(`an idempotency key must be text, not ${shown(key)}`);
     const keyBytes = utf8(key);
     if (keyBytes.length === 0 || keyBytes.length > 255) {
       throw invalid(`an idempotency key has 1 to 255 bytes, not ${keyBytes.length}`);
@@ -153,7 +153,7 @@ export function textWriter(bytes: Uint8Array): WriteText {
 /** Checks a record; the most bytes that it has. @internal */
 export function recordRoom(payload: Uint8Array | string, kind: number, meta: Uint8Array | undefined): number {
   if (!Number.isInteger(kind) || kind < 0 || kind >= KIND_END) {
-    throw invalid(`the kind of a record is a whole number from 0 to 127, not ${shown(kind)}`);
+    throw invalid(`the kind of a record must be a whole number from 0 to 127, not ${shown(kind)}`);
   }
   const metaLength = meta === undefined ? 0 : bytesGiven(meta, "the metadata of a record").length;
   if (metaLength > META_BYTES_MAX) {
@@ -248,5 +248,5 @@ function durabilityTag(durability: Durability | undefined): number {
 
 function checkedInterval(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= 0xffff_ffff) return ms;
-  throw invalid(`an interval is a whole number of milliseconds from 1, not ${shown(ms)}`);
+  throw invalid(`an interval must be a whole number of milliseconds from 1, not ${shown(ms)}`);
 }

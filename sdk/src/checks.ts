@@ -21,32 +21,32 @@ export function shown(value: unknown): string {
 
 /** A list, or an error that says what isn't one. @internal */
 export function listOf<T>(value: readonly T[], what: string): readonly T[] {
-  if (!Array.isArray(value)) throw invalid(`${what} come as an array, not as ${shown(value)}`);
+  if (!Array.isArray(value)) throw invalid(`${what} must be an array, not ${shown(value)}`);
   return value as readonly T[];
 }
 
 /** An object, or an error that says what isn't one. @internal */
 export function objectOf<T extends object>(value: T, what: string): T {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw invalid(`${what} is an object, not ${shown(value)}`);
+    throw invalid(`${what} must be an object, not ${shown(value)}`);
   }
   return value;
 }
 
 /** Text, or an error that says what isn't. @internal */
 export function checkText(value: unknown, what: string): void {
-  if (typeof value !== "string") throw invalid(`${what} is text, not ${shown(value)}`);
+  if (typeof value !== "string") throw invalid(`${what} must be text, not ${shown(value)}`);
 }
 
 /** A function, or an error that says what isn't. @internal */
 export function checkFunction(value: unknown, what: string): void {
-  if (typeof value !== "function") throw invalid(`${what} is a function, not ${shown(value)}`);
+  if (typeof value !== "function") throw invalid(`${what} must be a function, not ${shown(value)}`);
 }
 
 /** How many there may be at most, where that is said. @internal */
 export function checkLimit(value: number | undefined): void {
   if (value === undefined || value === Infinity || (Number.isSafeInteger(value) && value >= 0)) return;
-  throw invalid(`a limit is a whole number from 0, or Infinity, not ${shown(value)}`);
+  throw invalid(`a limit must be a whole number from 0, or Infinity, not ${shown(value)}`);
 }
 
 /** Options that have no names but these, where they are looked at here and not in the core. @internal */
@@ -67,7 +67,7 @@ export function optionsOf<T extends object>(options: T, names: readonly (keyof T
 export function bytesGiven(value: unknown, what: string): Uint8Array {
   // One that only looks so, such as a proxy, has no memory.
   if (!ArrayBuffer.isView(value) || !(value instanceof Uint8Array)) {
-    throw invalid(`${what} is a Uint8Array, not ${shown(value)}`);
+    throw invalid(`${what} must be a Uint8Array, not ${shown(value)}`);
   }
   if (isSound(value)) return value;
   throw invalid(`${what} has no memory any more: its buffer was transferred or made smaller`);

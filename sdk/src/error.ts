@@ -220,7 +220,7 @@ export function checkSignal(signal: AbortSignal): void {
     typeof signal.aborted === "boolean" &&
     typeof signal.addEventListener === "function" &&
     typeof signal.removeEventListener === "function";
-  if (!isSignal) throw invalid(`a signal is an AbortSignal, not ${signal === null ? "null" : typeof signal}`);
+  if (!isSignal) throw invalid(`a signal must be an AbortSignal, not ${signal === null ? "null" : typeof signal}`);
 }
 
 /** An argument that is refused. @internal */

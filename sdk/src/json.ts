@@ -29,7 +29,7 @@ export class RawJson {
    * @throws {@link RunlogError} `invalid_input` when it isn't.
    */
   static parse(text: string): RawJson {
-    if (typeof text !== "string") throw invalid(`raw JSON is text, not ${shown(text)}`);
+    if (typeof text !== "string") throw invalid(`raw JSON must be text, not ${shown(text)}`);
     if (!text.isWellFormed()) throw invalid("the text has half a surrogate pair, which UTF-8 has no form for");
     try {
       JSON.parse(text);

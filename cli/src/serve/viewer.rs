@@ -42,6 +42,16 @@ cargo install --locked --path cli --bin runlog --features viewer</pre>
 /// page, the browser wouldn't send a cookie with `SameSite=Strict`.
 const LET_IN: &str = "<!doctype html><meta charset=utf-8><title>Runlog</title><meta http-equiv=refresh content=\"0;url=/\"><a href=/>On to the viewer</a>\n";
 
+/// The page for whoever follows the link later, or elsewhere.
+const FOLLOWED: &str = "<!doctype html>
+<html lang=en>
+<meta charset=utf-8>
+<title>Runlog</title>
+<h1>This link was followed before, or is too old</h1>
+<p>It lets one browser in, once, soon after the server began. If this is that browser, go <a href=/>on to the viewer</a>;
+if not, end <code>runlog serve --open</code> and start it again.
+";
+
 /// The link that lets a browser in.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -55,11 +65,12 @@ pub(super) async fn open(State(app): State<App>, request: Request) -> Answer<Res
     let link: Link = Query::of::<Link>().read(request.uri().query())?;
     let cookie = app.tokens().follow_link(&link.code)?;
     let Some(cookie) = cookie else {
-        return Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            "this link was followed before, or is too old; start `runlog serve --open` again",
-        ));
+        // A tab that is restored, or the link pressed again, in the browser that was let in.
+        let shown = app.tokens().shown(request.headers(), app.cookie_name());
+        return Ok(match shown {
+            Some(shown) if shown.by_cookie => page(LET_IN),
+            _ => (StatusCode::FORBIDDEN, page(FOLLOWED)).into_response(),
+        });
     };
     let name = app.cookie_name();
     let cookie = format!("{name}={cookie}; Path=/; HttpOnly; SameSite=Strict");

@@ -112,7 +112,14 @@ fn a_link_lets_one_browser_in_and_is_told_to_nobody_else() {
     assert!(told.trim().ends_with(link), "{told}");
 
     let open = link.strip_prefix(&server.url).unwrap();
-    server.get(&format!("{}x", open)).problem(403, "forbidden");
+    let wrong = server.get(&format!("{open}x"));
+    assert_eq!(wrong.status, 403);
+    assert!(
+        wrong.text().contains("was followed before"),
+        "{}",
+        wrong.text()
+    );
+    assert_eq!(wrong.header("set-cookie"), None);
     let from_a_file = [
         ("sec-fetch-site", "cross-site"),
         ("sec-fetch-mode", "navigate"),
@@ -126,9 +133,19 @@ fn a_link_lets_one_browser_in_and_is_told_to_nobody_else() {
     );
     assert!(!cookie.contains(READ) && !cookie.contains(WRITE));
     let cookie = cookie.split(';').next().unwrap().to_owned();
-    server
-        .get_with(open, &from_a_file)
-        .problem(403, "forbidden");
+    let again = server.get_with(open, &from_a_file);
+    assert_eq!((again.status, again.header("set-cookie")), (403, None));
+    assert!(
+        again.text().starts_with("<!doctype html>"),
+        "{}",
+        again.text()
+    );
+    // The browser that was let in is led on, when a tab is restored.
+    let restored = server.get_with(open, &[("cookie", cookie.as_str())]);
+    assert_eq!(
+        (restored.status, restored.header("set-cookie")),
+        (200, None)
+    );
 
     let with = |more: &[(&'static str, &'static str)]| {
         let mut headers = vec![

@@ -45,7 +45,7 @@ export const yesOrNo: Check = (field, what) => {
 /** A field that is text, or a list of messages. @internal */
 export const aPrompt: Check = (field, what) => {
   if (!Array.isArray(field)) {
-    if (typeof field !== "string") throw invalid(`${what} is text or a list of messages, not ${shown(field)}`);
+    if (typeof field !== "string") throw invalid(`${what} must be text or a list of messages, not ${shown(field)}`);
     return;
   }
   for (const [index, message] of field.entries()) anObject(message, `${what.slice(0, -1)}[${index}]\``);

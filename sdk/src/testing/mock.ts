@@ -28,7 +28,7 @@ export interface MockResult extends FixtureOutput {
 export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | MockResult, void, undefined>;
 
 const fixtureSet: Check = (field, what) => {
-  if (!isObject(field)) throw invalid(`${what} is an object, not ${shown(field)}: what loadFixtures gives`);
+  if (!isObject(field)) throw invalid(`${what} must be an object, not ${shown(field)}: what loadFixtures gives`);
   for (const [nodeId, fixture] of Object.entries(field)) {
     const misfit = check(fixture, fixtureSchema);
     if (misfit === undefined) continue;
@@ -40,7 +40,7 @@ const counts: Check = (field, what) => {
   anObject(field, what);
   for (const [nodeId, count] of Object.entries(field as object)) {
     if (Number.isSafeInteger(count) && count >= 0) continue;
-    throw invalid(`\`callsMade.${nodeId}\` is a whole number from 0, not ${shown(count)}`);
+    throw invalid(`\`callsMade.${nodeId}\` must be a whole number from 0, not ${shown(count)}`);
   }
 };
 

@@ -36,7 +36,7 @@ export interface FixtureRecorder {
 const UNTOLD = new Set(["env", "headers", "abortController", "nodeId"]);
 
 const nodeName: Check = (field, what) => {
-  if (typeof field !== "string" && typeof field !== "function") throw invalid(`${what} is text or a function, not ${shown(field)}`);
+  if (typeof field !== "string" && typeof field !== "function") throw invalid(`${what} must be text or a function, not ${shown(field)}`);
 };
 
 const OPTIONS: Checks<RecordFixturesOptions> = {

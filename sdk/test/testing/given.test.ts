@@ -27,15 +27,15 @@ test.each<Wrong>([
   [{ queryFunction: telling() }, `no option "queryFunction" is known here, but ${NODE_OPTIONS}`],
   [{ queryFn: telling(), resumWith: "resume" }, `no option "resumWith" is known here, but ${NODE_OPTIONS}`],
   [{ maxTurns: 3 }, `no option "maxTurns" is known here, but ${NODE_OPTIONS}`],
-  [{ queryFn: 5 }, "`queryFn` is a function, not 5"],
-  [{ queryFn: null }, "`queryFn` is a function, not null"],
+  [{ queryFn: 5 }, "`queryFn` must be a function, not 5"],
+  [{ queryFn: null }, "`queryFn` must be a function, not null"],
   [{ queryFn: Promise.resolve(telling()) }, "`queryFn` is a promise: await it"],
-  [{ options: "fast" }, '`options` is an object, not "fast"'],
-  [{ options: [] }, "`options` is an object, not a list"],
+  [{ options: "fast" }, '`options` must be an object, not "fast"'],
+  [{ options: [] }, "`options` must be an object, not a list"],
   [{ resumeWith: "session" }, '`resumeWith` is "sessionId" or "resume", not "session"'],
-  [{ now: 7 }, "`now` is a function, not 7"],
-  [telling(), "what createClaudeNode is given is an object, not a function"],
-  [null, "what createClaudeNode is given is an object, not null"],
+  [{ now: 7 }, "`now` must be a function, not 7"],
+  [telling(), "what createClaudeNode is given must be an object, not a function"],
+  [null, "what createClaudeNode is given must be an object, not null"],
   [Promise.resolve({}), "what createClaudeNode is given is a promise: await it"],
 ])("createClaudeNode(%o) is refused when it is called", (given, said) => {
   expect(refusal(() => createClaudeNode(given as never))).toBe(said);
@@ -49,27 +49,27 @@ test("what may be left out may be undefined too", () => {
 const one = { input: { prompt: "x" }, output: { text: "y" }, events: [] };
 
 test.each<Wrong>([
-  [undefined, "what createMockQuery is given is an object, not undefined"],
-  [{}, "`fixtures` is an object, not undefined: what loadFixtures gives"],
-  [{ fixtures: "a/path" }, '`fixtures` is an object, not "a/path": what loadFixtures gives'],
-  [{ fixtures: 5 }, "`fixtures` is an object, not 5: what loadFixtures gives"],
-  [{ fixtures: [] }, "`fixtures` is an object, not a list: what loadFixtures gives"],
+  [undefined, "what createMockQuery is given must be an object, not undefined"],
+  [{}, "`fixtures` must be an object, not undefined: what loadFixtures gives"],
+  [{ fixtures: "a/path" }, '`fixtures` must be an object, not "a/path": what loadFixtures gives'],
+  [{ fixtures: 5 }, "`fixtures` must be an object, not 5: what loadFixtures gives"],
+  [{ fixtures: [] }, "`fixtures` must be an object, not a list: what loadFixtures gives"],
   [{ fixtures: Promise.resolve({}) }, "`fixtures` is a promise: await it"],
   [{ fixture: {} }, 'no option "fixture" is known here, but fixtures, callsMade, strict'],
   [{ fixtures: { calls: [one] } }, '`fixtures` isn\'t right: calls is [{"input":'],
   [{ fixtures: { n: {} } }, '`fixtures` isn\'t right: n has no "calls"; add it'],
   [{ fixtures: { n: { calls: [{ ...one, output: {} }] } } }, '`fixtures` isn\'t right: n.calls[0].output has no "text"; add it'],
   [{ fixtures: {}, strict: "yes" }, '`strict` is true or false, not "yes"'],
-  [{ fixtures: {}, callsMade: 1 }, "`callsMade` is an object, not 1"],
-  [{ fixtures: {}, callsMade: { n: -1 } }, "`callsMade.n` is a whole number from 0, not -1"],
-  [{ fixtures: {}, callsMade: { n: "1" } }, '`callsMade.n` is a whole number from 0, not "1"'],
+  [{ fixtures: {}, callsMade: 1 }, "`callsMade` must be an object, not 1"],
+  [{ fixtures: {}, callsMade: { n: -1 } }, "`callsMade.n` must be a whole number from 0, not -1"],
+  [{ fixtures: {}, callsMade: { n: "1" } }, '`callsMade.n` must be a whole number from 0, not "1"'],
 ])("createMockQuery(%o) is refused when it is called", (given, said) => {
   expect(refusal(() => createMockQuery(given as never))).toContain(said);
 });
 
 test.each<Wrong>([
-  [undefined, "what a query is called with is an object, not undefined"],
-  ["Plan.", 'what a query is called with is an object, not "Plan."'],
+  [undefined, "what a query is called with must be an object, not undefined"],
+  ["Plan.", 'what a query is called with must be an object, not "Plan."'],
 ])("a mock query that is called with %o says so", async (given, said) => {
   const query = createMockQuery({ fixtures: { n: { calls: [one] } } });
   expect((await failure(query(given as never).next(), "invalid_input")).message).toBe(said);
@@ -80,23 +80,23 @@ test("fixtures that are recorded, and have more than is looked at, are taken", (
 });
 
 test.each<Wrong>([
-  [[5, { output: "x" }], "what recordFixtures wraps is a function, not 5"],
-  [[undefined, { output: "x" }], "what recordFixtures wraps is a function, not undefined"],
+  [[5, { output: "x" }], "what recordFixtures wraps must be a function, not 5"],
+  [[undefined, { output: "x" }], "what recordFixtures wraps must be a function, not undefined"],
   [[Promise.resolve(telling()), { output: "x" }], "what recordFixtures wraps is a promise: await it"],
-  [[telling(), "x"], 'what recordFixtures is given beside it is an object, not "x"'],
+  [[telling(), "x"], 'what recordFixtures is given beside it must be an object, not "x"'],
   [[telling(), { outptu: "x" }], 'no option "outptu" is known here, but output, nodeId, append, redact'],
-  [[telling(), { output: 5 }], "`output` is text, not 5"],
-  [[telling(), { output: "x", nodeId: 5 }], "`nodeId` is text or a function, not 5"],
+  [[telling(), { output: 5 }], "`output` must be text, not 5"],
+  [[telling(), { output: "x", nodeId: 5 }], "`nodeId` must be text or a function, not 5"],
   [[telling(), { output: "x", append: 1 }], "`append` is true or false, not 1"],
-  [[telling(), { output: "x", redact: "secret" }], '`redact` is a function, not "secret"'],
+  [[telling(), { output: "x", redact: "secret" }], '`redact` must be a function, not "secret"'],
 ])("recordFixtures(...%o) is refused when it is called", (given, said) => {
   expect(refusal(() => recordFixtures(...(given as [QueryFn])))).toBe(said);
 });
 
 test.each<Wrong>([
-  [undefined, "what loadFixtures is given is text, not undefined"],
+  [undefined, "what loadFixtures is given must be text, not undefined"],
   [Promise.resolve("x"), "what loadFixtures is given is a promise: await it"],
-  [["x"], "what loadFixtures is given is text, not a list"],
+  [["x"], "what loadFixtures is given must be text, not a list"],
 ])("loadFixtures(%o) is refused", (given, said) => {
   expect(refusal(() => loadFixtures(given as never))).toBe(said);
 });
@@ -112,19 +112,19 @@ describe("a node's run", () => {
   test.each<Wrong>([
     [{ nodeId: "n", promt: "x" }, `no option "promt" is known here, but ${INPUT}`],
     [{ ...right, sesionId: "s" }, `no option "sesionId" is known here, but ${INPUT}`],
-    [{ nodeId: "n" }, "`prompt` is text or a list of messages, not undefined"],
-    [{ nodeId: "n", prompt: 5 }, "`prompt` is text or a list of messages, not 5"],
-    [{ nodeId: "n", prompt: ["x"] }, '`prompt[0]` is an object, not "x"'],
+    [{ nodeId: "n" }, "`prompt` must be text or a list of messages, not undefined"],
+    [{ nodeId: "n", prompt: 5 }, "`prompt` must be text or a list of messages, not 5"],
+    [{ nodeId: "n", prompt: ["x"] }, '`prompt[0]` must be an object, not "x"'],
     [{ nodeId: "n", prompt: Promise.resolve("x") }, "`prompt` is a promise: await it"],
-    [{ prompt: "x" }, "`nodeId` is text, not undefined"],
-    [{ ...right, nodeId: 5 }, "`nodeId` is text, not 5"],
-    [{ ...right, sessionId: 5 }, "`sessionId` is text, not 5"],
-    [{ ...right, runId: {} }, "`runId` is text, not an object"],
-    [{ ...right, options: 5 }, "`options` is an object, not 5"],
+    [{ prompt: "x" }, "`nodeId` must be text, not undefined"],
+    [{ ...right, nodeId: 5 }, "`nodeId` must be text, not 5"],
+    [{ ...right, sessionId: 5 }, "`sessionId` must be text, not 5"],
+    [{ ...right, runId: {} }, "`runId` must be text, not an object"],
+    [{ ...right, options: 5 }, "`options` must be an object, not 5"],
     [{ ...right, inject: "yes" }, '`inject` is true or false, not "yes"'],
-    [{ ...right, signal: new AbortController() }, "a signal is an AbortSignal, not object"],
-    [undefined, "what a node is to do is an object, not undefined"],
-    ["n", 'what a node is to do is an object, not "n"'],
+    [{ ...right, signal: new AbortController() }, "a signal must be an AbortSignal, not object"],
+    [undefined, "what a node is to do must be an object, not undefined"],
+    ["n", 'what a node is to do must be an object, not "n"'],
     [Promise.resolve(right), "what a node is to do is a promise: await it"],
   ])("with %o calls nobody, and leaves the flow as it was", async (given, said) => {
     const queryFn = telling([success("fine")]);
