@@ -28,7 +28,7 @@ mod view;
 #[cfg(feature = "viewer")]
 mod viewer_files;
 
-use std::{num::IntErrorKind, process::ExitCode};
+use std::{ffi::OsString, num::IntErrorKind, process::ExitCode};
 
 use clap::{
     ArgMatches, CommandFactory, FromArgMatches,
@@ -61,10 +61,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// The arguments, in which `help run` stands for `run --help`: clap's own command of that name would be one of each command's
+/// subcommands, in its help, the manual and the completions.
+fn arguments() -> Vec<OsString> {
+    let mut given: Vec<OsString> = std::env::args_os().collect();
+    if given.get(1).is_some_and(|first| first == "help") {
+        given.remove(1);
+        given.push("--help".into());
+    }
+    given
+}
+
 fn parse() -> Result<Cli, clap::Error> {
     let matches = Cli::command()
         .term_width(output::width().min(cli::HELP_WIDTH_MAX))
-        .try_get_matches()?;
+        .try_get_matches_from(arguments())?;
     // The demo creates its own store: a named one would be ignored silently.
     let names_store =
         |matches: &ArgMatches| matches.value_source("store") == Some(ValueSource::CommandLine);

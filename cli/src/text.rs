@@ -176,8 +176,11 @@ pub(crate) fn duration(duration: std::time::Duration) -> String {
     }
 }
 
-/// A [`duration`] of this many milliseconds.
+/// A [`duration`] of this many milliseconds, which has no fractions of them.
 pub(crate) fn milliseconds(milliseconds: u64) -> String {
+    if milliseconds < 1000 {
+        return format!("{milliseconds} ms");
+    }
     duration(std::time::Duration::from_millis(milliseconds))
 }
 

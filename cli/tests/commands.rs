@@ -784,6 +784,18 @@ fn the_manual_and_the_completions_name_every_command() {
         "hidden commands have no page"
     );
     assert!(place.expect(0, &["man"]).out.starts_with(".ie"));
+    assert_eq!(place.expect(0, &["help"]).out, help);
+    let of_run = |arguments| place.expect(0, arguments).out;
+    assert_eq!(
+        of_run(&["help", "run", "show"]),
+        of_run(&["run", "show", "--help"])
+    );
+    assert!(
+        place
+            .expect(2, &["help", "nothing"])
+            .err
+            .contains("'nothing'")
+    );
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(
             place

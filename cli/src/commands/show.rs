@@ -229,10 +229,7 @@ impl Page {
             .first()
             .and_then(|result| result.duration_ms)
         {
-            name += &format!(
-                " after {}",
-                text::duration(std::time::Duration::from_millis(milliseconds))
-            );
+            name += &format!(" after {}", text::milliseconds(milliseconds));
         }
         let time = text::time(event.created_at_ms);
         let gap = out

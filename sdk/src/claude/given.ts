@@ -39,7 +39,7 @@ export const anObject: Check = (field, what) => void objectOf(field as object, w
 
 /** A field that is `true` or `false`. @internal */
 export const yesOrNo: Check = (field, what) => {
-  if (typeof field !== "boolean") throw invalid(`${what} is true or false, not ${shown(field)}`);
+  if (typeof field !== "boolean") throw invalid(`${what} must be true or false, not ${shown(field)}`);
 };
 
 /** A field that is text, or a list of messages. @internal */

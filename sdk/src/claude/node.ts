@@ -101,7 +101,7 @@ const UNWRITTEN_MAX = 1024;
 const RESUME_WITH = ["sessionId", "resume"];
 
 const resumeOption: Check = (field, what) => {
-  if (!RESUME_WITH.includes(field as string)) throw invalid(`${what} is "sessionId" or "resume", not ${shown(field)}`);
+  if (!RESUME_WITH.includes(field as string)) throw invalid(`${what} must be "sessionId" or "resume", not ${shown(field)}`);
 };
 
 const OPTIONS: Checks<ClaudeNodeOptions> = {
