@@ -16,6 +16,7 @@ both! {
     what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form
     results_that_the_caller_writes_answer_their_calls
     what_is_malformed_is_refused_with_what_is_wrong
+    a_result_without_an_id_answers_no_call_that_has_one
 }
 
 fn raw(text: &str) -> RawJson {
@@ -244,4 +245,36 @@ fn what_is_malformed_is_refused_with_what_is_wrong(store: &Store) {
     ))
     .unwrap();
     assert_eq!(told(store, &run), []);
+}
+
+fn a_result_without_an_id_answers_no_call_that_has_one(store: &Store) {
+    let run = started(store);
+    let refused = |answer: &str, why: &str| {
+        let error = run.record_raw_message(raw(answer)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(r#"{"role":"tool","content":"a"}"#, "no tool call is open");
+    run.record_raw_message(raw(CAMEL)).unwrap();
+    for answer in [
+        r#"{"role":"tool","content":"a"}"#,
+        r#"{"role":"tool","content":"a","tool_call_id":null}"#,
+        r#"{"role":"function","name":"ls","content":"a"}"#,
+    ] {
+        refused(answer, "these calls are open: c (ls); name the call");
+    }
+    run.record_tool_result(&ToolOutcome::completed("c", RawJson::string("a")))
+        .unwrap();
+    // Where a provider gives no ids, its results have none.
+    let ask = r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"ls","arguments":{}}}]}"#;
+    run.record_raw_message(raw(ask)).unwrap();
+    run.record_raw_message(raw(r#"{"role":"tool","tool_name":"ls","content":"b"}"#))
+        .unwrap();
+    refused(r#"{"role":"tool","content":"c"}"#, "no tool call is open");
+    // A text in front of Bedrock's results is refused, as it is in front of Anthropic's.
+    run.record_raw_message(raw(ONE_OF_BEDROCK)).unwrap();
+    refused(
+        r#"{"role":"user","content":[{"text":"here"},{"toolResult":{"toolUseId":"c","content":[]}}]}"#,
+        "put the results first",
+    );
 }

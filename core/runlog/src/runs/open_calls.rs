@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashSet};
 use runlog_model::{
     ContextEventKind, DanglingToolCall, NewContextEvent, ToolStyle, is_response_item, tool_calls_of,
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Error, Result};
 
@@ -61,9 +61,11 @@ impl OpenCalls {
                     ));
                 }
                 for mark in &event.meta.tools {
-                    if let Some(place) = self.0.iter().position(|open| open.id == mark.tool_call_id)
-                    {
-                        self.0.remove(place);
+                    match self.0.iter().position(|open| open.id == mark.tool_call_id) {
+                        Some(place) => drop(self.0.remove(place)),
+                        // One with an id is looked for in all of the context.
+                        None if mark.tool_call_id.is_some() => {}
+                        None => return Err(self.without_id()),
                     }
                 }
                 if other == OtherContent::Behind && !self.0.is_empty() {
@@ -126,7 +128,27 @@ impl OpenCalls {
             && is_response_item(&event.content)
     }
 
+    /// A result without an id, where no call without one is open.
+    fn without_id(&self) -> Error {
+        let why = match self.0.as_slice() {
+            [] => "no tool call is open".to_owned(),
+            _ => format!("these calls are open: {}", self.named()),
+        };
+        Error::invalid(format!(
+            "a tool result doesn't say which call it answers: {why}; name the call, as in \"tool_call_id\""
+        ))
+    }
+
     fn between(&self) -> Error {
+        Error::invalid(format!(
+            "a message can't stand between tool calls and their results, which providers refuse, and these calls have \
+             none: {}; record their results first, or close the context's dangling tool calls",
+            self.named()
+        ))
+    }
+
+    /// The open calls, as an error names them.
+    fn named(&self) -> String {
         let name = |open: &Open| match (&open.id, open.tool.as_str()) {
             (Some(id), "") => id.clone(),
             (Some(id), tool) => format!("{id} ({tool})"),
@@ -136,17 +158,18 @@ impl OpenCalls {
         if self.0.len() > NAMED_MAX {
             named.push(format!("and {} more", self.0.len() - NAMED_MAX));
         }
-        Error::invalid(format!(
-            "a message can't stand between tool calls and their results, which providers refuse, and these calls have \
-             none: {}; record their results first, or close the context's dangling tool calls",
-            named.join(", ")
-        ))
+        named.join(", ")
     }
 }
 
-/// Whether an event contains only results of tool calls.
+/// Whether an event contains only results of tool calls, each of which names its call.
 pub(super) fn is_result(event: &NewContextEvent) -> bool {
     event.kind == ContextEventKind::ToolResult
+        && event
+            .meta
+            .tools
+            .iter()
+            .all(|mark| mark.tool_call_id.is_some())
         && OtherContent::results_of(event) == OtherContent::Nothing
 }
 
@@ -169,17 +192,20 @@ impl OtherContent {
         struct Part<'m> {
             #[serde(borrow, default, rename = "type")]
             kind: Cow<'m, str>,
+            /// The result that a block of Bedrock's is.
+            #[serde(default, rename = "toolResult")]
+            converse: Option<IgnoredAny>,
         }
         const RESULT: &str = "tool_result";
         let text = event.content.as_str();
         // A quick check first: results can be large, and most are a message of their own.
-        if !text.contains(RESULT) {
+        if !text.contains(RESULT) && !text.contains("toolResult") {
             return Self::Nothing;
         }
         let Ok(Message { content }) = serde_json::from_str(text) else {
             return Self::Nothing;
         };
-        let is_result = |part: &Part<'_>| part.kind == RESULT;
+        let is_result = |part: &Part<'_>| part.kind == RESULT || part.converse.is_some();
         let results = content.iter().filter(|part| is_result(part)).count();
         match content.iter().take_while(|part| is_result(part)).count() {
             first if first == content.len() || results == 0 => Self::Nothing,
