@@ -419,7 +419,10 @@ fn one_id_that_two_chats_save_at_once_is_one_chats() {
             request.send(with_id(&id)).unwrap();
             request.finish(RequestEnd::Completed)
         });
-        assert_eq!(ended.iter().filter(|end| end.is_err()).count(), 1, "{id}");
+        let errors: Vec<_> = ended.into_iter().filter_map(Result::err).collect();
+        assert_eq!(errors.len(), 1, "{id}: {errors:?}");
+        // The other was dropped, and written with an id of its own.
+        assert_eq!(chats_with(&chats, &["a", "b"], &id).len(), 1, "{id}");
     }
     // It is reserved for as long as it is being saved, and no longer.
     chats.delete_chat("a").unwrap();
@@ -664,4 +667,58 @@ fn chat_that_was_emptied_and_is_as_long_again_is_read_anew_by_other_handles() {
         assert_ne!(now, before[0]);
         assert_eq!(now[1].1.as_deref(), Some(r#""new""#), "{is_folded}");
     }
+}
+
+/// The chats with a message of an id.
+fn chats_with(chats: &blocking::Chats, ids: &[&'static str], message: &str) -> Vec<&'static str> {
+    let has = |chat: &&'static str| {
+        let all = ListMessages {
+            limit: 1_000,
+            ..ListMessages::default()
+        };
+        let page = chats.list_messages(chat, &all).unwrap();
+        page.items.iter().any(|found| found.message_id == message)
+    };
+    ids.iter().copied().filter(has).collect()
+}
+
+#[test]
+fn a_dropped_request_takes_no_id_that_another_chat_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = blocking::Store::open(folder.path()).unwrap();
+    let chats = store.chats();
+    for id in ["a", "b"] {
+        chats.create_chat(named(id)).unwrap();
+    }
+    let mut request = chats
+        .begin_request("b", NewRequest::new("a"), text("?"))
+        .unwrap();
+    request.send(with_id("answer")).unwrap();
+    request.send(text("behind it")).unwrap();
+    chats.save_messages("a", vec![with_id("answer")]).unwrap();
+    let error = request.finish(RequestEnd::Completed).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    drop(request);
+    assert_eq!(chats_with(&chats, &["a", "b"], "answer"), ["a"]);
+    // What was sent is kept nevertheless, and the id names the one that had it first.
+    let kept = chats.list_messages("b", &ListMessages::default()).unwrap();
+    let ids: Vec<_> = kept
+        .items
+        .iter()
+        .map(|message| &*message.message_id)
+        .collect();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert_eq!(
+        ids.iter().collect::<std::collections::HashSet<_>>().len(),
+        3,
+        "{ids:?}"
+    );
+    chats
+        .update_message("answer", &updates(r#"{"props":{"content":"told"}}"#))
+        .unwrap();
+    drop((chats, store));
+    let again = blocking::Store::open(folder.path()).unwrap().chats();
+    assert_eq!(chats_with(&again, &["a", "b"], "answer"), ["a"]);
+    let kept_again = again.list_messages("b", &ListMessages::default()).unwrap();
+    assert_eq!(kept_again.items, kept.items);
 }

@@ -1,6 +1,7 @@
 //! Writing a request whose buffer is dropped before it has ended.
 
 use std::{
+    collections::HashMap,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -9,13 +10,15 @@ use std::{
 use futures_util::FutureExt;
 use runlog_engine::Wait;
 use runlog_log::{Batch, Expected};
+use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
 use super::{
     RequestBuffer, RequestEnd,
+    draft::Part,
     flush::{RequestFlush, place_of},
     write::Prepared,
 };
-use crate::{Result, backend::Backend};
+use crate::{Result, Store, backend::Backend, kernel::chats::Reserved};
 
 impl Drop for RequestBuffer {
     fn drop(&mut self) {
@@ -37,29 +40,50 @@ impl Drop for RequestBuffer {
         let write_under = |key: &[u8; 16], prepared: &Prepared, expected| {
             wait_for(&*backend, Batch::new(prepared.ops(expected)).with_key(key))
         };
-        while self.flushing.is_some() || self.draft.exceeds_part() {
-            let Ok(Some(RequestFlush(part))) = self.start_flush() else {
-                break;
-            };
-            let prepared = match part.placed {
-                None => Ok(part.prepared.clone()),
-                Some(_) => part.prepared.clone().reordered(),
-            };
-            // Later steps may be saved as differences from those of this part, so that it is tried twice. Its key keeps it
-            // from being written twice.
-            let write = |prepared: &Prepared| write_under(&part.key, prepared, Expected::Any);
+        let mut ids = Ids::of(&self.store, self.session);
+        // Later steps may be saved as differences from those of this part, so that it is tried twice. Its key keeps it
+        // from being written twice.
+        let write_part = |key: &[u8; 16], prepared: Result<Prepared>| {
+            let write = |prepared: &Prepared| write_under(key, prepared, Expected::Any);
             let _ = prepared.map(|prepared| write(&prepared).or_else(|_| write(&prepared)));
-            self.flushing = None;
+        };
+        if let Some(RequestFlush(part)) = self.flushing.take() {
+            let prepared = match &part.placed {
+                None => Ok(part.prepared.clone()),
+                Some(placed) => {
+                    self.prepare_with(&mut ids, &placed.given_ids, placed.events.clone())
+                }
+            };
+            write_part(&part.key, prepared);
+        }
+        while self.draft.exceeds_part() {
+            let is_placed = self.draft.is_placed();
+            let Part { events, given_ids } = self.draft.take_part();
+            if events.is_empty() {
+                break;
+            }
+            let prepared = match is_placed {
+                false => self.prepare(ids.given(events), None),
+                true => self.prepare_with(&mut ids, &given_ids, events),
+            };
+            write_part(self.store.backend().new_id().as_bytes(), prepared);
         }
         let events = self.draft.events(&end);
         let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
         if !self.draft.is_placed() {
-            let prepared = self.prepare(events, None);
+            let prepared = self.prepare(ids.given(events), None);
             let _ = prepared.and_then(|prepared| write(&prepared, Expected::Any));
             return;
         }
         let given_ids = self.draft.given_ids();
-        let place = place_of(&self.store, self.session, given_ids, &events)
+        ids.reserve(given_ids);
+        let events = ids.given(events);
+        let kept: Vec<String> = given_ids
+            .iter()
+            .filter(|id| !ids.new.contains_key(*id))
+            .cloned()
+            .collect();
+        let place = place_of(&self.store, self.session, &kept, &events)
             .now_or_never()
             .and_then(Result::ok);
         let written = place.map(|(last, after)| {
@@ -67,12 +91,83 @@ impl Drop for RequestBuffer {
             write(&prepared, Expected::Last(last))
         });
         if !matches!(written, Some(Ok(()))) {
-            // If an id is taken, the message gets another one, which only folding the chat can determine.
+            // If the chat itself has an id, the message gets another one, which only folding the chat can determine.
             let prepared = self.prepare(events, None);
             let _ = prepared
                 .and_then(Prepared::reordered)
                 .and_then(|prepared| write(&prepared, Expected::Any));
         }
+    }
+}
+
+impl RequestBuffer {
+    /// Events whose place in the chat isn't looked up, with the ids that they may have.
+    fn prepare_with(
+        &self,
+        ids: &mut Ids<'_>,
+        given_ids: &[String],
+        events: Vec<ChatEvent>,
+    ) -> Result<Prepared> {
+        ids.reserve(given_ids);
+        self.prepare(ids.given(events), None)?.reordered()
+    }
+}
+
+/// The ids that the messages of a dropped request are written with: the caller's, which are reserved meanwhile, and new ones for
+/// those that another chat has: an id names one message in the store, and a drop has nobody to report a taken one to.
+struct Ids<'a> {
+    store: &'a Store,
+    session: SessionId,
+    reserved: Vec<Reserved>,
+    /// The new one for each that is taken.
+    new: HashMap<String, String>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(store: &'a Store, session: SessionId) -> Self {
+        Self {
+            store,
+            session,
+            reserved: Vec::new(),
+            new: HashMap::new(),
+        }
+    }
+
+    /// Reserves ids until this is dropped, and makes a new one for each that another chat has or is about to save.
+    fn reserve(&mut self, given: &[String]) {
+        for id in given {
+            let one = std::slice::from_ref(id);
+            let is_free = match self.store.reserve_message_ids(self.session, one) {
+                Ok(reserved) => {
+                    self.reserved.push(reserved);
+                    // Where that can't be known without waiting, a new one is on the safe side.
+                    self.store
+                        .check_id_elsewhere(self.session, ChatIdOf::Message, id)
+                        .now_or_never()
+                        .is_some_and(|found| found.is_ok())
+                }
+                Err(_) => false,
+            };
+            if !is_free {
+                let new = self.store.backend().new_id().to_string();
+                self.new.insert(id.clone(), new);
+            }
+        }
+    }
+
+    /// The events with these ids.
+    fn given(&self, mut events: Vec<ChatEvent>) -> Vec<ChatEvent> {
+        for event in &mut events {
+            let id = match event {
+                ChatEvent::MessageSaved(message) => &mut message.message_id,
+                ChatEvent::MessageUpdated { message_id, .. } => message_id,
+                _ => continue,
+            };
+            if let Some(new) = self.new.get(id) {
+                id.clone_from(new);
+            }
+        }
+        events
     }
 }
 
