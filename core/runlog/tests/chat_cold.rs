@@ -722,3 +722,41 @@ fn a_dropped_request_takes_no_id_that_another_chat_has() {
     let kept_again = again.list_messages("b", &ListMessages::default()).unwrap();
     assert_eq!(kept_again.items, kept.items);
 }
+
+#[test]
+fn ids_of_steps_requests_and_chats_that_are_given_at_once_are_one_chats() {
+    let folder = tempfile::tempdir().unwrap();
+    let chats = blocking::Store::open(folder.path()).unwrap().chats();
+    for id in ["a", "b"] {
+        chats.create_chat(named(id)).unwrap();
+    }
+    for number in 0..50 {
+        let request = format!("r{number}");
+        let begun = at_once(|chat| {
+            let new = NewRequest {
+                request_id: Some(request.clone()),
+                ..NewRequest::new("a")
+            };
+            let mut begun = chats.begin_request(chat, new, text("?"))?;
+            begun.finish(RequestEnd::Completed)
+        });
+        let refused = begun.iter().filter(|it| it.is_err()).count();
+        assert_eq!(refused, 1, "{request}: {begun:?}");
+
+        let id = format!("s{number}");
+        let saved = at_once(|chat| {
+            let of_chat = Step {
+                chat_id: chat.into(),
+                ..step(&id, &format!("of {chat}"), &format!("stack of {chat}"))
+            };
+            chats.save_steps(vec![of_chat])
+        });
+        let refused = saved.iter().filter(|it| it.is_err()).count();
+        assert_eq!(refused, 1, "{id}: {saved:?}");
+
+        let id = format!("c{number}");
+        let made = at_once(|_| chats.create_chat(named(&id)));
+        let refused = made.iter().filter(|it| it.is_err()).count();
+        assert_eq!(refused, 1, "{id}: {made:?}");
+    }
+}

@@ -672,7 +672,12 @@ fn the_status_says_what_can_be_resumed(store: &Store) {
         let step = Step {
             chat_id: chat_id.clone(),
             status,
-            ..Step::new("r", "a", "s", StepType::Llm)
+            ..Step::new(
+                format!("r of {status}"),
+                "a",
+                format!("s of {status}"),
+                StepType::Llm,
+            )
         };
         chats.save_steps(vec![step]).unwrap();
         assert_eq!(

@@ -699,9 +699,13 @@ fn a_request_id_that_is_in_use_begins_no_second_request() {
         request_id: Some("req_1".into()),
         ..NewRequest::new("travel")
     };
-    chats
+    let error = chats
         .begin_request(&other, new, ChatMessage::text(ChatRole::User, "?"))
-        .unwrap();
+        .unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::AlreadyExists && error.to_string().contains(&chat),
+        "{error}"
+    );
     // A begin that was refused keeps nobody out.
     let new = NewRequest {
         request_id: Some("req_4".into()),

@@ -956,8 +956,14 @@ fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &blocking::
         chats.create_chat(named(id)).unwrap();
         chats
             .save_steps(vec![
-                step(id, &format!("{id}1"), "s1"),
-                step(id, &format!("{id}2"), "s2"),
+                Step {
+                    request_id: format!("request of {id}"),
+                    ..step(id, &format!("{id}1"), &format!("s1 of {id}"))
+                },
+                Step {
+                    request_id: format!("request of {id}"),
+                    ..step(id, &format!("{id}2"), &format!("s2 of {id}"))
+                },
             ])
             .unwrap();
     }

@@ -142,14 +142,16 @@ impl ToolCallFold {
                 self.result(event);
             }
             ContextEventKind::ToolResult => {
-                for (place, mark) in event.tool_results.iter().enumerate() {
+                let mut outputs = message::outputs_of(&event.content);
+                for mark in &event.tool_results {
+                    let output = outputs.take(mark.tool_call_id.as_ref());
                     match self
                         .later
                         .get_mut(&mark.tool_call_id)
                         .filter(|calls| **calls > 0)
                     {
                         Some(calls) => *calls -= 1,
-                        None => self.answer(event, place, mark),
+                        None => self.answer(mark, output),
                     }
                 }
             }
@@ -217,12 +219,18 @@ impl ToolCallFold {
             }
             return;
         }
-        for (place, mark) in event.tool_results.iter().enumerate() {
-            self.answer(event, place, mark);
+        // Nothing is read of what no call waits for.
+        if !self.is_open() {
+            return;
+        }
+        let mut outputs = message::outputs_of(&event.content);
+        for mark in &event.tool_results {
+            let output = outputs.take(mark.tool_call_id.as_ref());
+            self.answer(mark, output);
         }
     }
 
-    fn answer(&mut self, event: &ContextEvent, place: usize, mark: &ToolMark) {
+    fn answer(&mut self, mark: &ToolMark, output: RawJson) {
         let Some(call) = self.close_newest_of(&mark.tool_call_id) else {
             return;
         };
@@ -231,9 +239,6 @@ impl ToolCallFold {
         } else {
             ToolCallStatus::Completed
         };
-        let same = |other: &&ToolMark| other.tool_call_id == mark.tool_call_id;
-        let behind = event.tool_results.iter().take(place).filter(same).count();
-        let output = message::output_of(&event.content, mark.tool_call_id.as_deref(), behind);
         // As the tool gave it, not as the message says it.
         let given = mark.output_is_json.then(|| output.in_text()).flatten();
         call.output = Some(given.unwrap_or(output));

@@ -137,7 +137,7 @@ impl<'a> Ids<'a> {
     fn reserve(&mut self, given: &[String]) {
         for id in given {
             let one = std::slice::from_ref(id);
-            let is_free = match self.store.reserve_message_ids(self.session, one) {
+            let is_free = match self.store.reserve_ids(self.session, ChatIdOf::Message, one) {
                 Ok(reserved) => {
                     self.reserved.push(reserved);
                     // Where that can't be known without waiting, a new one is on the safe side.

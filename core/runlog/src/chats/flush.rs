@@ -42,7 +42,7 @@ impl RequestFlush {
             prepared.notify_catalog(store).await;
             return Ok(());
         };
-        let _reserved = store.reserve_message_ids(*session, given_ids)?;
+        let _reserved = store.reserve_ids(*session, ChatIdOf::Message, given_ids)?;
         let queues = &store.shared.folds.queues;
         let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
         loop {

@@ -56,17 +56,54 @@ impl Store {
         }
     }
 
-    /// Reserves the ids of messages that a chat is about to save, until the guard is dropped.
+    /// Reserves ids that a chat is about to save, until the guard is dropped.
     ///
     /// # Errors
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat is saving a message of one of them.
-    pub(crate) fn reserve_message_ids(
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat is saving something with one of them.
+    pub(crate) fn reserve_ids(
         &self,
         session: SessionId,
+        of: ChatIdOf,
         ids: &[String],
     ) -> Result<Reserved> {
-        let reserved = self.chat_cache().reserve(session, ids);
-        reserved.map_err(|(id, other)| self.id_of_another(other, ChatIdOf::Message, &id))
+        let reserved = self.chat_cache().reserve(session, of, ids);
+        reserved.map_err(|(id, other)| self.id_of_another(other, of, &id))
+    }
+
+    /// The same, after which no other chat has one of them.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when another chat has one of them, or is saving it.
+    pub(crate) async fn reserve_own_ids(
+        &self,
+        session: SessionId,
+        of: ChatIdOf,
+        ids: &[String],
+    ) -> Result<Reserved> {
+        let reserved = self.reserve_ids(session, of, ids)?;
+        for id in ids {
+            // What the chat has already was looked for when it was new; a request may have any number of records.
+            if !self.has_labelled(session, of.label(id)).await? {
+                self.check_id_elsewhere(session, of, id).await?;
+            }
+        }
+        Ok(reserved)
+    }
+
+    /// Whether a chat has a record of a label.
+    pub(super) async fn has_labelled(&self, session: SessionId, label: Label) -> Result<bool> {
+        let options = FindOptions {
+            stream: Some(chat_stream(session)),
+            limit: 1,
+            ..FindOptions::default()
+        };
+        let mut has = false;
+        self.each_labelled(label, options, |_| {
+            has = true;
+            Ok(false)
+        })
+        .await?;
+        Ok(has)
     }
 
     fn id_of_another(&self, other: SessionId, of: ChatIdOf, id: &str) -> Error {

@@ -140,12 +140,8 @@ impl Chats {
             }
             given_ids.push(id.clone());
         }
-        let _reserved = self.store.reserve_message_ids(session, &given_ids)?;
-        for id in &given_ids {
-            self.store
-                .check_id_elsewhere(session, ChatIdOf::Message, id)
-                .await?;
-        }
+        let of = ChatIdOf::Message;
+        let _reserved = self.store.reserve_own_ids(session, of, &given_ids).await?;
         let messages = messages
             .into_iter()
             .map(|message| self.complete_message(message, &chat))

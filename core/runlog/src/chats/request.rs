@@ -10,7 +10,8 @@ use futures_util::FutureExt;
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
-    ChatEvent, ChatMessage, ChatRequest, ChatRole, RequestStatus, SessionId, Space, Step, Timestamp,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, RequestStatus, SessionId, Space, Step,
+    Timestamp,
 };
 use serde::Deserialize;
 
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result, Store,
-    kernel::{claims::Claim, lookup::live_session, records::chat_stream},
+    kernel::{chats::Reserved, claims::Claim, lookup::live_session, records::chat_stream},
 };
 
 /// A request to begin.
@@ -92,6 +93,8 @@ pub struct RequestBuffer {
     resumed: Option<Step>,
     /// Prevents that the request is begun or resumed twice at a time.
     claim: Option<Claim>,
+    /// The id that the caller gave the root of the stack, until it is written.
+    _reserved_node: Option<Reserved>,
 }
 
 impl Chats {
@@ -103,7 +106,7 @@ impl Chats {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat is active in this process: it
     /// was begun or resumed, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the chat has
-    /// messages or steps of a request with this id; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message
+    /// messages or steps of a request with this id, or another chat has this request or a node of this `stack_id`; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message
     /// isn't the user's; otherwise as [`save_messages`](Self::save_messages).
     pub async fn begin_request(
         &self,
@@ -121,6 +124,7 @@ impl Chats {
         let given = new.request_id.or_else(|| message.request_id.take());
         let is_given = given.is_some();
         let request_id = given.unwrap_or_else(fresh);
+        let given_nodes: Vec<String> = new.stack_id.iter().cloned().collect();
         let node = StackNode::root(new.stack_id.unwrap_or_else(fresh), new.assistant_id);
         check_names(&request_id, &node)?;
         message.request_id = Some(request_id.clone());
@@ -128,6 +132,15 @@ impl Chats {
         // Taken before the chat is read: of two concurrent calls, the second then sees what the first has written.
         let claim = self.store.claims().take(session, &request_id)?;
         let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
+        let given_requests = match is_given {
+            true => std::slice::from_ref(&request_id),
+            false => &[],
+        };
+        let store = &self.store;
+        let own = |of, ids| store.reserve_own_ids(session, of, ids);
+        let _reserved = own(ChatIdOf::Request, given_requests).await?;
+        // Nothing is written with the node's id before the request ends.
+        let reserved_node = own(ChatIdOf::Stack, &given_nodes).await?;
         self.save_messages_of(session, vec![message], Some(&request), is_given)
             .await?;
         Ok(self.buffer(
@@ -136,7 +149,7 @@ impl Chats {
             CallStack::new(node),
             Space::new(),
             None,
-            claim,
+            (claim, Some(reserved_node)),
         ))
     }
 
@@ -210,7 +223,7 @@ impl Chats {
                 self.new_request(session, step.request_id.clone(), root)
             }
         };
-        Ok(self.buffer(session, request, stack, space, Some(step), claim))
+        Ok(self.buffer(session, request, stack, space, Some(step), (claim, None)))
     }
 
     fn buffer(
@@ -220,7 +233,7 @@ impl Chats {
         stack: CallStack,
         space: Space,
         resumed: Option<Step>,
-        claim: Claim,
+        (claim, reserved_node): (Claim, Option<Reserved>),
     ) -> RequestBuffer {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
@@ -235,6 +248,7 @@ impl Chats {
             flushing: None,
             resumed,
             claim,
+            _reserved_node: reserved_node,
         }
     }
 }
@@ -375,9 +389,9 @@ impl RequestBuffer {
             backend.commit(batch).await?;
             return Ok(prepared);
         }
-        let _reserved = self
-            .store
-            .reserve_message_ids(self.session, self.draft.given_ids())?;
+        let of = ChatIdOf::Message;
+        let given_ids = self.draft.given_ids();
+        let _reserved = self.store.reserve_ids(self.session, of, given_ids)?;
         let stream = chat_stream(self.session);
         let queues = &self.store.shared.folds.queues;
         let mut attempts = queues.attempts(backend, stream).await;

@@ -199,18 +199,7 @@ impl Store {
     pub(super) async fn check_new_request(&self, session: SessionId, id: &str) -> Result<()> {
         let labels = [ChatIdOf::Request.label(id), request_messages_label(id)];
         for label in labels {
-            let options = FindOptions {
-                stream: Some(chat_stream(session)),
-                limit: 1,
-                ..FindOptions::default()
-            };
-            let mut is_there = false;
-            self.each_labelled(label, options, |_| {
-                is_there = true;
-                Ok(false)
-            })
-            .await?;
-            if is_there {
+            if self.has_labelled(session, label).await? {
                 return Err(request_exists(id));
             }
         }

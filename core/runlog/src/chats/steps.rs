@@ -1,6 +1,6 @@
 //! The steps of chats.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use runlog_model::{ChatEvent, ChatIdOf, FoldedStep, Page, Step, StepDiffs, Timestamp, Updates};
 
@@ -94,7 +94,7 @@ impl Chats {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a step id that is taken;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a step id that is taken, or a request or node that another chat has;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when they are of several chats, or a field is refused.
     pub async fn save_steps(&self, steps: Vec<Step>) -> Result<Vec<Step>> {
         let Some(first) = steps.first() else {
@@ -103,6 +103,7 @@ impl Chats {
         let session = self.session_id(&first.chat_id).await?;
         let named = first.chat_id.clone();
         let chat = self.chat_id_of(session);
+        let given: Vec<String> = steps.iter().map(|step| step.step_id.clone()).collect();
         let mut completed = Vec::with_capacity(steps.len());
         for mut step in steps {
             if step.chat_id == named {
@@ -110,6 +111,18 @@ impl Chats {
             }
             completed.push(self.complete_step(step, &chat)?);
         }
+        let ids = |id: fn(&Step) -> &String| {
+            let ids: BTreeSet<&String> = completed.iter().map(id).collect();
+            ids.into_iter().cloned().collect::<Vec<_>>()
+        };
+        let store = &self.store;
+        let given: Vec<String> = given.into_iter().filter(|id| !id.is_empty()).collect();
+        let requests = ids(|step| &step.request_id);
+        let nodes = ids(|step| &step.stack_id);
+        let own = |of, ids| store.reserve_own_ids(session, of, ids);
+        let _steps = own(ChatIdOf::Step, &given).await?;
+        let _requests = own(ChatIdOf::Request, &requests).await?;
+        let _nodes = own(ChatIdOf::Stack, &nodes).await?;
         let saved = |step: &Step| ChatEvent::StepSaved(Box::new(step.clone()));
         let events = StepDiffs::between(completed.iter().map(saved).collect());
         self.write(session, Of::Chat, |fold| {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{Record, Sequence, StreamInfo};
-use runlog_model::{ChatFold, SessionId, Timestamp, Updates};
+use runlog_model::{ChatFold, ChatIdOf, SessionId, Timestamp, Updates};
 
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
@@ -27,14 +27,14 @@ pub(crate) struct ChatCache {
     reserved: Arc<Mutex<ReservedIds>>,
 }
 
-/// Ids of messages that are being saved: by which chat, and by how many of its saves.
-type ReservedIds = HashMap<String, (SessionId, usize)>;
+/// Ids of what is being saved: by which chat, and by how many of its saves.
+type ReservedIds = HashMap<(ChatIdOf, String), (SessionId, usize)>;
 
-/// Prevents other chats from saving messages with these ids while it is held. An id is looked up before it is written;
+/// Prevents other chats from saving anything with these ids while it is held. An id is looked up before it is written;
 /// without this, two chats that look it up at the same moment would both find it free.
 pub(crate) struct Reserved {
     all: Arc<Mutex<ReservedIds>>,
-    ids: Vec<String>,
+    ids: Vec<(ChatIdOf, String)>,
 }
 
 impl Drop for Reserved {
@@ -157,27 +157,29 @@ impl ChatCache {
             .expect("the folds of chats were left broken by a panic")
     }
 
-    /// Reserves the ids of messages that a chat is about to save.
+    /// Reserves ids that a chat is about to save.
     ///
     /// # Errors
     /// The first one that another chat has reserved, with that chat.
     pub(crate) fn reserve(
         &self,
         session: SessionId,
+        of: ChatIdOf,
         ids: &[String],
     ) -> Result<Reserved, (String, SessionId)> {
+        let ids: Vec<_> = ids.iter().map(|id| (of, id.clone())).collect();
         let mut all = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in ids {
+        for id in &ids {
             if let Some((other, _)) = all.get(id).filter(|(other, _)| *other != session) {
-                return Err((id.clone(), *other));
+                return Err((id.1.clone(), *other));
             }
         }
-        for id in ids {
+        for id in &ids {
             all.entry(id.clone()).or_insert((session, 0)).1 += 1;
         }
         Ok(Reserved {
             all: Arc::clone(&self.reserved),
-            ids: ids.to_vec(),
+            ids,
         })
     }
 

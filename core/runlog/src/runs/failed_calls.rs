@@ -1,6 +1,6 @@
 //! The tool calls of a run that failed, found by the labels of their results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use runlog_log::Sequence;
 use runlog_model::{
@@ -8,7 +8,7 @@ use runlog_model::{
     tool_error_label,
 };
 
-use super::{Runs, events::More, load::LoadedRun, recorder::SEARCHED_MAX};
+use super::{Runs, events::More, load::LoadedRun, recorder::SEARCHED_MAX, turns::Turns};
 use crate::{Result, journal::cursor::Cursor};
 
 /// Calls by their sequence in the context.
@@ -31,19 +31,19 @@ impl Runs {
             return Ok(Vec::new());
         };
         let (mut calls, mut next) = (Calls::new(), Some(first));
+        let mut turns = Turns::default();
         let label = tool_error_label(run.run.id);
         while let Some(first) = next {
             let results;
             (results, next) = self.labelled_events(run, label, first, wanted).await?;
             for result in results {
                 // Results of one message come in any order, but before all results of the next message.
-                if calls.len() > limit {
-                    let turn = self.turn_before(run, result.sequence_number).await?;
-                    if calls.range(..turn).nth(limit).is_some() {
-                        return Ok(page_of(calls, wanted));
-                    }
+                let turn = self.turn_of_result(run, &result, &mut turns).await?;
+                if calls.range(..turn.first).nth(limit).is_some() {
+                    return Ok(page_of(calls, wanted));
                 }
-                self.answered_by(run, &result, after, &mut calls).await?;
+                self.answered_by(run, &result, after, &mut calls, &mut turns)
+                    .await?;
             }
         }
         self.failed_late(run, after, &mut calls).await?;
@@ -57,10 +57,24 @@ impl Runs {
         result: &ContextEvent,
         after: u64,
         calls: &mut Calls,
+        turns: &mut Turns,
     ) -> Result<()> {
         let (instance, contexts) = (run.run.instance_id, self.store.contexts());
         let before = Sequence(result.sequence_number.saturating_sub(1));
-        for mark in result.tool_results.iter().filter(|mark| mark.is_error) {
+        let turn = self.turn_of_result(run, result, turns).await?;
+        let of_turn: HashSet<Option<String>> = turn
+            .calls
+            .iter()
+            .map(|call| call.tool_call_id.clone())
+            .collect();
+        let failed = turn
+            .calls
+            .iter()
+            .filter(|call| call.status == ToolCallStatus::Error && call.sequence_number > after);
+        calls.extend(failed.map(|call| (call.sequence_number, call.clone())));
+        // A result may come late, for a call of an earlier turn.
+        let errors = result.tool_results.iter().filter(|mark| mark.is_error);
+        for mark in errors.filter(|mark| !of_turn.contains(&mark.tool_call_id)) {
             let mut left = SEARCHED_MAX;
             let call = |event: &ContextEvent| {
                 left -= 1;
@@ -74,7 +88,7 @@ impl Runs {
             let kinds = [ContextEventKind::ToolCall];
             let call = contexts.find_back(instance, before, &kinds, call).await?;
             if let Some(call) = call.flatten()
-                && let Some(call) = self.call_at(run, &call).await?
+                && let Some(call) = self.call_at(run, &call, turns).await?
                 && call.status == ToolCallStatus::Error
             {
                 calls.insert(call.sequence_number, call);
@@ -107,7 +121,7 @@ impl Runs {
     }
 
     /// The sequence at which the last assistant turn before a sequence began: its message, or the first of its items.
-    async fn turn_before(&self, run: &LoadedRun, sequence: u64) -> Result<u64> {
+    pub(super) async fn turn_before(&self, run: &LoadedRun, sequence: u64) -> Result<u64> {
         let before = Sequence(sequence.saturating_sub(1));
         let (mut first, mut left) = (sequence, SEARCHED_MAX);
         let look = |event: &ContextEvent| {

@@ -26,6 +26,7 @@ mod resume;
 mod short;
 mod start;
 mod tool_calls;
+mod turns;
 
 pub use crate::kernel::runs::RUNS_STREAM;
 pub(crate) use changes::BatchExtras;

@@ -1,16 +1,15 @@
 //! The tool calls of a run, with their results.
 
-use runlog_log::Sequence;
 use runlog_model::{
-    ContextEvent, ContextEventKind, Page, RunId, ToolCall, ToolCallFold, ToolCallStatus,
-    tool_call_label,
+    ContextEventKind, Page, RunId, ToolCall, ToolCallFold, ToolCallStatus, tool_call_label,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     Runs,
-    events::{More, events_to_read, message_kinds},
+    events::{More, events_to_read},
     load::LoadedRun,
+    turns::Turns,
 };
 use crate::{
     Result,
@@ -122,39 +121,7 @@ impl Runs {
         else {
             return Ok(None);
         };
-        self.call_at(&run, &event).await
-    }
-
-    /// The tool call of a run's event, with its result.
-    pub(super) async fn call_at(
-        &self,
-        run: &LoadedRun,
-        event: &ContextEvent,
-    ) -> Result<Option<ToolCall>> {
-        // The fold begins at its message, which comes right before the calls that it requests.
-        let instance = run.run.instance_id;
-        let before = Sequence(event.sequence_number.saturating_sub(1));
-        let sequence = |event: &ContextEvent| Some(event.sequence_number);
-        let contexts = self.store.contexts();
-        let kinds = message_kinds();
-        let message = contexts.find_back(instance, before, &kinds, sequence);
-        let first = message.await?.unwrap_or(event.sequence_number);
-        let mut fold = ToolCallFold::new();
-        let end = self
-            .each_event(run, first, events_to_read(1), |other| {
-                fold.push(other);
-                let call = fold.calls().find(|call| call.id == event.position);
-                let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
-                Ok(if is_open {
-                    More::Wanted
-                } else {
-                    More::Unwanted
-                })
-            })
-            .await?;
-        self.take_late_results(run, end, &mut fold).await?;
-        let calls = fold.finish();
-        Ok(calls.into_iter().find(|call| call.id == event.position))
+        self.call_at(&run, &event, &mut Turns::default()).await
     }
 
     /// The run's calls of one tool that match the filters, after a sequence: one more than the page has. They are found
@@ -171,14 +138,18 @@ impl Runs {
             options.limit.saturating_add(1),
         );
         let (mut calls, mut next) = (Vec::new(), self.position_after(run, after).await?);
+        let mut turns = Turns::default();
         while let Some(first) = next.filter(|_| calls.len() < wanted) {
             let events;
             (events, next) = self.labelled_events(run, label, first, wanted).await?;
             for event in events {
+                if calls.len() == wanted {
+                    break;
+                }
                 if event.event_type != ContextEventKind::ToolCall {
                     continue;
                 }
-                let call = self.call_at(run, &event).await?;
+                let call = self.call_at(run, &event, &mut turns).await?;
                 calls.extend(call.filter(|call| options.admits(call)));
             }
         }

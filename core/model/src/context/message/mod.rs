@@ -17,4 +17,4 @@ pub use calls::{ToolCallRequest, ToolStyle, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
 pub(super) use envelope::{Envelope, check_id_length, id_string, is_bedrocks, is_geminis, string};
 pub use envelope::{is_response_item, role_of};
-pub(crate) use results::output_of;
+pub(crate) use results::outputs_of;

@@ -1,5 +1,7 @@
 //! The tool results that a message carries.
 
+use std::collections::{HashMap, VecDeque};
+
 use super::envelope::{Envelope, Item, id_string, named, push};
 use crate::{
     Error, RawJson, Result, Role,
@@ -158,26 +160,42 @@ fn named_mark(id: String) -> ToolMark {
     }
 }
 
-/// What a tool gave as the result of a call: the content of the message or block that answers it. Where results have no ids, it
-/// is the one behind so many others.
-pub(crate) fn output_of(content: &RawJson, id: Option<&str>, behind: usize) -> RawJson {
+/// What tools gave, of a message that answers calls: by the id of each call. Read at once, as a message may answer a thousand.
+pub(crate) struct Outputs {
+    /// Of blocks and parts, where results have no ids one behind the other.
+    of_parts: HashMap<Option<String>, VecDeque<RawJson>>,
+    /// What the whole message says, where it is the result of one call.
+    whole: RawJson,
+}
+
+impl Outputs {
+    /// The output of the next result with an id.
+    pub(crate) fn take(&mut self, id: Option<&String>) -> RawJson {
+        let of_part = self.of_parts.get_mut(&id.cloned());
+        let of_part = of_part.and_then(VecDeque::pop_front);
+        of_part.unwrap_or_else(|| self.whole.clone())
+    }
+}
+
+/// What tools gave as the results of calls: the content of the message, or of each block that answers one.
+pub(crate) fn outputs_of(content: &RawJson) -> Outputs {
+    let mut outputs = Outputs {
+        of_parts: HashMap::new(),
+        whole: content.clone(),
+    };
     let Ok(envelope) = Envelope::of(content) else {
-        return content.clone();
+        return outputs;
     };
     if envelope.item == Some(Item::FunctionCallOutput) {
         let output = envelope.fields(["output"]).ok().and_then(|[output]| output);
-        return output.map_or_else(RawJson::null, RawJson::from_slice);
+        outputs.whole = output.map_or_else(RawJson::null, RawJson::from_slice);
+        return outputs;
     }
-    let (mut block_output, mut before) = (None, behind);
+    let mut of_parts: HashMap<_, VecDeque<_>> = HashMap::new();
     let mut take = |found: Option<&str>, what: &str, output: Option<&str>| {
         let found = found.map(|raw| id_string(raw, what)).transpose()?;
-        if block_output.is_none() && found.as_deref() == id {
-            if before > 0 {
-                before -= 1;
-                return Ok(());
-            }
-            block_output = Some(output.map_or_else(RawJson::null, RawJson::from_slice));
-        }
+        let output = output.map_or_else(RawJson::null, RawJson::from_slice);
+        of_parts.entry(found).or_default().push_back(output);
         Ok(())
     };
     let looked = envelope
@@ -227,10 +245,11 @@ pub(crate) fn output_of(content: &RawJson, id: Option<&str>, behind: usize) -> R
             take(found, "the id of a functionResponse part", response)
         })
     });
-    match (looked, block_output) {
-        (Ok(()), Some(output)) => output,
-        _ => envelope
-            .content
-            .map_or_else(|| content.clone(), RawJson::from_slice),
+    if looked.is_ok() {
+        outputs.of_parts = of_parts;
     }
+    if let Some(content) = envelope.content {
+        outputs.whole = RawJson::from_slice(content);
+    }
+    outputs
 }
