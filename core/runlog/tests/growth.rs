@@ -611,3 +611,72 @@ fn a_copy_up_to_a_point_looks_for_the_point_by_halving() {
         read
     });
 }
+
+/// A message with so many calls, each of which fails, in the form of Bedrock: all results are in one message; or of OpenAI, where
+/// each is one.
+fn many_calls_at_once(store: &blocking::Store, calls: u32, is_openai: bool) -> RunRecorder {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    let numbered = |one: fn(u32) -> String| (0..calls).map(one).collect::<Vec<_>>().join(",");
+    let outcomes: Vec<_> = (0..calls)
+        .map(|call| ToolOutcome::error(format!("c{call}"), RawJson::string("no")))
+        .collect();
+    let asks = match is_openai {
+        true => numbered(|call| {
+            format!(r#"{{"id":"c{call}","function":{{"name":"ls","arguments":"{{}}"}}}}"#)
+        }),
+        false => numbered(|call| {
+            format!(r#"{{"toolUse":{{"toolUseId":"c{call}","name":"ls","input":{{}}}}}}"#)
+        }),
+    };
+    let message = match is_openai {
+        true => format!(r#"{{"role":"assistant","content":"","tool_calls":[{asks}]}}"#),
+        false => format!(r#"{{"role":"assistant","content":[{asks}]}}"#),
+    };
+    run.record_tool_call(RawJson::parse(message).unwrap(), &outcomes)
+        .unwrap();
+    run
+}
+
+#[test]
+fn lists_of_the_calls_of_one_message_read_it_once() {
+    const CALLS: u32 = 200;
+    for is_openai in [true, false] {
+        for options in [
+            ListToolCalls::default(),
+            ListToolCalls {
+                tool_name: Some("ls".into()),
+                ..ListToolCalls::default()
+            },
+            ListToolCalls {
+                status: Some(ToolCallStatus::Error),
+                ..ListToolCalls::default()
+            },
+        ] {
+            for limit in [1, 1_000] {
+                let (watched, store) = store();
+                let run = many_calls_at_once(&store, CALLS, is_openai);
+                let stream = StreamId(run.run().instance_id.as_uuid());
+                let before = watched.read(stream);
+                let options = ListToolCalls {
+                    limit,
+                    ..options.clone()
+                };
+                let page = store.runs().tool_calls(run.id(), &options).unwrap();
+                assert_eq!(page.items.len(), limit.min(CALLS as usize));
+                assert!(
+                    page.items
+                        .iter()
+                        .all(|call| call.status == ToolCallStatus::Error)
+                );
+                let read = watched.read(stream) - before;
+                assert!(
+                    read <= u64::from(CALLS) * 6,
+                    "{read} records read for {options:?}"
+                );
+            }
+        }
+    }
+}
