@@ -118,10 +118,11 @@ impl ContextOrder {
             .is_none_or(|context| context.recorders == 1)
     }
 
-    /// Results of tool calls may be written concurrently, in any order. Whether any other message is valid depends on
-    /// everything that is written before it.
+    /// Results of tool calls may be written concurrently, in any order, by the only recorder of the context, which knows those
+    /// that it is writing. Whether any other message is valid depends on everything that is written before it.
     pub(crate) async fn turn(&self, is_results: bool) -> Turn<'_> {
-        if is_results {
+        // Another recorder may be made after this; it finds that it isn't the only one, and waits.
+        if is_results && self.is_only_one() {
             return Turn::Shared {
                 _guard: self.lock.read().await,
             };

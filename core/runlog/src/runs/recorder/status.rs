@@ -17,6 +17,8 @@ impl RunRecorder {
         status: RunStatus,
         fill: impl Fn(&mut StatusChange),
     ) -> Result<Run> {
+        // Behind the writes that were begun before it: what a caller didn't wait for is recorded, not refused.
+        let _turn = self.inner.order.turn(false).await;
         let mut retries = Retries::default();
         loop {
             let planned = self.plan_change(status, &fill)?;
