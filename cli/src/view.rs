@@ -45,7 +45,11 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     // Gemini's contents have `parts` instead.
     let content = fields.get("content").or_else(|| fields.get("parts"));
     let content = content.unwrap_or(&Json::Null);
+    let is_result = |block: &Json| block.get("type").and_then(Json::as_str) == Some("tool-result");
     match (role, content) {
+        (_, Json::Array(blocks)) if blocks.iter().any(is_result) => {
+            parts.extend(blocks.iter().map(block));
+        }
         ("tool" | "function", content) => {
             let id = fields
                 .get("tool_call_id")
@@ -119,6 +123,26 @@ fn block(block: &Json) -> Part {
             is_error: block.get("is_error") == Some(&Json::Bool(true)),
             text: content_text(block.get("content").unwrap_or(&Json::Null)),
         },
+        Some("tool-call") => Part::Call {
+            id: text("toolCallId"),
+            name: text("toolName").unwrap_or_default(),
+            arguments: block
+                .get("input")
+                .or_else(|| block.get("args"))
+                .cloned()
+                .unwrap_or_default(),
+        },
+        Some("tool-result") => {
+            let output = block.get("output").or_else(|| block.get("result"));
+            let output = output.unwrap_or(&Json::Null);
+            let kind = output.get("type").and_then(Json::as_str);
+            Part::Result {
+                id: text("toolCallId"),
+                is_error: block.get("isError") == Some(&Json::Bool(true))
+                    || kind.is_some_and(|kind| kind.starts_with("error-")),
+                text: content_text(output.get("value").unwrap_or(output)),
+            }
+        }
         Some(other) => Part::Other(other.to_owned()),
         None => untyped_block(block),
     }
@@ -264,6 +288,7 @@ mod tests {
             r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#,
             r#"{"role":"assistant","content":"I look.","toolCalls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#,
             r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c","name":"ls","input":{}}]}"#,
+            r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool-call","toolCallId":"c","toolName":"ls","input":{}}]}"#,
             r#"{"role":"assistant","content":[{"text":"I look."},{"toolUse":{"toolUseId":"c","name":"ls","input":{}}}]}"#,
             r#"{"role":"model","parts":[{"text":"I look."},{"functionCall":{"id":"c","name":"ls","args":{}}}]}"#,
         ];
@@ -282,6 +307,7 @@ mod tests {
         let answers = [
             r#"{"role":"tool","toolCallId":"c","content":"no"}"#,
             r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":true,"content":"no"}]}"#,
+            r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"c","toolName":"ls","output":{"type":"error-text","value":"no"}}]}"#,
             r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"no"}],"status":"error"}}]}"#,
         ];
         for (place, text) in answers.into_iter().enumerate() {

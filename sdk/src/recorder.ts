@@ -78,6 +78,10 @@ export class RunRecorder implements AsyncDisposable {
   /**
    * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
    *
+   * @remarks
+   * Amazon Bedrock's Converse takes the results of all calls of one answer in one message only. Record an answer with several calls together
+   * with its results, by {@link recordToolCall}, or join the messages of results that follow each other when you send the context.
+   *
    * @throws {@link RunlogError} as {@link recordMessage}: `invalid_input` when the context has no such call;
    * `already_exists` when the call has its result already.
    */

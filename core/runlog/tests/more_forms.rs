@@ -7,7 +7,7 @@ mod both;
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RawJson,
     blocking::{RunRecorder, Store},
-    runs::{Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
+    runs::{Continuation, Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 
 both! {
@@ -130,9 +130,20 @@ fn what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form(store: &Store
         written[0],
         r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"cut off"}],"status":"error"}},{"toolResult":{"toolUseId":"d","content":[{"text":"cut off"}],"status":"error"}}]}"#
     );
-    assert_eq!(
-        written[1],
-        r#"{"role":"user","content":[{"text":"Continue your work from where you left off."}]}"#
+    // The provider takes no two messages of the user's in a row, and the model answers results without being asked to go on.
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(resumed.messages.len(), 3);
+
+    // What the caller wants said is said, in the context's form.
+    run_is_told(
+        store,
+        BEDROCK,
+        r#"{"role":"user","content":[{"text":"Now the tests."}]}"#,
+    );
+    run_is_told(
+        store,
+        CAMEL,
+        r#"{"role":"user","content":"Now the tests."}"#,
     );
 
     // One is answered, and the other closed beside it, in the same message.
@@ -158,9 +169,31 @@ fn what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form(store: &Store
     run.pause("stop").unwrap();
     let resumed = store.runs().resume(run.id(), &close()).unwrap();
     assert_eq!(
-        messages(store, &resumed.recorder, 2)[0],
-        r#"{"role":"tool","toolCallId":"c","content":"cut off"}"#
+        messages(store, &resumed.recorder, 2),
+        [r#"{"role":"tool","toolCallId":"c","content":"cut off"}"#]
     );
+    // Behind an answer the user goes on.
+    resumed
+        .recorder
+        .record_raw_message(raw(r#"{"role":"assistant","content":"so far"}"#))
+        .unwrap();
+    resumed.recorder.pause("stop").unwrap();
+    let options = ResumeOptions::default();
+    let again = store.runs().resume(resumed.run.id, &options).unwrap();
+    let told = &messages(store, &again.recorder, 4)[0];
+    assert!(told.contains("Continue your work"), "{told}");
+}
+
+fn run_is_told(store: &Store, asks: &str, told: &str) {
+    let run = started(store);
+    run.record_raw_message(raw(asks)).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions {
+        message: Continuation::Message(NewMessage::user("Now the tests.")),
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    assert_eq!(messages(store, &resumed.recorder, 2).last().unwrap(), told);
 }
 
 fn results_that_the_caller_writes_answer_their_calls(store: &Store) {
@@ -229,6 +262,10 @@ fn what_is_malformed_is_refused_with_what_is_wrong(store: &Store) {
         (
             r#"{"role":"assistant","content":"","toolCalls":[{"id":"c","function":{"name":""}}]}"#,
             "the name of a tool call is empty",
+        ),
+        (
+            r#"{"role":"assistant","content":"","toolCalls":[],"tool_calls":[{"id":"c","function":{"name":"f"}}]}"#,
+            "both \"tool_calls\" and \"toolCalls\"",
         ),
         (
             r#"{"role":"tool","content":"x","toolCallId":"nobody"}"#,

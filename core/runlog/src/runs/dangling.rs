@@ -1,6 +1,9 @@
 //! [`Dangling`]: how to treat tool calls without a result when a run is resumed.
 
-use runlog_model::{DanglingToolCall, EventOptions, NewContextEvent, RawJson, Run, error_results};
+use runlog_model::{
+    DanglingToolCall, EventOptions, Message, NewContextEvent, RawJson, Role, Run, ToolStyle,
+    error_results, tool_calls_of,
+};
 
 use super::outcome::{AnsweredCall, ToolOutcome, result_events};
 use crate::{Error, Result};
@@ -43,6 +46,25 @@ pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
          answered, or leave the message out and record it after their results",
         names.join(", ")
     ))
+}
+
+/// Whether the model answers next, in a form whose provider takes no message of the user's there: behind results, or in Bedrock's behind
+/// any message of the user's. Open calls have their results by then.
+pub(super) fn is_the_models_turn(messages: &[Message], open: &[DanglingToolCall]) -> bool {
+    let style = match open.first() {
+        Some(call) => Some(call.style),
+        None => messages
+            .iter()
+            .rev()
+            .find_map(|message| Some(tool_calls_of(&message.json).ok()?.first()?.style)),
+    };
+    let newest = messages.last().map(|message| message.role);
+    let ends_with_results = !open.is_empty() || newest == Some(Role::Tool);
+    match style {
+        Some(ToolStyle::OpenAiCamel) => ends_with_results,
+        Some(ToolStyle::Bedrock) => ends_with_results || newest == Some(Role::User),
+        _ => false,
+    }
 }
 
 /// The results that close open calls, as events of the run that made them, or of the run that resumes it.

@@ -9,7 +9,7 @@ use runlog_model::{
 
 use super::{
     RunRecorder, Runs,
-    dangling::{Dangling, between, closing_events, leaves_open},
+    dangling::{Dangling, between, closing_events, is_the_models_turn, leaves_open},
     load::LoadedRun,
 };
 use crate::{
@@ -93,7 +93,8 @@ impl Default for ResumeOptions {
 pub enum Continuation {
     /// A standard message to continue. It is [marked](runlog_model::ContextEvent::is_continuation), because the user
     /// didn't write it. It is left out if tool calls are left open by [`Dangling::Report`], because no provider accepts
-    /// a message between a call and its result.
+    /// a message between a call and its result; and in the forms of Mistral and Bedrock behind results of tools, in Bedrock's behind
+    /// any message of the user's, because these providers take none there, and the model answers without.
     #[default]
     Default,
     /// The standard message, followed by this task.
@@ -226,6 +227,12 @@ impl Runs {
                 Some((_, true)) if leaves_open(&rebuilt.dangling, &options.dangling) => Vec::new(),
                 Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => {
                     return Err(between(&rebuilt.dangling));
+                }
+                Some(_)
+                    if options.message == Continuation::Default
+                        && is_the_models_turn(&rebuilt.messages, &rebuilt.dangling) =>
+                {
+                    Vec::new()
                 }
                 Some((message, is_own)) => {
                     let newest = rebuilt.messages.last().map(|message| &message.json);

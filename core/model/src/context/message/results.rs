@@ -147,6 +147,15 @@ fn converse_mark(block: &str) -> Result<ToolMark> {
     })
 }
 
+/// What a tool gave that Gemini's response says: in its form an output or an error is a field of that name, where it is no object itself.
+fn value_of(response: &str) -> Result<Option<&str>> {
+    if !response.starts_with('{') || fields_of(response) != 1 {
+        return Ok(None);
+    }
+    let [output, error] = unique_fields(response, "the response of a part", ["output", "error"])?;
+    Ok(output.or(error).filter(|value| !value.starts_with('{')))
+}
+
 /// How many fields an object has.
 fn fields_of(object: &str) -> usize {
     serde_json::from_str::<std::collections::BTreeMap<String, serde::de::IgnoredAny>>(object)
@@ -215,9 +224,14 @@ pub(crate) fn outputs_of(content: &RawJson) -> Outputs {
                 let value = output
                     .filter(|output| output.starts_with('{'))
                     .map(|output| {
-                        let [value] =
-                            unique_fields(output, "the output of a tool-result part", ["value"])?;
-                        Ok(value.unwrap_or(output))
+                        let [kind, value] = unique_fields(
+                            output,
+                            "the output of a tool-result part",
+                            ["type", "value"],
+                        )?;
+                        // A field that is null counts as left out.
+                        let none = if kind.is_some() { "null" } else { output };
+                        Ok(value.unwrap_or(none))
                     });
                 take(
                     found,
@@ -242,7 +256,15 @@ pub(crate) fn outputs_of(content: &RawJson) -> Outputs {
             let [found, response] =
                 unique_fields(part, "a functionResponse part", ["id", "response"])?;
             let found = found.filter(|id| *id != "null");
-            take(found, "the id of a functionResponse part", response)
+            let value = match response {
+                Some(response) => value_of(response)?,
+                None => None,
+            };
+            take(
+                found,
+                "the id of a functionResponse part",
+                value.or(response),
+            )
         })
     });
     if looked.is_ok() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     ErrorKind, NewMessage, NewToolCall, ToolStyle,
-    context::{message::output_of, placeholder::with_role},
+    context::{message::outputs_of, placeholder::with_role},
     limits::{MESSAGE_TOOLS_MAX, TOOL_CALL_ID_BYTES_MAX},
     tool_calls_of,
 };
@@ -458,8 +458,8 @@ fn tool_calls_and_results_of_the_ai_sdk_are_read() {
             .collect::<Vec<_>>(),
         [false, true, true]
     );
-    let outputs =
-        ["t1", "t2", "t3"].map(|id| output_of(&raw(text), Some(id), 0).as_str().to_owned());
+    let mut found = outputs_of(&raw(text));
+    let outputs = ["t1", "t2", "t3"].map(|id| found.take(Some(&id.to_owned())).as_str().to_owned());
     assert_eq!(outputs, ["[1]", "\"no\"", "\"gone\""]);
     assert!(
         refused(r#"{"role":"tool","content":[{"type":"tool-result","toolName":"ls"}]}"#)
@@ -492,7 +492,9 @@ fn items_of_openais_responses_are_read_without_a_role() {
     );
     assert_eq!(ids(&answered[0]), [Some("call_1")]);
     assert_eq!(
-        output_of(&answered[0].content, Some("call_1"), 0).as_str(),
+        outputs_of(&answered[0].content)
+            .take(Some(&"call_1".to_owned()))
+            .as_str(),
         "\"Cargo.toml\""
     );
     let thought = events(r#"{"type":"reasoning","id":"rs_1","summary":[]}"#);
@@ -555,14 +557,15 @@ fn calls_and_responses_of_gemini_are_read() {
         .map(|mark| mark.is_error)
         .collect();
     assert_eq!(errors, [false, false, true]);
-    let output = |id, behind| output_of(&raw(text), id, behind).as_str().to_owned();
+    let mut found = outputs_of(&raw(text));
+    let mut output = |id: Option<&str>| {
+        let id = id.map(str::to_owned);
+        found.take(id.as_ref()).as_str().to_owned()
+    };
+    // What stands alone as the output or the error is what the tool gave.
     assert_eq!(
-        [output(None, 0), output(None, 1), output(Some("g2"), 0)],
-        [
-            r#"{"output":"a"}"#,
-            r#"{"error":"no","path":"x"}"#,
-            r#"{"error":"denied"}"#
-        ]
+        [output(None), output(None), output(Some("g2"))],
+        ["\"a\"", r#"{"error":"no","path":"x"}"#, "\"denied\""]
     );
     let plain = events(r#"{"role":"user","parts":[{"text":"hi"}]}"#);
     assert_eq!(plain[0].kind, ContextEventKind::UserMessage);

@@ -94,6 +94,10 @@ impl RunRecorder {
 
     /// Records a tool's result of a call that was recorded before, as a message in the provider's form. Durable when it returns.
     ///
+    /// Amazon Bedrock's Converse takes the results of all calls of one answer in one message only: record an answer with several
+    /// calls together with its results, by [`record_tool_call`](Self::record_tool_call), or join the messages of results that follow each
+    /// other when the context is sent.
+    ///
     /// # Errors
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
     /// such call, [`AlreadyExists`](ErrorKind::AlreadyExists) when the call has its result already.
