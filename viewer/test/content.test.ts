@@ -20,6 +20,8 @@ test.each([
   ["the AI SDK", { type: "tool-result", toolCallId: "c", output: "a.txt" }, "c", "a.txt"],
   ["Bedrock", { toolResult: { toolUseId: "c", content: [{ text: "a.txt" }], status: "success" } }, "c", "a.txt"],
   ["Bedrock, as JSON", { toolResult: { toolUseId: "c", content: [{ json: { n: 1 } }] } }, "c", '{\n  "n": 1\n}'],
+  ["the AI SDK, with its type", { type: "tool-result", toolCallId: "c", output: { type: "text", value: "a.txt" } }, "c", "a.txt"],
+  ["Gemini, as text", { functionResponse: { id: "c", name: "ls", response: { output: "a.txt" } } }, "c", "a.txt"],
   ["Gemini", { functionResponse: { id: "c", name: "ls", response: { n: 1 } } }, "c", '{\n  "n": 1\n}'],
 ])("a result of %s names its call and says what the tool gave", (_, part, id, text) => {
   expect(resultIn(part)?.id).toBe(id);

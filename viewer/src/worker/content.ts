@@ -56,10 +56,21 @@ function isCall(part: Json): boolean {
   return part["type"] === "tool_use" || part["type"] === "tool-call" || isObject(part["toolUse"]) || isObject(part["functionCall"] ?? part["function_call"]);
 }
 
+/** What a tool gave that Gemini's response says: it must be an object, so that anything else stands in `output` or `error` alone. */
+function saidIn(response: unknown): unknown {
+  if (!isObject(response)) return response;
+  const fields = Object.entries(response);
+  const [name, value] = fields[0] ?? [];
+  return fields.length === 1 && (name === "output" || name === "error") && !isObject(value) ? value : response;
+}
+
 /** The result that a part is, in the form of any provider: the call that it answers, and what the tool gave. */
 export function resultIn(part: Json): { id: unknown; output: unknown } | undefined {
   if (part["type"] === "tool_result" || part["type"] === "tool-result") {
-    return { id: part["tool_use_id"] ?? part["toolCallId"], output: part["content"] ?? part["output"] ?? part["result"] };
+    const given = part["content"] ?? part["output"] ?? part["result"];
+    // The AI SDK says what kind of output it is; the value is the output.
+    const isTyped = isObject(given) && typeof given["type"] === "string" && "value" in given;
+    return { id: part["tool_use_id"] ?? part["toolCallId"], output: isTyped ? given["value"] : given };
   }
   const converse = part["toolResult"];
   if (isObject(converse)) {
@@ -67,7 +78,7 @@ export function resultIn(part: Json): { id: unknown; output: unknown } | undefin
     return { id: converse["toolUseId"], output: blocks.map((block) => (isObject(block) && block["json"] !== undefined ? { text: shown(block["json"]) } : block)) };
   }
   const gemini = part["functionResponse"] ?? part["function_response"];
-  return isObject(gemini) ? { id: gemini["id"], output: gemini["response"] } : undefined;
+  return isObject(gemini) ? { id: gemini["id"], output: saidIn(gemini["response"]) } : undefined;
 }
 
 function imageOf(part: Json): { type: string; data: string } | undefined {
