@@ -198,8 +198,9 @@ pub(super) fn messages_of(text: &str) -> Option<&str> {
     if text.starts_with('[') {
         return Some(text);
     }
-    let [history, messages, traj] = fields(text, ["history", "messages", "traj"]).ok()?;
-    [history, messages, traj]
+    let names = ["history", "messages", "traj", "contents"];
+    let [history, messages, traj, contents] = fields(text, names).ok()?;
+    [history, messages, traj, contents]
         .into_iter()
         .flatten()
         .find(|value| value.starts_with('['))

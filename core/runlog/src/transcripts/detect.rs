@@ -87,6 +87,7 @@ pub(super) fn line(line: &[u8]) -> Option<Format> {
         "trajectory",
         "messages",
         "traj",
+        "contents",
         "message",
         "role",
         "type",
@@ -100,6 +101,7 @@ pub(super) fn line(line: &[u8]) -> Option<Format> {
         trajectory,
         messages,
         traj,
+        contents,
         message,
         role,
         kind,
@@ -113,7 +115,7 @@ pub(super) fn line(line: &[u8]) -> Option<Format> {
         Some(Format::Runlog)
     } else if is_array(history) || is_array(trajectory) {
         Some(Format::SweAgent)
-    } else if is_array(messages) || is_array(traj) {
+    } else if is_array(messages) || is_array(traj) || is_array(contents) {
         Some(Format::OpenAi)
     } else if kind.is_some() && [session_id, uuid, leaf].iter().any(Option::is_some) {
         Some(Format::ClaudeCode)

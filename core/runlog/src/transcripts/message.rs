@@ -8,6 +8,13 @@ use runlog_model::{
 
 use super::python_literal;
 
+/// The items of OpenAI's Responses that have no role, as JSON.
+const ITEMS: [&str; 3] = [
+    "\"function_call\"",
+    "\"function_call_output\"",
+    "\"reasoning\"",
+];
+
 /// A message, read.
 #[derive(Debug)]
 pub(super) struct Message {
@@ -26,10 +33,30 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
         return Err(format!("a message is an object; this is {}", kind_of(text)));
     }
     let json = RawJson::parse(raw.clone()).map_err(|error| error.to_string())?;
-    let found = fields(text, ["content", "tool_calls", "function_call", "role"])
-        .map_err(|error| error.to_string())?;
-    let [content, tool_calls, function_call, role] = found;
-    if content.is_none() && tool_calls.is_none() && function_call.is_none() {
+    let names = [
+        "content",
+        "tool_calls",
+        "toolCalls",
+        "function_call",
+        "parts",
+        "role",
+        "type",
+    ];
+    let found = fields(text, names).map_err(|error| error.to_string())?;
+    let [
+        content,
+        tool_calls,
+        camel_calls,
+        function_call,
+        parts,
+        role,
+        kind,
+    ] = found;
+    // An item of OpenAI's Responses has none, and no role.
+    let is_item = role.is_none() && kind.is_some_and(|kind| ITEMS.contains(&kind));
+    let parts = parts.filter(|parts| are_geminis(parts));
+    let says = [content, tool_calls, camel_calls, function_call, parts];
+    if says.iter().all(Option::is_none) && !is_item {
         return Err("the message has no `content`".to_owned());
     }
     let options = EventOptions {
@@ -54,6 +81,15 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
         events,
         warning: content.and_then(odd_content),
     })
+}
+
+/// Whether parts are those of Gemini's: objects without a `type`, which those of an interface's messages have.
+fn are_geminis(parts: &str) -> bool {
+    let mut fit = true;
+    let read = for_each_element(parts, |part| {
+        fit &= matches!(fields(part, ["type"]), Ok([None]));
+    });
+    fit && read.is_ok()
 }
 
 /// A message with the tool calls that SWE-agent stores as the text of a Python literal.

@@ -274,6 +274,36 @@ fn tool_calls_keep_id_name_and_argument_string() {
 }
 
 #[test]
+fn messages_are_read_in_the_form_of_every_provider() {
+    use ContextEventKind::{AssistantMessage, ToolCall, ToolResult, UserMessage};
+    let forms = [
+        r#"{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"ls","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[]}}]}]}"#,
+        r#"{"messages":[{"role":"user","content":"hi"},{"role":"assistant","toolPlan":"I look.","toolCalls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]},{"role":"tool","toolCallId":"c","content":"x"}]}"#,
+        r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"functionCall":{"name":"ls","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{}}}]}]}"#,
+        r#"{"messages":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"ls","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}"#,
+    ];
+    for text in forms {
+        let transcript = read(text);
+        assert_eq!(transcript.issues, [], "{text}");
+        let found: Vec<_> = transcript
+            .entries
+            .iter()
+            .flat_map(|entry| entry.events.iter().map(|event| event.kind))
+            .collect();
+        assert_eq!(
+            found,
+            [UserMessage, AssistantMessage, ToolCall, ToolResult],
+            "{text}"
+        );
+    }
+    // Messages of an interface, which no provider takes, are kept as before.
+    let of_interface = r#"{"messages":[{"role":"user","parts":[{"type":"text","text":"hi"}]}]}"#;
+    let transcript = read(of_interface);
+    assert!(transcript.entries[0].events.is_empty());
+    assert!(transcript.issues[0].what.contains("no `content`"));
+}
+
+#[test]
 fn several_results_in_one_message_are_all_read() {
     let text = r#"{"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b","is_error":true},{"type":"text","text":"go on"}]}}"#;
     let transcript = read(text);
