@@ -20,6 +20,7 @@ export type {
   MessageInput,
   MessageObject,
   MessageRole,
+  ResponseItem,
 } from "./context-types.js";
 export type { Context, Contexts } from "./context.js";
 export type {

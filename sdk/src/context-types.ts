@@ -3,17 +3,28 @@ import { showsItsJson } from "./inspect.js";
 import { type RawJson, parseBytes, textOf } from "./json.js";
 import { unpackContents } from "./packed.js";
 
-/** Who a message is from, in the providers' own words: `developer` is read as `system`, `function` as `tool`. */
-export type MessageRole = Role | "developer" | "function";
+/**
+ * Who a message is from, in the providers' own words: `developer` is read as `system`, `function` as `tool`, and `model`, Gemini's, as
+ * `assistant`.
+ */
+export type MessageRole = Role | "developer" | "function" | "model";
 
 /**
- * A message as a provider writes it: OpenAI's form or Anthropic's. An object is kept as `JSON.stringify` writes it; a
+ * A message as a provider writes it, in the form of any that docs/model.md lists. An object is kept as `JSON.stringify` writes it; a
  * {@link RawJson}, or JSON in UTF-8, byte for byte. One whose role isn't known when it is compiled goes through
  * {@link RawJson.from}.
  */
-export type MessageInput = RawJson | Uint8Array | MessageObject | Pick<MessageObject, "role">;
+export type MessageInput = RawJson | Uint8Array | MessageObject | ResponseItem | Pick<MessageObject, "role">;
 
-/** A message as an object, in OpenAI's form or Anthropic's. */
+/** An item of OpenAI's Responses that has no role. */
+export interface ResponseItem {
+  /** What it is. */
+  type: "function_call" | "function_call_output" | "reasoning";
+  /** Whatever else it has: `call_id`, `name`, `arguments`, `output`, … */
+  [field: string]: unknown;
+}
+
+/** A message as an object, in its provider's form. */
 export interface MessageObject {
   /** Who it is from. */
   role: MessageRole;

@@ -152,7 +152,7 @@ export class Context {
 
   /**
    * Appends a message: one event for it and one for each tool call it asks for, all or none. Role, tool calls and tool
-   * results are read out of it, in OpenAI's form or Anthropic's. Durable when it resolves.
+   * results are read out of it, in the form of its provider. Durable when it resolves.
    *
    * @throws {@link RunlogError} `invalid_input` when it isn't an object with a known role, or a tool call in it can't be
    * read; `not_found` when the session was deleted; `conflict` when the last sequence isn't the expected one.

@@ -70,6 +70,8 @@ interface LibraryMessage {
 export async function messages(context: Context, library: LibraryMessage, role: MessageRole, raw: RawJson): Promise<void> {
   await context.appendMessages([library, { role, content: "Hi." }, raw, JSON.parse("{}"), new Uint8Array()]);
   await context.appendMessage({ role: "developer", content: "Be brief.", name: "ops" });
+  await context.appendMessage({ role: "model", parts: [{ functionCall: { name: "ls", args: {} } }] });
+  await context.appendMessage({ type: "function_call", call_id: "c", name: "ls", arguments: "{}" });
 }
 
 // What may be left out may be `undefined`: an argument that a caller has perhaps, as in `list({ status: query.status })`.
