@@ -21,6 +21,7 @@ both! {
     a_context_in_geminis_form_is_told_to_continue_in_it
     malformed_calls_are_refused_with_what_is_wrong_and_where
     what_gemini_calls_is_answered_in_one_content
+    a_call_without_an_id_is_answered_by_the_name_of_its_tool
     a_recorder_that_comes_later_knows_the_calls_of_all_items
 }
 
@@ -363,6 +364,49 @@ fn what_gemini_calls_is_answered_in_one_content(store: &Store) {
             && told.contains(r#"{"id":"g2","name":"rm","response":{"ok":true}}"#),
         "{told}"
     );
+
+    // One without an id is named by its tool.
+    resumed.recorder.record_raw_message(raw(GEMINI)).unwrap();
+    resumed.recorder.pause("stop").unwrap();
+    let options = ResumeOptions {
+        dangling: Dangling::Answer(vec![
+            ToolOutcome::completed("ls", RawJson::string("a.txt")),
+            ToolOutcome::completed("g2", RawJson::string("gone")),
+        ]),
+        ..ResumeOptions::default()
+    };
+    let again = store.runs().resume(resumed.run.id, &options).unwrap();
+    let told = messages(store, &again.recorder, 7);
+    assert_eq!(
+        told[0],
+        r#"{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"output":"a.txt"}}},{"functionResponse":{"id":"g2","name":"rm","response":{"output":"gone"}}}]}"#
+    );
+}
+
+fn a_call_without_an_id_is_answered_by_the_name_of_its_tool(store: &Store) {
+    for (asks, answer) in [
+        (
+            r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"ls","arguments":{}}}]}"#,
+            r#"{"role":"tool","name":"ls","content":"a.txt"}"#,
+        ),
+        (
+            r#"{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}"#,
+            r#"{"role":"function","name":"ls","content":"a.txt"}"#,
+        ),
+    ] {
+        let run = started(store);
+        run.record_raw_message(raw(asks)).unwrap();
+        run.pause("stop").unwrap();
+        let outcome = ToolOutcome::completed("ls", RawJson::string("a.txt"));
+        let options = ResumeOptions {
+            dangling: Dangling::Answer(vec![outcome]),
+            ..ResumeOptions::default()
+        };
+        let resumed = store.runs().resume(run.id(), &options).unwrap();
+        assert_eq!(messages(store, &resumed.recorder, 2)[0], answer);
+        let told = [(ToolCallStatus::Completed, Some("\"a.txt\"".to_owned()))];
+        assert_eq!(statuses(store, &run), told);
+    }
 }
 
 fn a_recorder_that_comes_later_knows_the_calls_of_all_items(store: &Store) {

@@ -101,8 +101,9 @@ pub(super) fn closing_events(
             let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
             let mut together = Vec::new();
             for call in calls {
-                let answers =
-                    |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                // A call without an id is named by its tool.
+                let named = call.id.as_ref().unwrap_or(&call.name);
+                let answers = |outcome: &&ToolOutcome| outcome.tool_call_id == *named;
                 let outcome = match left.iter().position(answers) {
                     Some(place) => left.remove(place).clone(),
                     // Its result must be in one content with those of the others.

@@ -61,7 +61,7 @@ const MS_MAX: f64 = 9_007_199_254_740_991.0;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolOutcome {
-    /// The call it answers.
+    /// The call it answers; at a resume, of one to which its provider gave no id, the name of its tool.
     pub tool_call_id: String,
     /// What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is put
     /// into the message as its JSON text, where the form of the provider has no place for it. The history
@@ -136,6 +136,17 @@ impl ToolOutcome {
         };
         let is_error = self.status == ToolCallStatus::Error;
         let text = match call.style {
+            // Without an id the tool is named, as where such calls are closed.
+            ToolStyle::OpenAi | ToolStyle::OpenAiCamel | ToolStyle::Function
+                if call.id.is_none() && !call.name.is_empty() =>
+            {
+                let role = match call.style {
+                    ToolStyle::Function => "function",
+                    _ => "tool",
+                };
+                let name = RawJson::string(&call.name);
+                format!("{{\"role\":\"{role}\",\"name\":{name},\"content\":{content}}}")
+            }
             ToolStyle::Anthropic => {
                 let mark = if is_error { ",\"is_error\":true" } else { "" };
                 format!(
