@@ -268,6 +268,18 @@ fn what_is_malformed_is_refused_with_what_is_wrong(store: &Store) {
             "both \"tool_calls\" and \"toolCalls\"",
         ),
         (
+            r#"{"role":"user","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{}}}]}"#,
+            "in an assistant's message",
+        ),
+        (
+            r#"{"role":"user","content":"x","tool_calls":[{"id":"c","function":{"name":"f"}}]}"#,
+            "in an assistant's message",
+        ),
+        (
+            r#"{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"c","content":"x"}]}"#,
+            "a message of the user's behind it",
+        ),
+        (
             r#"{"role":"tool","content":"x","toolCallId":"nobody"}"#,
             "nobody",
         ),

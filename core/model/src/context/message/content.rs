@@ -3,6 +3,8 @@
 //! A context is sent to a model again at every call: one message that a provider refuses makes every later call fail,
 //! long after the mistake. So content that no provider accepts is refused when it is appended.
 
+use memchr::memmem;
+
 use super::envelope::{Envelope, Item};
 use crate::{
     Error, RawJson, Result, Role,
@@ -30,6 +32,7 @@ const INSTEAD_OF_CONTENT: [&str; 5] = [
 /// Refuses a content that is missing, `null`, a number or a boolean. An assistant's may be missing where the message asks
 /// for tool calls, or says something in another field; a tool's may be any value, for it is what the tool gave.
 pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
+    check_sides(json, envelope, role)?;
     if envelope.parts.is_some() {
         return Ok(());
     }
@@ -59,6 +62,32 @@ pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: R
         "the content of the {role} message is {}, which no provider takes; give a string, or an array of content parts",
         beginning(text)
     )))
+}
+
+/// Refuses what stands on the wrong side, and would count as nothing: calls in a message of the user's, results in an assistant's.
+fn check_sides(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
+    // Most messages speak of neither, and a search is far cheaper than another look at each block.
+    let speaks_of = |name: &str| memmem::find(json.as_bytes(), name.as_bytes()).is_some();
+    if !["tool", "unctionCall", "unctionResponse", "unction_"]
+        .iter()
+        .any(|name| speaks_of(name))
+    {
+        return Ok(());
+    }
+    let wrong = match role {
+        Role::User => !envelope.calls()?.is_empty(),
+        Role::Assistant => !envelope.results(Role::User)?.is_empty(),
+        Role::System | Role::Tool => false,
+    };
+    match (wrong, role) {
+        (false, _) => Ok(()),
+        (true, Role::User) => Err(Error::invalid(
+            "a message of the user's asks for tool calls, which models do, in an assistant's message",
+        )),
+        (true, _) => Err(Error::invalid(
+            "an assistant's message has the results of tools, which belong into a message of the user's behind it",
+        )),
+    }
 }
 
 fn says_something_else(json: &RawJson) -> Result<bool> {
