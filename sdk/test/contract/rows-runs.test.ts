@@ -33,7 +33,7 @@ describe.each(places)("S0 rows $name", ({ fresh }) => {
       "Gemini",
       { role: "model", parts: [{ functionCall: { name: "ls", args: { path: "/" } } }] },
       { role: "user", parts: [{ functionResponse: { name: "ls", response: { output: "x" } } }] },
-      { output: "x" },
+      "x",
     ],
   ])("S0 row 3: a call in the form of %s is recorded with its result", async (_, call, result, output) => {
     const store = await fresh();
