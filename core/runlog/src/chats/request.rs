@@ -106,8 +106,9 @@ impl Chats {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat is active in this process: it
     /// was begun or resumed, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the chat has
-    /// messages or steps of a request with this id, or another chat has this request or a node of this `stack_id`; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message
-    /// isn't the user's; otherwise as [`save_messages`](Self::save_messages).
+    /// messages or steps of a request with this id, or another chat has this request, or a node of this `stack_id`;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't the user's; otherwise as
+    /// [`save_messages`](Self::save_messages).
     pub async fn begin_request(
         &self,
         chat_id: &str,

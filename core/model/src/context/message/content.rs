@@ -32,7 +32,7 @@ const INSTEAD_OF_CONTENT: [&str; 5] = [
 /// Refuses a content that is missing, `null`, a number or a boolean. An assistant's may be missing where the message asks
 /// for tool calls, or says something in another field; a tool's may be any value, for it is what the tool gave.
 pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
-    check_sides(json, envelope, role)?;
+    check_tools(json, envelope, role)?;
     if envelope.parts.is_some() {
         return Ok(());
     }
@@ -64,8 +64,9 @@ pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: R
     )))
 }
 
-/// Refuses what stands on the wrong side, and would count as nothing: calls in a message of the user's, results in an assistant's.
-fn check_sides(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
+/// Refuses calls and results that would count as nothing: those under a second name of their field, calls in a message of the user's,
+/// results in an assistant's.
+fn check_tools(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()> {
     // Most messages speak of neither, and a search is far cheaper than another look at each block.
     let speaks_of = |name: &str| memmem::find(json.as_bytes(), name.as_bytes()).is_some();
     if !["tool", "unctionCall", "unctionResponse", "unction_"]
@@ -73,6 +74,14 @@ fn check_sides(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Result<()
         .any(|name| speaks_of(name))
     {
         return Ok(());
+    }
+    for names in [["tool_calls", "toolCalls"], ["tool_call_id", "toolCallId"]] {
+        if let [Some(_), Some(_)] = envelope.fields(names)? {
+            let [snake, camel] = names;
+            return Err(Error::invalid(format!(
+                "the message has both {snake:?} and {camel:?}, of which one would be lost; leave one out"
+            )));
+        }
     }
     let wrong = match role {
         Role::User => !envelope.calls()?.is_empty(),

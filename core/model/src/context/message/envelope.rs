@@ -80,17 +80,6 @@ impl<'a> Envelope<'a> {
             camel_calls,
             camel_call_id,
         ] = unique_fields(json.as_str(), "a message", names)?;
-        for (snake, camel, names) in [
-            (tool_calls, camel_calls, ["tool_calls", "toolCalls"]),
-            (tool_call_id, camel_call_id, ["tool_call_id", "toolCallId"]),
-        ] {
-            if snake.is_some() && camel.is_some() {
-                let [snake, camel] = names;
-                return Err(Error::invalid(format!(
-                    "the message has both {snake:?} and {camel:?}, of which one would be lost; leave one out"
-                )));
-            }
-        }
         let parts = match (parts, content) {
             (Some(parts), None) if are_untyped(parts)? => Some(parts),
             _ => None,
