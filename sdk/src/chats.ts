@@ -228,7 +228,7 @@ export class Chats {
    * Saves steps of one chat: all of them or none. Durable when it resolves.
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `already_exists` for a step
-   * id that is taken; `invalid_input` when they are of several chats, or a field is refused.
+   * id that is taken, or a request or node that another chat has; `invalid_input` when they are of several chats, or a field is refused.
    */
   async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
     return this.#handle.value("saveSteps", { steps: listOf(steps, "steps") });
@@ -321,7 +321,7 @@ export class Chats {
    * asks again asks under another id.
    *
    * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat: one
-   * that was begun or gone on with, and hasn't ended; `already_exists` when the chat has messages or steps of such a request;
+   * that was begun or gone on with, and hasn't ended; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
    * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
