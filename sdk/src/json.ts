@@ -91,11 +91,13 @@ export function parseBytes<T>(bytes: Uint8Array): T {
 /** The JSON of a value, or an error that says that it has none. @internal */
 export function stringify(value: unknown): string {
   if (value instanceof RawJson) return textGiven(value);
-  if (isPromise(value)) throw invalid("a promise was given; await it");
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
+    // Looked at after it was written, which ends at what contains itself.
+    if (losesSomething(value)) text = JSON.stringify(value, withErrors);
   } catch (cause) {
+    if (cause instanceof RunlogError) throw cause;
     throw invalid(`the value has no JSON form: ${messageOf(cause)}`, cause);
   }
   if (text === undefined) throw invalid(`the value has no JSON form: it is ${typeof value}`);
@@ -128,7 +130,7 @@ export function messageList(messages: readonly unknown[]): { lengths: number[]; 
 
 /** Refuses a field whose JSON would say something else. @internal */
 export function checkField(name: string, field: unknown): void {
-  if (isPromise(field)) throw invalid(`\`${name}\`: a promise was given; await it`);
+  if (typeof field === "object" && field !== null) refuseLost(name, field);
   if (typeof field === "number" && !Number.isFinite(field)) throw invalid(`\`${name}\` is ${field}, which JSON has no form for`);
   if (field === undefined && name === "output") throw invalid("`output` is undefined; give null where a tool gives nothing");
   if (field === undefined && name === "content") throw invalid("`content` is undefined; give it, or leave it out of a message of tool calls");
@@ -155,7 +157,7 @@ export function encodeArguments(args: object): string {
   let raw: string[] | undefined;
   const replacer = function (this: unknown, key: string, value: unknown): unknown {
     const own = (this as Record<string, unknown>)[key];
-    if (!(own instanceof RawJson)) return value;
+    if (!(own instanceof RawJson)) return withErrors(key, value);
     raw ??= [];
     raw.push(textGiven(own));
     mark ??= `runlog:${newUuid()}:`;
@@ -163,7 +165,7 @@ export function encodeArguments(args: object): string {
   };
   let text: string | undefined;
   try {
-    // Most arguments have no raw JSON, and are written faster without.
+    // Most arguments have neither raw JSON nor errors, and are written faster without.
     text = checkArgument(args, "") ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
@@ -176,24 +178,85 @@ export function encodeArguments(args: object): string {
 }
 
 /**
- * Refuses what JSON has no form for, and would write as `null` or `{}`: numbers that aren't finite, and promises. Says whether
- * there is raw JSON.
+ * Refuses what JSON has no form for, and would write as `null` or `{}`: numbers that aren't finite, promises, maps. Says whether
+ * there is raw JSON, or an error.
  */
 function checkArgument(value: unknown, path: string, seen = new Set<object>()): boolean {
   if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`\`${path}\` is ${value}, which JSON has no form for`);
   if (typeof value !== "object" || value === null) return false;
   if (value instanceof RawJson) return true;
-  if (isPromise(value)) throw invalid(`\`${path}\`: a promise was given; await it`);
+  refuseLost(path, value);
   // What contains itself is refused where it is written.
   if (seen.has(value)) return false;
   seen.add(value);
-  let hasRaw = false;
-  for (const [name, item] of Object.entries(value)) hasRaw = checkArgument(item, path === "" ? name : `${path}.${name}`, seen) || hasRaw;
-  return hasRaw;
+  let isWritten = isPlainError(value);
+  for (const [name, item] of Object.entries(value)) isWritten = checkArgument(item, path === "" ? name : `${path}.${name}`, seen) || isWritten;
+  return isWritten;
 }
 
-function isPromise(value: unknown): boolean {
-  return value instanceof Promise;
+/** What `JSON.stringify` writes as `{}`, whatever is in it, with what to do about it. */
+const LOST = new Map([
+  ["Promise", "a promise was given; await it"],
+  ["Map", "a Map was given, which JSON has no form for; give Object.fromEntries(map), or [...map]"],
+  ["Set", "a Set was given, which JSON has no form for; give [...set]"],
+  ["WeakMap", "a WeakMap was given, which JSON has no form for"],
+  ["WeakSet", "a WeakSet was given, which JSON has no form for"],
+  ["ArrayBuffer", "an ArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
+  ["SharedArrayBuffer", "a SharedArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
+]);
+
+/** The name of the language's own class that an object is of, also where another realm made it. */
+function classOf(value: object): string {
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
+
+function hasOwnForm(value: object): boolean {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+/** Whether an object is an error that has no JSON form of its own: `JSON.stringify` leaves out its name and its message. */
+function isPlainError(value: object): boolean {
+  return (value instanceof Error || classOf(value) === "Error") && !hasOwnForm(value);
+}
+
+function refuseLost(path: string, value: object): void {
+  const advice = LOST.get(classOf(value));
+  if (advice !== undefined && !hasOwnForm(value)) throw invalid(path === "" ? advice : `\`${path}\`: ${advice}`);
+}
+
+/**
+ * Whether there is anything in a value of which `JSON.stringify` would leave out what it is about. Every event goes through this:
+ * objects as literals make them, and arrays, are looked at no further than their fields. What is nested deeper than anybody writes
+ * is written as `JSON.stringify` does, instead of running out of stack.
+ */
+function losesSomething(value: unknown, depth = 0): boolean {
+  if (typeof value !== "object" || value === null || depth > NESTED_MAX) return false;
+  if (Array.isArray(value)) return value.some((item) => losesSomething(item, depth + 1));
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) {
+    if (hasOwnForm(value)) return false;
+    if (isPlainError(value) || LOST.has(classOf(value))) return true;
+  }
+  for (const name in value) {
+    const item = (value as Record<string, unknown>)[name];
+    if (typeof item === "object" && item !== null && losesSomething(item, depth + 1)) return true;
+  }
+  return false;
+}
+
+/** How deep values are looked into. */
+const NESTED_MAX = 500;
+
+/** Of `JSON.stringify`: an error with its name and its message, which it hides; refuses what would be lost. */
+function withErrors(key: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  refuseLost(key, value);
+  return isPlainError(value) ? errorFields(value as Error) : value;
+}
+
+/** What is kept of an error: its own fields, its name and its message. */
+function errorFields(error: Error): object {
+  return { ...error, name: error.name, message: error.message };
 }
 
 /** Several JSON values, one after the other, with the length of each. @internal */

@@ -240,8 +240,8 @@ export async function recordToolCall(
   return (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: rest, lengths }, data);
 }
 
-/** What a tool gave; of an error that was caught, its name and its message, which it hides from JSON. */
+/** What a tool gave. */
 function outputOf(output: unknown): unknown {
   checkField("output", output);
-  return output instanceof Error ? { ...output, name: output.name, message: output.message } : output;
+  return output;
 }

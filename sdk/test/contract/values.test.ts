@@ -1,0 +1,83 @@
+import type { MessageObject, RunRecorder, Store } from "#runlog";
+import { RawJson } from "#runlog";
+import { places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+// What JSON.stringify would write as `{}` is refused, or kept, wherever it is in a value.
+
+const called: MessageObject = {
+  role: "assistant",
+  content: null,
+  tool_calls: [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }],
+};
+
+async function outputs(store: Store, run: RunRecorder): Promise<unknown[]> {
+  return (await store.runs.toolCalls(run.id)).items.map((call) => (call.status === "pending" ? "pending" : call.output()));
+}
+
+async function started(store: Store): Promise<RunRecorder> {
+  const run = await store.runs.start({ session: {}, agentName: "coder" });
+  await run.recordMessage(called);
+  return run;
+}
+
+describe.each(places)("values in JSON $name", ({ fresh }) => {
+  test.each<[string, () => unknown, string]>([
+    ["a promise", () => ({ rows: [{ body: Promise.resolve("x") }] }), "`body`: a promise was given; await it"],
+    ["a map", () => ({ byName: new Map([["a", 1]]) }), "`byName`: a Map was given"],
+    ["a set", () => [[new Set([1])]], "`0`: a Set was given"],
+    ["a map itself", () => new Map(), "a Map was given"],
+    ["a map in a class of the caller's", () => new (class Row { cells = new Map(); })(), "`cells`: a Map was given"],
+    ["an ArrayBuffer", () => ({ data: new ArrayBuffer(8) }), "`data`: an ArrayBuffer was given"],
+  ])("%s in what a tool gave is refused, and the call stays open", async (_, output, says) => {
+    const store = await fresh();
+    const run = await started(store);
+    expect((await failure(run.recordToolResult({ toolCallId: "c", output: output() }), "invalid_input")).message).toContain(says);
+    expect((await failure(run.tool("c", output), "invalid_input")).message).toContain(says);
+    expect(await outputs(store, run)).toEqual(["pending"]);
+    await run.recordToolResult({ toolCallId: "c", output: "at last" });
+    expect(await outputs(store, run)).toEqual(["at last"]);
+  });
+
+  test("messages, events of streams and metadata are looked into as well", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const lost = { deep: { er: new Map([["a", 1]]) } };
+    const recordMessage = run.recordMessage({ role: "assistant", content: [{ type: "text", text: "x", lost }] } as never);
+    expect((await failure(recordMessage, "invalid_input")).message).toContain("`er`: a Map was given");
+    const stream = store.newId();
+    expect((await failure(store.streams.append(stream, { json: lost }), "invalid_input")).message).toContain("`er`: a Map was given");
+    const describe = run.describe({ metadata: lost });
+    expect((await failure(describe, "invalid_input")).message).toContain("deep.er`: a Map was given");
+  });
+
+  test("an error is kept with its name, its message and its fields, however deep it is, unless it has a form of its own", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const own = Object.assign(new Error("404"), { config: { auth: "secret" }, toJSON: () => ({ says: "not found" }) });
+    const output = { tried: [new TypeError("no fetch"), Object.assign(new Error("gone"), { code: "ENOENT" })], own, at: new Date(0) };
+    await run.recordToolResult({ toolCallId: "c", output });
+    const expected = {
+      tried: [{ name: "TypeError", message: "no fetch" }, { name: "Error", message: "gone", code: "ENOENT" }],
+      own: { says: "not found" },
+      at: "1970-01-01T00:00:00.000Z",
+    };
+    expect(await outputs(store, run)).toEqual([expected]);
+    await run.describe({ metadata: { last: new RangeError("too far") } });
+    expect((await store.runs.get(run.id))?.metadata).toEqual({ last: { name: "RangeError", message: "too far" } });
+  });
+
+  test("what is nested deep, contains itself or is shared is written, or refused, as before", async () => {
+    const run = await started(await fresh());
+    const cycle: Record<string, unknown> = { a: [] };
+    (cycle.a as unknown[]).push(cycle);
+    expect((await failure(run.recordToolResult({ toolCallId: "c", output: cycle }), "invalid_input")).message).toContain("no JSON form");
+    const shared = { empty: {}, none: [] };
+    expect(RawJson.from([shared, shared]).text).toBe('[{"empty":{},"none":[]},{"empty":{},"none":[]}]');
+    let deep: unknown = 1;
+    for (let i = 0; i < 1_500; i += 1) deep = { deep };
+    expect(RawJson.from(deep).text).toHaveLength(1_500 * '{"deep":}'.length + 1);
+  });
+});
