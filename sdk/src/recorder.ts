@@ -79,14 +79,31 @@ export class RunRecorder implements AsyncDisposable {
    * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
    *
    * @remarks
-   * Amazon Bedrock's Converse takes the results of all calls of one answer in one message only. Record an answer with several calls together
-   * with its results, by {@link recordToolCall}, or join the messages of results that follow each other when you send the context.
+   * Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only, and Anthropic advises so: there,
+   * record the results of several calls together, by {@link recordToolResults}.
    *
    * @throws {@link RunlogError} as {@link recordMessage}: `invalid_input` when the context has no such call;
    * `already_exists` when the call has its result already.
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
+  }
+
+  /**
+   * Records what tools gave for several calls that were recorded before, as one batch, and one flush: in one message where the provider
+   * wants that (Anthropic, Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it resolves.
+   *
+   * @example
+   * ```ts
+   * const outcomes = await Promise.all(calls.map(async (call) => ({ toolCallId: call.id, output: await work(call) })));
+   * await run.recordToolResults(outcomes);
+   * ```
+   *
+   * @throws {@link RunlogError} as {@link recordToolResult}, also when two outcomes answer one call, or none is given. Nothing is written
+   * then.
+   */
+  async recordToolResults(outcomes: readonly ToolOutcome[]): Promise<Recorded> {
+    return recordToolResults(this.#handle, outcomes);
   }
 
   /**
@@ -210,6 +227,13 @@ export async function recordToolResult(run: Recording, outcome: ToolOutcome): Pr
   return (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
 }
 
+/** Records what tools gave for several calls, in a run. @internal */
+export async function recordToolResults(run: Recording, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
+  const given = outcomesOf(outcomes);
+  const { lengths, data } = jsonList(given.map(({ output }) => output));
+  return (run as Handle<RecorderCalls>).value("recordToolResults", { outcomes: given.map(withoutOutput), lengths }, data);
+}
+
 /** Does the work of a tool call and records what came of it, in a run. @internal */
 export async function tool<T>(run: Recording, toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
   // What isn't a function would else be recorded as a tool that failed.
@@ -234,10 +258,19 @@ export async function recordToolCall(
   message: MessageInput,
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
+  const given = outcomesOf(outcomes);
+  const { lengths, data } = jsonList([messageBytes(message), ...given.map(({ output }) => output)]);
+  return (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: given.map(withoutOutput), lengths }, data);
+}
+
+function outcomesOf(outcomes: readonly ToolOutcome[]): ToolOutcome[] {
   const given = listOf(outcomes, "what the tools gave").map((outcome) => objectOf(outcome, "what a tool gave"));
-  const { lengths, data } = jsonList([messageBytes(message), ...given.map(({ output }) => outputOf(output))]);
-  const rest = given.map(({ output: _, ...outcome }) => outcome);
-  return (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: rest, lengths }, data);
+  for (const { output } of given) outputOf(output);
+  return given;
+}
+
+function withoutOutput({ output: _, ...outcome }: ToolOutcome): Omit<ToolOutcome, "output"> {
+  return outcome;
 }
 
 /** What a tool gave. */

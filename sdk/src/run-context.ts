@@ -16,7 +16,7 @@ import type {
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
-import { recordToolCall, recordToolResult, tool } from "./recorder.js";
+import { recordToolCall, recordToolResult, recordToolResults, tool } from "./recorder.js";
 import { Space } from "./request.js";
 import type { ToolOutcome } from "./run-types.js";
 import { type SpawnOptions, Spawned } from "./spawned.js";
@@ -120,6 +120,15 @@ export class RunContext {
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
+  }
+
+  /**
+   * Records what tools gave for several calls that were recorded before, as one batch; as {@link RunRecorder.recordToolResults}.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}.
+   */
+  async recordToolResults(outcomes: readonly ToolOutcome[]): Promise<Recorded> {
+    return recordToolResults(this.#handle, outcomes);
   }
 
   /**

@@ -38,9 +38,17 @@ pub(crate) fn with_outputs(
 ) -> Result<(RawJson, Vec<ToolOutcome>)> {
     let mut contents = input.json_list(lengths)?.into_iter();
     let message = contents.next().unwrap_or(RawJson::null());
-    let outcomes = outcomes.into_iter().zip(contents);
+    Ok((message, with_output(outcomes, contents)))
+}
+
+/// The outcomes, each with its output.
+pub(crate) fn with_output(
+    outcomes: Vec<ToolOutcome>,
+    outputs: impl IntoIterator<Item = RawJson>,
+) -> Vec<ToolOutcome> {
+    let outcomes = outcomes.into_iter().zip(outputs);
     let outcomes = outcomes.map(|(outcome, output)| ToolOutcome { output, ..outcome });
-    Ok((message, outcomes.collect()))
+    outcomes.collect()
 }
 
 impl Object for RecorderObject {
@@ -76,6 +84,10 @@ calls! {
     recordToolResult(outcome: ToolOutcome) -> Recorded => {
         let outcome = ToolOutcome { output: input.json()?, ..outcome };
         write(async move { recorder.record_tool_result(&outcome).await })
+    };
+    recordToolResults { outcomes: Vec<ToolOutcome>, lengths: Vec<usize> } -> Recorded => {
+        let outcomes = with_output(outcomes, input.json_list(&lengths)?);
+        write(async move { recorder.record_tool_results(&outcomes).await })
     };
     recordToolCall { outcomes: Vec<ToolOutcome>, lengths: Vec<usize> } -> Recorded => {
         let (message, outcomes) = with_outputs(input, &lengths, outcomes)?;

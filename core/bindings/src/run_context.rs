@@ -18,7 +18,7 @@ use crate::{
     calls::calls,
     contexts::{MessageHead, message_array, pack_messages},
     object::{Object, Scope},
-    recorder::with_outputs,
+    recorder::{with_output, with_outputs},
     remote::Done,
     space,
     spawn::{SpawnedObject, spawn_requests},
@@ -90,6 +90,10 @@ calls! {
     recordToolResult(outcome: ToolOutcome) -> Recorded => {
         let outcome = ToolOutcome { output: input.json()?, ..outcome };
         write(async move { run.record_tool_result(&outcome).await })
+    };
+    recordToolResults { outcomes: Vec<ToolOutcome>, lengths: Vec<usize> } -> Recorded => {
+        let outcomes = with_output(outcomes, input.json_list(&lengths)?);
+        write(async move { run.record_tool_results(&outcomes).await })
     };
     recordToolCall { outcomes: Vec<ToolOutcome>, lengths: Vec<usize> } -> Recorded => {
         let (message, outcomes) = with_outputs(input, &lengths, outcomes)?;

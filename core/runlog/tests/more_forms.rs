@@ -17,6 +17,8 @@ both! {
     results_that_the_caller_writes_answer_their_calls
     what_is_malformed_is_refused_with_what_is_wrong
     a_result_without_an_id_answers_no_call_that_has_one
+    results_recorded_together_are_one_batch_and_one_message_where_the_provider_wants_that
+    results_of_calls_without_an_id_name_their_tool
 }
 
 fn raw(text: &str) -> RawJson {
@@ -69,6 +71,7 @@ fn what_a_tool_gives_is_said_as_bedrock_takes_it_and_listed_as_it_was_given(stor
         (r#"[{"row":1}]"#, r#"[{"text":"[{\"row\":1}]"}]"#),
         ("5", r#"[{"text":"5"}]"#),
         ("null", r#"[{"text":"null"}]"#),
+        (r#"[{"text":5}]"#, r#"[{"text":"[{\"text\":5}]"}]"#),
         ("[]", r#"[{"text":"[]"}]"#),
         (image, image),
     ] {
@@ -326,4 +329,167 @@ fn a_result_without_an_id_answers_no_call_that_has_one(store: &Store) {
         r#"{"role":"user","content":[{"text":"here"},{"toolResult":{"toolUseId":"c","content":[]}}]}"#,
         "put the results first",
     );
+}
+
+fn results_recorded_together_are_one_batch_and_one_message_where_the_provider_wants_that(
+    store: &Store,
+) {
+    let openai = r#"{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"d","type":"function","function":{"name":"rm","arguments":"{}"}}]}"#;
+    let anthropic = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"ls","input":{}},{"type":"tool_use","id":"d","name":"rm","input":{}}]}"#;
+    let gemini = r#"{"role":"model","parts":[{"functionCall":{"id":"c","name":"ls","args":{}}},{"functionCall":{"id":"d","name":"rm","args":{}}}]}"#;
+    for (asks, written) in [
+        (
+            openai,
+            &[
+                r#"{"role":"tool","tool_call_id":"d","content":"no"}"#,
+                r#"{"role":"tool","tool_call_id":"c","content":"[5]"}"#,
+            ][..],
+        ),
+        (
+            anthropic,
+            &[
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","is_error":true,"content":"no"},{"type":"tool_result","tool_use_id":"c","content":"[5]"}]}"#,
+            ],
+        ),
+        (
+            gemini,
+            &[
+                r#"{"role":"user","parts":[{"functionResponse":{"id":"d","name":"rm","response":{"error":"no"}}},{"functionResponse":{"id":"c","name":"ls","response":{"output":[5]}}}]}"#,
+            ],
+        ),
+        (
+            BEDROCK,
+            &[
+                r#"{"role":"user","content":[{"toolResult":{"toolUseId":"d","content":[{"text":"no"}],"status":"error"}},{"toolResult":{"toolUseId":"c","content":[{"text":"[5]"}],"status":"success"}}]}"#,
+            ],
+        ),
+    ] {
+        let run = started(store);
+        run.record_raw_message(raw(asks)).unwrap();
+        let no = ToolOutcome::error("d", RawJson::string("no"));
+        let rows = ToolOutcome::completed("c", raw("[5]")).took_ms(7);
+        for (outcomes, kind) in [
+            (vec![], ErrorKind::InvalidInput),
+            (vec![rows.clone(), rows.clone()], ErrorKind::AlreadyExists),
+            (
+                vec![rows.clone(), ToolOutcome::completed("x", raw("1"))],
+                ErrorKind::InvalidInput,
+            ),
+        ] {
+            let error = run.record_tool_results(&outcomes).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        let recorded = run.record_tool_results(&[no, rows.clone()]).unwrap();
+        assert_eq!(
+            recorded.last_sequence + 1 - recorded.sequence_number,
+            written.len() as u64
+        );
+        assert_eq!(messages(store, &run, 2), written);
+        let again = run.record_tool_results(&[rows]).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+        let calls = store
+            .runs()
+            .tool_calls(run.id(), &ListToolCalls::default())
+            .unwrap();
+        let told: Vec<_> = calls
+            .items
+            .iter()
+            .map(|call| {
+                let output = call.output.as_ref().map(RawJson::as_str);
+                (call.status, output, call.duration_ms)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (ToolCallStatus::Completed, Some("[5]"), Some(7)),
+                (ToolCallStatus::Error, Some("\"no\""), None),
+            ],
+            "{asks}"
+        );
+        run.record_message(NewMessage::user("and?")).unwrap();
+    }
+}
+
+fn results_of_calls_without_an_id_name_their_tool(store: &Store) {
+    let gemini = r#"{"role":"model","parts":[{"functionCall":{"name":"ls","args":{"p":1}}},{"functionCall":{"name":"rm","args":{}}},{"functionCall":{"name":"ls","args":{"p":2}}}]}"#;
+    let ls = |text: &str| ToolOutcome::completed("ls", RawJson::string(text));
+    let rm = ToolOutcome::completed("rm", RawJson::string("gone"));
+    let together = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    together
+        .record_tool_call(raw(gemini), &[ls("1"), rm.clone(), ls("2")])
+        .unwrap();
+    let later = started(store);
+    later.record_raw_message(raw(gemini)).unwrap();
+    let unknown = later.record_tool_results(&[ls("1"), ls("2"), ls("3")]);
+    assert_eq!(unknown.unwrap_err().kind(), ErrorKind::InvalidInput);
+    later
+        .record_tool_results(&[ls("1"), rm.clone(), ls("2")])
+        .unwrap();
+    let parts = |text: &str| format!(r#"{{"functionResponse":{{"name":{text}}}}}"#);
+    let written = format!(
+        r#"{{"role":"user","parts":[{},{},{}]}}"#,
+        parts(r#""ls","response":{"output":"1"}"#),
+        parts(r#""rm","response":{"output":"gone"}"#),
+        parts(r#""ls","response":{"output":"2"}"#)
+    );
+    assert_eq!(messages(store, &together, 1), std::slice::from_ref(&written));
+    assert_eq!(messages(store, &later, 2), [written]);
+    // One at a time, as with OpenAI's form in local servers.
+    let openai = r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"ls","arguments":{}}},{"function":{"name":"rm","arguments":{}}}]}"#;
+    later.record_raw_message(raw(openai)).unwrap();
+    let other = store.runs().recorder(later.id()).unwrap();
+    other.record_tool_result(&rm).unwrap();
+    assert_eq!(
+        other.record_tool_result(&rm).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    later.record_tool_result(&ls("1")).unwrap();
+    assert_eq!(
+        messages(store, &later, 4),
+        [
+            r#"{"role":"tool","name":"rm","content":"gone"}"#,
+            r#"{"role":"tool","name":"ls","content":"1"}"#
+        ]
+    );
+    later.record_message(NewMessage::user("and?")).unwrap();
+    let told_of = |run: &RunRecorder| -> Vec<(String, String)> {
+        let of = |(tool, _, output): (String, _, Option<String>)| (tool, output.unwrap());
+        told(store, run).into_iter().map(of).collect()
+    };
+    let pair = |tool: &str, output: &str| (tool.to_owned(), format!("{output:?}"));
+    let of_gemini = [pair("ls", "1"), pair("rm", "gone"), pair("ls", "2")];
+    assert_eq!(told_of(&together), of_gemini);
+    assert_eq!(told_of(&later)[..3], of_gemini);
+    assert_eq!(told_of(&later)[3..], [pair("ls", "1"), pair("rm", "gone")]);
+
+    // What a caller writes is told apart by the names of the tools, too.
+    let own = started(store);
+    own.record_raw_message(raw(gemini)).unwrap();
+    let parts = |text: &str| format!(r#"{{"functionResponse":{{"name":{text}}}}}"#);
+    let answer = format!(
+        r#"{{"role":"user","parts":[{},{},{}]}}"#,
+        parts(r#""rm","response":{"output":"gone"}"#),
+        parts(r#""ls","response":{"output":"1"}"#),
+        parts(r#""ls","response":{"output":"2"}"#)
+    );
+    own.record_raw_message(raw(&answer)).unwrap();
+    assert_eq!(told_of(&own), of_gemini);
+    own.record_raw_message(raw(openai)).unwrap();
+    own.record_raw_message(raw(r#"{"role":"tool","tool_name":"rm","content":"gone"}"#))
+        .unwrap();
+    own.pause("stop").unwrap();
+    let resumed = store
+        .runs()
+        .resume(own.id(), &ResumeOptions::default())
+        .unwrap();
+    let dangling: Vec<&str> = resumed
+        .dangling
+        .iter()
+        .map(|call| call.name.as_str())
+        .collect();
+    assert_eq!(dangling, ["ls"]);
 }

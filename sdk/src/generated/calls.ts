@@ -491,6 +491,10 @@ export interface RecorderCalls {
   nextStep: { args: undefined; value: number };
   recordMessage: { args: AppendOptions; value: Recorded };
   recordToolResult: { args: ToolOutcome; value: Recorded };
+  recordToolResults: { args: {
+    lengths: readonly number[];
+    outcomes: readonly ToolOutcome[];
+  }; value: Recorded };
   recordToolCall: { args: {
     lengths: readonly number[];
     outcomes: readonly ToolOutcome[];
@@ -524,6 +528,10 @@ export interface RunContextCalls {
   describe: { args: RunDetails; value: Run };
   recordMessage: { args: AppendOptions; value: Recorded };
   recordToolResult: { args: ToolOutcome; value: Recorded };
+  recordToolResults: { args: {
+    lengths: readonly number[];
+    outcomes: readonly ToolOutcome[];
+  }; value: Recorded };
   recordToolCall: { args: {
     lengths: readonly number[];
     outcomes: readonly ToolOutcome[];

@@ -1894,7 +1894,7 @@ export interface ToolOutcome {
   output?: unknown | undefined;
   /** Whether it is an error; `completed` when left out. */
   status?: ToolCallStatus | undefined;
-  /** The call it answers; at a resume, of one to which its provider gave no id, the name of its tool. */
+  /** The call it answers; of one to which its provider gave no id, the name of its tool. */
   toolCallId: string;
 }
 

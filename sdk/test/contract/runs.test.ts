@@ -140,6 +140,37 @@ describe.each(places)("runs $name", ({ fresh }) => {
     await failure(run.recordToolCall(CALL, [{ toolCallId: "zz", output: "" }]), "invalid_input");
   });
 
+  test("results of several calls are one batch, also of calls without an id, which name their tool", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.recordMessage(CALL);
+    await failure(run.recordToolResults([]), "invalid_input");
+    await failure(run.recordToolResults([{ toolCallId: "a", output: 1 }, { toolCallId: "zz", output: 2 }]), "invalid_input");
+    await failure(run.recordToolResults([{ toolCallId: "a", output: 1 }, { toolCallId: "a", output: 2 }]), "already_exists");
+    await failure(run.recordToolResults([{ toolCallId: "a", output: undefined }]), "invalid_input");
+    await failure(run.recordToolResults({ toolCallId: "a", output: 1 } as never), "invalid_input");
+    const recorded = await run.recordToolResults([
+      { toolCallId: "b", output: "2", status: "error" },
+      { toolCallId: "a", output: ["1"], durationMs: 3 },
+    ]);
+    expect(recorded.lastSequence - recorded.sequenceNumber).toBe(1);
+    const listed = async () => (await store.runs.toolCalls(run.id)).items.map((item) => [item.status, item.output(), item.durationMs]);
+    expect(await listed()).toEqual([["completed", ["1"], 3], ["error", "2", undefined]]);
+
+    const ask = (name: string) => ({ functionCall: { name, args: {} } });
+    await run.recordMessage({ role: "model", parts: [ask("ls"), ask("rm")] });
+    await run.recordToolResults([{ toolCallId: "rm", output: "gone" }, { toolCallId: "ls", output: "a.txt" }]);
+    expect((await listed()).slice(2)).toEqual([["completed", "a.txt", undefined], ["completed", "gone", undefined]]);
+    const context = await store.context(run.run.instanceId);
+    expect((await context.getMessages()).at(-1)).toEqual({
+      role: "user",
+      parts: [
+        { functionResponse: { name: "rm", response: { output: "gone" } } },
+        { functionResponse: { name: "ls", response: { output: "a.txt" } } },
+      ],
+    });
+  });
+
   test("nothing gets into a run that has ended", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: {}, agentName: "coder" });

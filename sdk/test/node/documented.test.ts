@@ -171,6 +171,16 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(rows, (await store.runs.toolCalls(run.id)).items[0]?.status);",
     says: "[ 'Oslo' ] completed\n",
   },
+  "recorder.ts: recordToolResults": {
+    before: `
+      const run = await store.runs.start({ session: {}, agentName: "coder" });
+      const calls = ["call_1", "call_2"].map((id) => ({ id, type: "function", function: { name: "search", arguments: "{}" } }));
+      await run.recordMessage({ role: "assistant", content: null, tool_calls: calls });
+      const work = async (call: { id: string }) => call.id.toUpperCase();
+    `,
+    after: "console.log((await store.runs.toolCalls(run.id)).items.map((call) => call.status + call.output()).join());",
+    says: "completedCALL_1,completedCALL_2\n",
+  },
   "recorder.ts: describe": {
     before: 'const run = await store.runs.start({ session: {}, agentName: "coder" });',
     after: "console.log((await store.runs.get(run.id))?.usage, (await store.runs.get(run.id))?.metadata);",

@@ -217,12 +217,25 @@ impl DanglingFold {
         if event.redacted && !self.open.is_empty() {
             self.open.remove(0);
         }
+        let mut tools = None;
         for mark in &event.tool_results {
-            if let Some(place) = self
-                .open
-                .iter()
-                .position(|call| call.id == mark.tool_call_id)
-            {
+            let place = match &mark.tool_call_id {
+                Some(_) => self
+                    .open
+                    .iter()
+                    .position(|call| call.id == mark.tool_call_id),
+                None => {
+                    let tool = tools
+                        .get_or_insert_with(|| message::tools_without_id(&event.content))
+                        .pop_front();
+                    let open = self.open.iter().enumerate();
+                    let without_id = open
+                        .filter(|(_, call)| call.id.is_none())
+                        .map(|(place, call)| (place, call.name.as_str()));
+                    message::place_without_id(without_id, tool.flatten().as_deref())
+                }
+            };
+            if let Some(place) = place {
                 self.open.remove(place);
             }
         }

@@ -19,6 +19,9 @@ pub use fold::{
     messages,
 };
 pub use kind::{ContextEventKind, Role};
-pub use message::{ToolCallRequest, ToolStyle, is_response_item, role_of, tool_calls_of};
+pub use message::{
+    ToolCallRequest, ToolStyle, is_response_item, place_without_id, role_of, tool_calls_of,
+    tools_without_id,
+};
 pub use new_message::{NewMessage, NewToolCall};
 pub use summary::{EventSummary, TokenUsage};

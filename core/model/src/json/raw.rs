@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{
     read_json,
-    slices::{for_each_element, has_field},
+    slices::{fields, for_each_element, has_field},
 };
 use crate::{Error, Result};
 
@@ -164,10 +164,13 @@ impl RawJson {
         let (mut count, mut fit) = (0_usize, self.as_str().starts_with('['));
         let read = for_each_element(self.as_str(), |block| {
             count += 1;
+            // A text is a string; what the others hold is theirs.
+            let is_text = |[text]: [Option<&str>; 1]| text.is_none_or(|raw| raw.starts_with('"'));
             fit = fit
                 && block.starts_with('{')
                 && !has_field(block, "type")
-                && BLOCKS.iter().any(|name| has_field(block, name));
+                && BLOCKS.iter().any(|name| has_field(block, name))
+                && fields(block, ["text"]).is_ok_and(is_text);
         });
         fit && read.is_ok() && count > 0
     }

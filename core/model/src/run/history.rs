@@ -144,14 +144,14 @@ impl ToolCallFold {
             ContextEventKind::ToolResult => {
                 let mut outputs = message::outputs_of(&event.content);
                 for mark in &event.tool_results {
-                    let output = outputs.take(mark.tool_call_id.as_ref());
+                    let given = outputs.take(mark.tool_call_id.as_ref());
                     match self
                         .later
                         .get_mut(&mark.tool_call_id)
                         .filter(|calls| **calls > 0)
                     {
                         Some(calls) => *calls -= 1,
-                        None => self.answer(mark, output),
+                        None => self.answer(mark, given),
                     }
                 }
             }
@@ -225,13 +225,13 @@ impl ToolCallFold {
         }
         let mut outputs = message::outputs_of(&event.content);
         for mark in &event.tool_results {
-            let output = outputs.take(mark.tool_call_id.as_ref());
-            self.answer(mark, output);
+            let given = outputs.take(mark.tool_call_id.as_ref());
+            self.answer(mark, given);
         }
     }
 
-    fn answer(&mut self, mark: &ToolMark, output: RawJson) {
-        let Some(call) = self.close_newest_of(&mark.tool_call_id) else {
+    fn answer(&mut self, mark: &ToolMark, (output, tool): (RawJson, Option<String>)) {
+        let Some(call) = self.close_newest_of(&mark.tool_call_id, tool.as_deref()) else {
             return;
         };
         call.status = if mark.is_error {
@@ -252,17 +252,40 @@ impl ToolCallFold {
         self.close(number, &id)
     }
 
-    /// As [`close_newest`](Self::close_newest), among the calls of an id.
-    fn close_newest_of(&mut self, id: &Option<String>) -> Option<&mut ToolCall> {
-        let number = self.first_of_newest(self.open_by_id.get(id)?)?;
+    /// As [`close_newest`](Self::close_newest), among the calls of an id; among those without one, a call of the tool that the
+    /// result names, if there is any.
+    fn close_newest_of(
+        &mut self,
+        id: &Option<String>,
+        tool: Option<&str>,
+    ) -> Option<&mut ToolCall> {
+        let number = {
+            let mut open = self.of_newest(self.open_by_id.get(id)?)?;
+            match id {
+                Some(_) => open.next()?,
+                None => {
+                    let tool_of = |number| self.calls[number - self.taken].tool_name.as_str();
+                    let calls = open.map(|number| (number, tool_of(number)));
+                    message::place_without_id(calls, tool)?
+                }
+            }
+        };
         self.close(number, id)
     }
 
     fn first_of_newest(&self, open: &BTreeSet<usize>) -> Option<usize> {
+        self.of_newest(open)?.next()
+    }
+
+    /// Those of the newest message that has any.
+    fn of_newest<'o>(
+        &self,
+        open: &'o BTreeSet<usize>,
+    ) -> Option<impl Iterator<Item = usize> + use<'o>> {
         let newest = self.calls[open.last()? - self.taken].message_sequence;
         let before = |call: &ToolCall| call.message_sequence < newest;
         let first = self.taken + self.calls.partition_point(before);
-        open.range(first..).next().copied()
+        Some(open.range(first..).copied())
     }
 
     fn close(&mut self, number: usize, id: &Option<String>) -> Option<&mut ToolCall> {

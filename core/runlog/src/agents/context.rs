@@ -177,13 +177,23 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
+        self.record_tool_results(std::slice::from_ref(outcome))
+            .await
+    }
+
+    /// Records the results of several calls that were recorded before, as one batch; as
+    /// [`RunRecorder::record_tool_results`](crate::runs::RunRecorder::record_tool_results).
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_tool_results(&self, outcomes: &[ToolOutcome]) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
         let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
         let recorded = self
             .live
             .recorder
-            .record_tool_result_with(outcome, &extras)
+            .record_tool_results_with(outcomes, &extras)
             .await?;
         events.mark_recorded(&self.live);
         Ok(recorded)

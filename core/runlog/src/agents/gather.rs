@@ -80,7 +80,7 @@ impl Inner {
         };
         match parent
             .recorder
-            .record_tool_result_with(&outcome, &extras)
+            .record_tool_results_with(std::slice::from_ref(&outcome), &extras)
             .await
         {
             Ok(_) => {

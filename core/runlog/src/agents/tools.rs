@@ -232,7 +232,7 @@ impl Inner {
         };
         let _pass = live.write_guard().await;
         live.recorder
-            .record_tool_result_with(&outcome, &BatchExtras::default())
+            .record_tool_results_with(std::slice::from_ref(&outcome), &BatchExtras::default())
             .await?;
         Ok(Some(ToolReply { output, is_error }))
     }

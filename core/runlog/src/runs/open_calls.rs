@@ -3,7 +3,8 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use runlog_model::{
-    ContextEventKind, DanglingToolCall, NewContextEvent, ToolStyle, is_response_item, tool_calls_of,
+    ContextEventKind, DanglingToolCall, NewContextEvent, ToolStyle, is_response_item,
+    place_without_id, tool_calls_of, tools_without_id,
 };
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -60,8 +61,18 @@ impl OpenCalls {
                         "a message has other content before its tool results, which providers refuse: put the results first",
                     ));
                 }
+                let mut tools = None;
                 for mark in &event.meta.tools {
-                    match self.0.iter().position(|open| open.id == mark.tool_call_id) {
+                    let place = match &mark.tool_call_id {
+                        Some(_) => self.0.iter().position(|open| open.id == mark.tool_call_id),
+                        None => {
+                            let tool = tools
+                                .get_or_insert_with(|| tools_without_id(&event.content))
+                                .pop_front();
+                            self.place_without_id(tool.flatten().as_deref())
+                        }
+                    };
+                    match place {
                         Some(place) => drop(self.0.remove(place)),
                         // One with an id is looked for in all of the context.
                         None if mark.tool_call_id.is_some() => {}
@@ -126,6 +137,14 @@ impl OpenCalls {
         event.kind == ContextEventKind::AssistantMessage
             && self.0.iter().all(|open| open.is_item)
             && is_response_item(&event.content)
+    }
+
+    fn place_without_id(&self, tool: Option<&str>) -> Option<usize> {
+        let open = self.0.iter().enumerate();
+        let without_id = open
+            .filter(|(_, open)| open.id.is_none())
+            .map(|(place, open)| (place, open.tool.as_str()));
+        place_without_id(without_id, tool)
     }
 
     /// A result without an id, where no call without one is open.

@@ -61,7 +61,7 @@ const MS_MAX: f64 = 9_007_199_254_740_991.0;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolOutcome {
-    /// The call it answers; at a resume, of one to which its provider gave no id, the name of its tool.
+    /// The call it answers; of one to which its provider gave no id, the name of its tool.
     pub tool_call_id: String,
     /// What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is put
     /// into the message as its JSON text, where the form of the provider has no place for it. The history
@@ -147,12 +147,6 @@ impl ToolOutcome {
                 let name = RawJson::string(&call.name);
                 format!("{{\"role\":\"{role}\",\"name\":{name},\"content\":{content}}}")
             }
-            ToolStyle::Anthropic => {
-                let mark = if is_error { ",\"is_error\":true" } else { "" };
-                format!(
-                    "{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{content}}}]}}"
-                )
-            }
             ToolStyle::OpenAi | ToolStyle::Function => {
                 format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
             }
@@ -177,7 +171,9 @@ impl ToolOutcome {
                     "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{content}}}"
                 )
             }
-            ToolStyle::Gemini | ToolStyle::Bedrock => user_message(call.style, &self.part(call)),
+            ToolStyle::Gemini | ToolStyle::Bedrock | ToolStyle::Anthropic => {
+                user_message(call.style, &self.part(call))
+            }
             ToolStyle::AiSdk4 => {
                 let mark = if is_error { ",\"isError\":true" } else { "" };
                 part_message(&id, &call.name, &format!("\"result\":{output}{mark}"))
@@ -209,9 +205,24 @@ impl ToolOutcome {
     /// The outcome as a part of the message that answers all calls of a turn.
     fn part(&self, call: &AnsweredCall) -> String {
         match call.style {
+            ToolStyle::Anthropic => self.anthropic_block(call),
             ToolStyle::Bedrock => self.result_block(call),
             _ => self.response_part(call),
         }
+    }
+
+    /// The outcome as a block of Anthropic's.
+    fn anthropic_block(&self, call: &AnsweredCall) -> String {
+        let id = RawJson::string(&self.tool_call_id);
+        let content = match self.is_said_as_json(call) {
+            true => &RawJson::string(self.output.as_str()),
+            false => &self.output,
+        };
+        let mark = match self.status {
+            ToolCallStatus::Error => ",\"is_error\":true",
+            _ => "",
+        };
+        format!("{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{content}}}")
     }
 
     /// The outcome as a block of Bedrock's, whose content are blocks, too: of text, or of a JSON object.
@@ -260,7 +271,7 @@ impl ToolOutcome {
 }
 
 /// The results that answer calls, as events in the form of the provider that made the calls: those of one turn in one message
-/// where the provider [takes no other](ToolStyle::is_answered_at_once), a message for each elsewhere.
+/// where the provider [wants it so](ToolStyle::is_answered_at_once), a message for each elsewhere.
 pub(super) fn result_events(
     answers: &[(ToolOutcome, AnsweredCall)],
     options: &EventOptions,
@@ -283,7 +294,7 @@ pub(super) fn result_events(
         }
         events.extend(made);
     }
-    for style in [ToolStyle::Gemini, ToolStyle::Bedrock] {
+    for style in [ToolStyle::Gemini, ToolStyle::Bedrock, ToolStyle::Anthropic] {
         events.extend(answered_at_once(answers, style, options)?);
     }
     Ok(events)

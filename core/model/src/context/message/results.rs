@@ -169,17 +169,69 @@ fn named_mark(id: String) -> ToolMark {
     }
 }
 
+/// The tools that the results of a message name, of those without a call's id, in their order. Where a provider gives calls no ids,
+/// a result names its tool, or nothing.
+pub fn tools_without_id(content: &RawJson) -> VecDeque<Option<String>> {
+    let Ok(envelope) = Envelope::of(content) else {
+        return VecDeque::new();
+    };
+    let name = |raw: Option<&str>| raw.and_then(|raw| id_string(raw, "the name of a tool").ok());
+    let mut tools = VecDeque::new();
+    let parts = envelope.each_part(FUNCTION_RESPONSE, |part| {
+        let [id, tool] = unique_fields(part, "a functionResponse part", ["id", "name"])?;
+        if id.is_none_or(|id| id == "null") {
+            tools.push_back(name(tool));
+        }
+        Ok(())
+    });
+    if parts.is_ok() && tools.is_empty() {
+        let of_message = envelope.fields(["name", "tool_name"]);
+        tools.push_back(of_message.map_or(None, |[openai, ollama]| name(openai.or(ollama))));
+    }
+    tools
+}
+
+/// Which of the open calls without an id a result answers that has none, either: the first of the tool that it names, else the first.
+/// The calls are given with their places, and their tools.
+pub fn place_without_id<'a>(
+    open: impl IntoIterator<Item = (usize, &'a str)>,
+    tool: Option<&str>,
+) -> Option<usize> {
+    let mut first = None;
+    for (place, name) in open {
+        if tool == Some(name) {
+            return Some(place);
+        }
+        first = first.or(Some(place));
+    }
+    first
+}
+
 /// What tools gave, of a message that answers calls: by the id of each call. Read at once, as a message may answer a thousand.
-pub(crate) struct Outputs {
+pub(crate) struct Outputs<'m> {
+    message: &'m RawJson,
+    /// The tools that results without an id name, once they are asked for.
+    tools: Option<VecDeque<Option<String>>>,
     /// Of blocks and parts, where results have no ids one behind the other.
     of_parts: HashMap<Option<String>, VecDeque<RawJson>>,
     /// What the whole message says, where it is the result of one call.
     whole: RawJson,
 }
 
-impl Outputs {
-    /// The output of the next result with an id.
-    pub(crate) fn take(&mut self, id: Option<&String>) -> RawJson {
+impl Outputs<'_> {
+    /// The output of the next result with an id; of one without, the tool that it names.
+    pub(crate) fn take(&mut self, id: Option<&String>) -> (RawJson, Option<String>) {
+        let tool = match id {
+            Some(_) => None,
+            None => {
+                let read = || tools_without_id(self.message);
+                self.tools.get_or_insert_with(read).pop_front().flatten()
+            }
+        };
+        (self.output(id), tool)
+    }
+
+    fn output(&mut self, id: Option<&String>) -> RawJson {
         let of_part = self.of_parts.get_mut(&id.cloned());
         let of_part = of_part.and_then(VecDeque::pop_front);
         of_part.unwrap_or_else(|| self.whole.clone())
@@ -187,8 +239,10 @@ impl Outputs {
 }
 
 /// What tools gave as the results of calls: the content of the message, or of each block that answers one.
-pub(crate) fn outputs_of(content: &RawJson) -> Outputs {
+pub(crate) fn outputs_of(content: &RawJson) -> Outputs<'_> {
     let mut outputs = Outputs {
+        message: content,
+        tools: None,
         of_parts: HashMap::new(),
         whole: content.clone(),
     };

@@ -458,8 +458,10 @@ fn tool_calls_and_results_of_the_ai_sdk_are_read() {
             .collect::<Vec<_>>(),
         [false, true, true]
     );
-    let mut found = outputs_of(&raw(text));
-    let outputs = ["t1", "t2", "t3"].map(|id| found.take(Some(&id.to_owned())).as_str().to_owned());
+    let message = raw(text);
+    let mut found = outputs_of(&message);
+    let outputs =
+        ["t1", "t2", "t3"].map(|id| found.take(Some(&id.to_owned())).0.as_str().to_owned());
     assert_eq!(outputs, ["[1]", "\"no\"", "\"gone\""]);
     assert!(
         refused(r#"{"role":"tool","content":[{"type":"tool-result","toolName":"ls"}]}"#)
@@ -494,6 +496,7 @@ fn items_of_openais_responses_are_read_without_a_role() {
     assert_eq!(
         outputs_of(&answered[0].content)
             .take(Some(&"call_1".to_owned()))
+            .0
             .as_str(),
         "\"Cargo.toml\""
     );
@@ -557,10 +560,11 @@ fn calls_and_responses_of_gemini_are_read() {
         .map(|mark| mark.is_error)
         .collect();
     assert_eq!(errors, [false, false, true]);
-    let mut found = outputs_of(&raw(text));
+    let message = raw(text);
+    let mut found = outputs_of(&message);
     let mut output = |id: Option<&str>| {
         let id = id.map(str::to_owned);
-        found.take(id.as_ref()).as_str().to_owned()
+        found.take(id.as_ref()).0.as_str().to_owned()
     };
     // What stands alone as the output or the error is what the tool gave.
     assert_eq!(

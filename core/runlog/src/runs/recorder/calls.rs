@@ -14,7 +14,11 @@ use super::{
     known_calls::{Calls, SEARCHED_MAX, Search, results, unknown},
     state::RunRecorder,
 };
-use crate::{Result, kernel::records::context_stream, runs::outcome::AnsweredCall};
+use crate::{
+    Result,
+    kernel::records::context_stream,
+    runs::outcome::{AnsweredCall, ToolOutcome},
+};
 
 /// Calls and results that are about to be written. If this is dropped before the write is confirmed, they are
 /// forgotten, and looked up in the context when needed.
@@ -27,23 +31,51 @@ pub(super) struct Taken<'a> {
 }
 
 impl RunRecorder {
-    /// The call that a result answers.
+    /// The calls that results answer, in their order. A result of an open call without an id names its tool; of several calls of
+    /// one tool it answers the first.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call.
-    pub(super) async fn call_of(&self, id: &str) -> Result<AnsweredCall> {
-        self.look_for(id).await?;
-        let known = self
-            .state()
-            .calls
-            .known
-            .get(id)
-            .map(|known| known.call.clone());
-        match known {
-            Some(call) => Ok(call),
-            // If the run has ended, that error matters more.
-            None => self.check_running().await.and(Err(unknown(id))),
+    pub(super) async fn calls_of(
+        &self,
+        outcomes: &[ToolOutcome],
+    ) -> Result<Vec<(ToolOutcome, AnsweredCall)>> {
+        let mut answers = Vec::with_capacity(outcomes.len());
+        let mut without_id: Option<Vec<AnsweredCall>> = None;
+        for outcome in outcomes {
+            outcome.check()?;
+            let id = &outcome.tool_call_id;
+            self.look_for(id).await?;
+            let known = self
+                .state()
+                .calls
+                .known
+                .get(id)
+                .map(|known| known.call.clone());
+            let call = match known {
+                Some(call) => call,
+                None => {
+                    let open = match &mut without_id {
+                        Some(open) => open,
+                        None => without_id.insert(self.open_without_id().await?),
+                    };
+                    match open.iter().position(|call| call.name == *id) {
+                        Some(place) => open.remove(place),
+                        // If the run has ended, that error matters more.
+                        None => return self.check_running().await.and(Err(unknown(id))),
+                    }
+                }
+            };
+            answers.push((outcome.clone(), call));
         }
+        Ok(answers)
+    }
+
+    /// The open calls to which their provider gave no id.
+    async fn open_without_id(&self) -> Result<Vec<AnsweredCall>> {
+        let open = self.look_for_open().await?;
+        let without_id = open.iter().filter(|call| call.id.is_none());
+        Ok(without_id.map(AnsweredCall::from).collect())
     }
 
     /// Checks that a call's result can be recorded.

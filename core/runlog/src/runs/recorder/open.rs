@@ -2,7 +2,8 @@
 
 use runlog_log::Sequence;
 use runlog_model::{
-    ContextEvent, ContextEventKind, DanglingFold, NewContextEvent, RawJson, is_response_item,
+    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, NewContextEvent, RawJson,
+    is_response_item,
 };
 
 use super::state::RunRecorder;
@@ -31,13 +32,13 @@ impl RunRecorder {
         }
         match self.look_at_calls(|calls| calls.open.clone()).await? {
             Some(open) => Ok(Some(open)),
-            None => self.look_for_open().await.map(Some),
+            None => Ok(Some(OpenCalls::of(self.look_for_open().await?))),
         }
     }
 
     /// Searches back to the last message that is no result: in a context that providers accept, no call before it can
     /// be open.
-    async fn look_for_open(&self) -> Result<OpenCalls> {
+    pub(super) async fn look_for_open(&self) -> Result<Vec<DanglingToolCall>> {
         let instance = self.state().run.instance_id;
         let mut turn = Vec::new();
         let mut items = false;
@@ -52,8 +53,12 @@ impl RunRecorder {
             ContextEventKind::ToolResult if items => Some(()),
             ContextEventKind::ToolCall | ContextEventKind::ToolResult => {
                 let mut event = event.clone();
-                if event.event_type == ContextEventKind::ToolResult {
-                    // The content of a result isn't needed, and may be large.
+                let has_ids = |event: &ContextEvent| {
+                    let mut marks = event.tool_results.iter();
+                    marks.all(|mark| mark.tool_call_id.is_some())
+                };
+                if event.event_type == ContextEventKind::ToolResult && has_ids(&event) {
+                    // The content of a result that names its call isn't needed, and may be large.
                     event.content = RawJson::null();
                 }
                 turn.push(event);
@@ -68,6 +73,6 @@ impl RunRecorder {
             .await?;
         let mut fold = DanglingFold::new();
         turn.iter().rev().try_for_each(|event| fold.push(event))?;
-        Ok(OpenCalls::of(fold.finish()))
+        Ok(fold.finish())
     }
 }

@@ -3,7 +3,7 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus,
-    Stop, StopKind, tool_calls_of,
+    Stop, StopKind, ToolCallRequest, tool_calls_of,
 };
 
 use super::{
@@ -94,31 +94,56 @@ impl RunRecorder {
 
     /// Records a tool's result of a call that was recorded before, as a message in the provider's form. Durable when it returns.
     ///
-    /// Amazon Bedrock's Converse takes the results of all calls of one answer in one message only: record an answer with several
-    /// calls together with its results, by [`record_tool_call`](Self::record_tool_call), or join the messages of results that follow each
-    /// other when the context is sent.
+    /// Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only, and Anthropic advises so:
+    /// there, record the results of several calls together, by [`record_tool_results`](Self::record_tool_results).
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
     /// such call, [`AlreadyExists`](ErrorKind::AlreadyExists) when the call has its result already.
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        self.record_tool_result_with(outcome, &BatchExtras::default())
+        self.record_tool_results(std::slice::from_ref(outcome))
             .await
     }
 
-    /// [`record_tool_result`](Self::record_tool_result) with extras in the batch.
-    pub(crate) async fn record_tool_result_with(
+    /// Records the results of several calls that were recorded before, as one batch, with one flush: in one message where the
+    /// provider wants that (Anthropic, Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`record_tool_result`](Self::record_tool_result), also when two outcomes answer one call, or none is given. Nothing is
+    /// written then.
+    ///
+    /// ```
+    /// # async fn example(run: &runlog::runs::RunRecorder) -> runlog::Result<()> {
+    /// use runlog::{RawJson, runs::ToolOutcome};
+    ///
+    /// run.record_tool_results(&[
+    ///     ToolOutcome::completed("call_1", RawJson::string("12 °C")),
+    ///     ToolOutcome::error("call_2", RawJson::string("no such town")),
+    /// ])
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn record_tool_results(&self, outcomes: &[ToolOutcome]) -> Result<Recorded> {
+        self.record_tool_results_with(outcomes, &BatchExtras::default())
+            .await
+    }
+
+    /// [`record_tool_results`](Self::record_tool_results) with extras in the batch.
+    pub(crate) async fn record_tool_results_with(
         &self,
-        outcome: &ToolOutcome,
+        outcomes: &[ToolOutcome],
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
-        outcome.check()?;
-        let call = self.call_of(&outcome.tool_call_id).await?;
+        if outcomes.is_empty() {
+            return Err(Error::invalid("there is no result; give one at least"));
+        }
+        let answers = self.calls_of(outcomes).await?;
         let options = EventOptions {
             run_id: Some(self.id()),
             ..EventOptions::default()
         };
-        let events = result_events(&[(outcome.clone(), call)], &options)?;
+        let events = result_events(&answers, &options)?;
         self.record_events(events, &AppendOptions::default(), extras)
             .await
     }
@@ -145,19 +170,22 @@ impl RunRecorder {
         outcomes: &[ToolOutcome],
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
-        let calls = tool_calls_of(&message)?;
+        let mut calls = tool_calls_of(&message)?;
         let mut answers = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
-            let answered = calls
-                .iter()
-                .find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
-            let call = answered.map(AnsweredCall::from).ok_or_else(|| {
-                Error::invalid(format!(
-                    "the message asks for no tool call {:?}, which the outcome answers",
-                    outcome.tool_call_id
-                ))
-            })?;
-            answers.push((outcome.clone(), call));
+            let id = &outcome.tool_call_id;
+            // A call without an id is named by its tool.
+            let named = |call: &ToolCallRequest| call.id.as_ref().unwrap_or(&call.name) == id;
+            let Some(place) = calls.iter().position(named) else {
+                return Err(Error::invalid(format!(
+                    "the message asks for no tool call {id:?}, which the outcome answers"
+                )));
+            };
+            answers.push((outcome.clone(), AnsweredCall::from(&calls[place])));
+            // Its next result is of the next call of that tool; a second one of a call with an id is refused as such.
+            if calls[place].id.is_none() {
+                calls.remove(place);
+            }
         }
         let options = EventOptions {
             run_id: Some(self.id()),
