@@ -30,10 +30,17 @@ pub(crate) fn time_in_javascript(name: &str, is_number: bool) -> Cow<'_, str> {
     own
 }
 
-/// A message whose field names, which are in backticks, are replaced by those of JavaScript.
+/// A message whose field names, which are in backticks, are replaced by those of JavaScript; but for the one that isn't known, which
+/// is told as it was given.
 pub(crate) fn message_in_javascript(message: &str) -> String {
-    let parts = message.split('`').enumerate().map(|(place, part)| {
+    let parts: Vec<&str> = message.split('`').collect();
+    let is_unknown = |place: usize| {
+        let behind = parts.get(place + 1);
+        behind.is_some_and(|text| text.starts_with(" is not a field that is known here"))
+    };
+    let told = parts.iter().copied().enumerate().map(|(place, part)| {
         let is_name = place % 2 == 1
+            && !is_unknown(place)
             && part
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -43,7 +50,7 @@ pub(crate) fn message_in_javascript(message: &str) -> String {
             Cow::Borrowed(part)
         }
     });
-    parts.collect::<Vec<_>>().join("`")
+    told.collect::<Vec<_>>().join("`")
 }
 
 #[cfg(test)]
@@ -65,5 +72,12 @@ mod tests {
         assert_eq!(time_in_javascript("created_at", false), "createdAt");
         let told = message_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
         assert_eq!(told, "`userId` and `_x`, \"a_b\", `x`: `createdAtMs`");
+        let told = message_in_javascript(
+            "`tool_call_id` is not a field that is known here; known are `tool_call_id`",
+        );
+        assert_eq!(
+            told,
+            "`tool_call_id` is not a field that is known here; known are `toolCallId`"
+        );
     }
 }

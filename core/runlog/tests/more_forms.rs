@@ -436,7 +436,10 @@ fn results_of_calls_without_an_id_name_their_tool(store: &Store) {
         parts(r#""rm","response":{"output":"gone"}"#),
         parts(r#""ls","response":{"output":"2"}"#)
     );
-    assert_eq!(messages(store, &together, 1), std::slice::from_ref(&written));
+    assert_eq!(
+        messages(store, &together, 1),
+        std::slice::from_ref(&written)
+    );
     assert_eq!(messages(store, &later, 2), [written]);
     // One at a time, as with OpenAI's form in local servers.
     let openai = r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"ls","arguments":{}}},{"function":{"name":"rm","arguments":{}}}]}"#;

@@ -57,7 +57,14 @@ pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 /// What an error says, told of the field that it is about. Not generic: it would be compiled for every type that is read.
 fn explained(place: &str, text: &str, error: &serde_json::Error) -> String {
     let said = without_place(error);
-    let path = path_at(&text[..offset_of(text, error, &said)]);
+    let mut read = &text[..offset_of(text, error, &said)];
+    // What a field's own function refuses is told of the object that it is the last field of: behind its end.
+    const OF_SCALARS: [&str; 4] = ["floating point", "integer", "string", "boolean"];
+    let refused = said.strip_prefix("invalid value: ");
+    if refused.is_some_and(|rest| OF_SCALARS.iter().any(|kind| rest.starts_with(kind))) {
+        read = read.strip_suffix('}').unwrap_or(read);
+    }
+    let path = path_at(read);
     match serde_json::from_str::<Value>(text) {
         Ok(whole) => explain(&joined(place, &path), value_at(&whole, &path), &said),
         Err(error) => format!("it is not JSON: {error}"),
@@ -271,7 +278,18 @@ mod tests {
         limit: usize,
         #[serde(default)]
         requests: Vec<Request>,
+        #[serde(default, deserialize_with = "positive")]
+        took: f64,
         mode: Option<Mode>,
+    }
+
+    fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        let given = f64::deserialize(deserializer)?;
+        let refused = || {
+            let given = serde::de::Unexpected::Float(given);
+            serde::de::Error::invalid_value(given, &"a positive number")
+        };
+        (given > 0.0).then_some(given).ok_or_else(refused)
     }
 
     #[derive(Deserialize, Debug)]
@@ -312,7 +330,7 @@ mod tests {
             ),
             (
                 r#"{"lmit":1}"#,
-                "`lmit` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`",
+                "`lmit` is not a field that is known here; known are `run`, `limit`, `requests`, `took`, `mode`",
             ),
             (
                 r#"{"requests":[{"name":"a"},{"wait":1}]}"#,
@@ -333,13 +351,21 @@ mod tests {
             (r#"{"requests":{}}"#, "`requests`: {} is not an array"),
             (
                 "{\"é\\\"\\\\\": [0, {}],\n \"requests\": [ {\"name\": \"[\"}, {\"name\":\n 7} ] }",
-                "`é\"\\` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`",
+                "`é\"\\` is not a field that is known here; known are `run`, `limit`, `requests`, `took`, `mode`",
             ),
             (
                 "{\"limit\": 3,\n \"requests\": [ {\"name\": \"[{\\\"\"}, {\"wait\": 0, \"name\":\n 7} ] }",
                 "`requests[1].name`: 7 is not a text",
             ),
             (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
+            (
+                r#"{"limit":1,"took":-5}"#,
+                "`took`: -5 is not a positive number",
+            ),
+            (
+                r#"{"took":-5,"limit":1}"#,
+                "`took`: -5 is not a positive number",
+            ),
             (
                 r#"{"mode":"ro"}"#,
                 r#"`mode`: "ro" is not known here; expected `write` or `readOnly`"#,
