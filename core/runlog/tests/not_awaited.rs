@@ -73,3 +73,71 @@ async fn one_call_has_one_result_whichever_recorders_write_it_at_once() {
         assert_eq!(calls.items[0].status, ToolCallStatus::Completed);
     }
 }
+
+#[tokio::test]
+async fn a_result_is_written_behind_its_call_and_before_what_came_after_it() {
+    let (_folder, store) = store();
+    for _ in 0..20 {
+        let run = started(&store).await;
+        let outcome = says("x");
+        let others = [says("y")];
+        let (said, asked, answered, further, again, answered_again, ended) = tokio::join!(
+            run.record_message(NewMessage::assistant("1")),
+            run.record_message(asks("a")),
+            run.record_tool_result(&outcome),
+            run.record_message(NewMessage::assistant("2")),
+            // The same id once more, as local servers give it in each turn.
+            run.record_message(asks("a")),
+            run.record_tool_results(&others),
+            run.complete(None),
+        );
+        for recorded in [said, asked, answered, further, again, answered_again] {
+            recorded.unwrap();
+        }
+        ended.unwrap();
+        let options = ListToolCalls::default();
+        let calls = store.runs().tool_calls(run.id(), &options).await.unwrap();
+        let outputs: Vec<_> = calls
+            .items
+            .iter()
+            .map(|call| call.output.as_ref().map(RawJson::as_str))
+            .collect();
+        assert_eq!(outputs, [Some(r#""x""#), Some(r#""y""#)]);
+        let unknown = ToolOutcome::completed("zz", RawJson::null());
+        let refused = run.record_tool_result(&unknown).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WrongStatus, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_belongs_to_the_step_in_which_it_was_recorded() {
+    let (_folder, store) = store();
+    for _ in 0..20 {
+        let run = started(&store).await;
+        let outcome = says("x");
+        let say = |text| run.record_message(NewMessage::assistant(text));
+        let (one, two, three, four, five, six, seven, eight) = tokio::join!(
+            run.next_step(),
+            say("1"),
+            run.record_message(asks("a")),
+            run.record_tool_result(&outcome),
+            run.next_step(),
+            run.next_step(),
+            say("3"),
+            say("3"),
+        );
+        assert_eq!([one, five, six].map(Result::unwrap), [1, 2, 3]);
+        let steps = [two, three, four, seven, eight].map(|it| it.unwrap().step_number);
+        assert_eq!(steps, [1, 1, 1, 3, 3]);
+        // A second recorder, which has begun a step more.
+        let other = store.runs().recorder(run.id()).await.unwrap();
+        assert_eq!(other.next_step().await.unwrap(), 4);
+        other
+            .record_message(NewMessage::assistant("4"))
+            .await
+            .unwrap();
+        assert_eq!(say("4").await.unwrap().step_number, 4);
+        let listed = store.runs().get(run.id()).await.unwrap().unwrap();
+        assert_eq!(listed.step_count, 4);
+    }
+}

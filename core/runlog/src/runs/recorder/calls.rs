@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Result,
-    kernel::records::context_stream,
+    kernel::{records::context_stream, runs::Turn},
     runs::outcome::{AnsweredCall, ToolOutcome},
 };
 
@@ -32,27 +32,21 @@ pub(super) struct Taken<'a> {
 
 impl RunRecorder {
     /// The calls that results answer, in their order. A result of an open call without an id names its tool; of several calls of
-    /// one tool it answers the first.
+    /// one tool it answers the first. With them the turn to write the results, if one had to be taken to know the calls.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call.
     pub(super) async fn calls_of(
         &self,
         outcomes: &[ToolOutcome],
-    ) -> Result<Vec<(ToolOutcome, AnsweredCall)>> {
+    ) -> Result<(Vec<(ToolOutcome, AnsweredCall)>, Option<Turn<'_>>)> {
         let mut answers = Vec::with_capacity(outcomes.len());
+        let mut turn = None;
         let mut without_id: Option<Vec<AnsweredCall>> = None;
         for outcome in outcomes {
             outcome.check()?;
             let id = &outcome.tool_call_id;
-            self.look_for(id).await?;
-            let known = self
-                .state()
-                .calls
-                .known
-                .get(id)
-                .map(|known| known.call.clone());
-            let call = match known {
+            let call = match self.known_call(id, &mut turn).await? {
                 Some(call) => call,
                 None => {
                     let open = match &mut without_id {
@@ -68,7 +62,30 @@ impl RunRecorder {
             };
             answers.push((outcome.clone(), call));
         }
-        Ok(answers)
+        Ok((answers, turn))
+    }
+
+    /// The call with an id, if the context has it. Where it is unknown, or has its result, the message that makes it, or makes it
+    /// again, may be waiting to be written: it is looked for once more behind all writes that were begun before. The turn is kept
+    /// then, so that no later write comes before what the caller writes.
+    async fn known_call<'a>(
+        &'a self,
+        id: &str,
+        turn: &mut Option<Turn<'a>>,
+    ) -> Result<Option<AnsweredCall>> {
+        self.look_for(id).await?;
+        let is_open = |recorder: &Self| {
+            let state = recorder.state();
+            let known = state.calls.known.get(id);
+            known.is_some_and(|known| !known.has_result)
+        };
+        if turn.is_none() && !is_open(self) {
+            *turn = Some(self.inner.order.turn(false).await);
+            self.look_for(id).await?;
+        }
+        let state = self.state();
+        let known = state.calls.known.get(id);
+        Ok(known.map(|known| known.call.clone()))
     }
 
     /// The open calls to which their provider gave no id.
@@ -84,7 +101,7 @@ impl RunRecorder {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when it has its result.
     pub(crate) async fn check_unanswered(&self, id: &str) -> Result<()> {
-        self.look_for(id).await?;
+        self.known_call(id, &mut None).await?;
         self.state().calls.check(id)
     }
 

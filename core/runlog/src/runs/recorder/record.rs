@@ -8,14 +8,17 @@ use runlog_model::{
 
 use super::{
     repeat::expected_of,
-    state::{Recorded, RunRecorder},
+    state::{Recorded, RunRecorder, StepNow},
     status::running,
 };
 use crate::{
     Error, ErrorKind, Result,
     contexts::{AppendOptions, RawMessage},
     journal::attempts::Retries,
-    kernel::records::{context_records, context_stream, run_stream},
+    kernel::{
+        records::{context_records, context_stream, run_stream},
+        runs::Turn,
+    },
     runs::{
         changes::BatchExtras,
         outcome::{AnsweredCall, ToolOutcome, result_events},
@@ -39,6 +42,7 @@ impl RunRecorder {
                 Some(max_steps) if taken >= max_steps => max_steps,
                 _ => {
                     state.run.step_count = state.run.step_count.saturating_add(1);
+                    state.steps_begun = state.steps_begun.wrapping_add(1);
                     return Ok(state.run.step_count);
                 }
             }
@@ -138,13 +142,15 @@ impl RunRecorder {
         if outcomes.is_empty() {
             return Err(Error::invalid("there is no result; give one at least"));
         }
-        let answers = self.calls_of(outcomes).await?;
+        let step = self.step_now();
+        let (answers, turn) = self.calls_of(outcomes).await?;
         let options = EventOptions {
             run_id: Some(self.id()),
             ..EventOptions::default()
         };
         let events = result_events(&answers, &options)?;
-        self.record_events(events, &AppendOptions::default(), extras)
+        let options = AppendOptions::default();
+        self.record_in_turn(events, step, &options, extras, turn)
             .await
     }
 
@@ -193,7 +199,7 @@ impl RunRecorder {
         };
         let mut events = self.events_of(&[RawMessage::from(message)])?;
         events.extend(result_events(&answers, &options)?);
-        self.record_events(events, &AppendOptions::default(), extras)
+        self.record_events(events, self.step_now(), &AppendOptions::default(), extras)
             .await
     }
 
@@ -265,18 +271,36 @@ impl RunRecorder {
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
         let events = self.events_of(messages)?;
-        self.record_events(events, options, extras).await
+        self.record_events(events, self.step_now(), options, extras)
+            .await
     }
 
     async fn record_events(
         &self,
-        mut events: Vec<NewContextEvent>,
+        events: Vec<NewContextEvent>,
+        step: StepNow,
         options: &AppendOptions,
         extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
+        self.record_in_turn(events, step, options, extras, None)
+            .await
+    }
+
+    /// Records events in a turn that was taken before, or in one that is taken for them.
+    async fn record_in_turn(
+        &self,
+        mut events: Vec<NewContextEvent>,
+        step: StepNow,
+        options: &AppendOptions,
+        extras: &BatchExtras<'_>,
+        turn: Option<Turn<'_>>,
+    ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
-        let _turn = self.turn(events.iter()).await;
+        let _turn = match turn {
+            Some(turn) => turn,
+            None => self.turn(events.iter()).await,
+        };
         let (taken, calls) = self.take_calls(events.iter()).await;
         let (mut retries, mut refused) = (Retries::default(), None);
         loop {
@@ -285,7 +309,7 @@ impl RunRecorder {
                 let state = self.state();
                 let checked = running(&state.run, "be written to").and_then(|()| calls.clone());
                 let last = expected_of(&state, checked, key, &mut refused)?;
-                (state.run.step_count, state.recorded_step, last)
+                (step.number(&state), state.recorded_step, last)
             };
             events
                 .iter_mut()
@@ -295,9 +319,9 @@ impl RunRecorder {
                 .map(NewContextEvent::encode)
                 .collect::<Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
-            let step = (step_number > recorded_step)
+            let begun = (step_number > recorded_step)
                 .then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
-            let step = step.transpose()?;
+            let begun = begun.transpose()?;
             let expected = options
                 .expected_last_sequence
                 .map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
@@ -314,7 +338,7 @@ impl RunRecorder {
             ops.push(Op::Append {
                 stream: run_stream(self.id()),
                 expected: Expected::Last(last),
-                records: step
+                records: begun
                     .iter()
                     .chain(extras.run_events)
                     .map(EncodedEvent::record)

@@ -65,7 +65,24 @@ pub(super) struct State {
     pub(super) last_sequence: Sequence,
     /// The last step that is recorded in the run's stream.
     pub(super) recorded_step: u32,
+    /// How many steps this recorder has begun.
+    pub(super) steps_begun: u32,
     pub(super) calls: Calls,
+}
+
+/// The step in which something was recorded, as it was when that was called for: a write may wait while further steps begin.
+#[derive(Clone, Copy)]
+pub(super) struct StepNow {
+    /// How many steps the recorder had begun. The step's number isn't kept, because another recorder of the run may have begun
+    /// further ones by then.
+    begun: u32,
+}
+
+impl StepNow {
+    pub(super) fn number(self, state: &State) -> u32 {
+        let since = state.steps_begun.wrapping_sub(self.begun);
+        state.run.step_count.saturating_sub(since)
+    }
 }
 
 /// Where a message was recorded.
@@ -123,6 +140,7 @@ impl Runs {
             order: self.index().shared().order_in(run.instance_id),
             state: Mutex::new(State {
                 recorded_step: run.step_count,
+                steps_begun: 0,
                 run,
                 fold,
                 folded: last_sequence,
@@ -151,6 +169,13 @@ impl RunRecorder {
     pub(crate) fn run_at(&self) -> (Run, Sequence) {
         let state = self.state();
         (state.run.clone(), state.last_sequence)
+    }
+
+    /// The step of what is recorded now; to be taken before anything is waited for.
+    pub(super) fn step_now(&self) -> StepNow {
+        StepNow {
+            begun: self.state().steps_begun,
+        }
     }
 
     /// The lock is never held across a wait.
