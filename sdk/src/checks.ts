@@ -25,11 +25,28 @@ export function listOf<T>(value: readonly T[], what: string): readonly T[] {
   return value as readonly T[];
 }
 
+/** What is an object without the fields that anybody gave it. */
+const OF_THE_LANGUAGE = new Set(["Map", "Set", "WeakMap", "WeakSet", "Promise", "Error", "Date", "RegExp", "Generator", "AsyncGenerator"]);
+
+/** The name of the language's own class that an object is of, also where another realm made it. @internal */
+export function classOf(value: object): string {
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
+
+/** The class of what passes for an object with fields and has none; `undefined` of all others. @internal */
+export function classWithoutFields(value: object): string | undefined {
+  const name = value instanceof Error ? "Error" : classOf(value);
+  return OF_THE_LANGUAGE.has(name) ? name : undefined;
+}
+
 /** An object, or an error that says what isn't one. @internal */
 export function objectOf<T extends object>(value: T, what: string): T {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid(`${what} must be an object, not ${shown(value)}`);
   }
+  const name = classWithoutFields(value);
+  if (name === "Promise") throw invalid(`${what} is a promise; await it`);
+  if (name !== undefined) throw invalid(`${what} must be an object with fields, and ${/^[AE]/.test(name) ? "an" : "a"} ${name} was given`);
   return value;
 }
 

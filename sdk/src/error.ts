@@ -188,8 +188,23 @@ function asGiven(fields: GivenAs, said: string): string {
   return rest.startsWith(".") ? `\`${rest.slice(1)}` : rest.replace(/^`: /, "");
 }
 
-/** What an error says; anything can be thrown, also what refuses to be text. @internal */
+/**
+ * What an error says; anything can be thrown, also what refuses to be text. Half a surrogate pair in it, as where text was cut, is
+ * replaced: what went wrong is told nevertheless.
+ *
+ * @internal
+ */
 export function messageOf(error: unknown): string {
+  return textOfError(error).toWellFormed();
+}
+
+/** The same of an error that a caller gives. @internal */
+export function givenError(error: unknown): string {
+  if (error instanceof Promise) throw invalid("a promise was given; await it");
+  return messageOf(error);
+}
+
+function textOfError(error: unknown): string {
   try {
     if (error instanceof Error) return String(error.message || error.name);
     if (typeof error === "object" && error !== null) return JSON.stringify(error) ?? String(error);

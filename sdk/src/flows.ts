@@ -12,7 +12,7 @@ import { follow, sleep, withEither } from "./follow.js";
 import type { FlowCalls, PlaybackCalls, StoreCalls } from "./generated/calls.js";
 import type { Durability, FlowState, FlowSummary, ListFlows, Resumed } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
+import { RawJson, jsonList, textOf, wellFormedBytes, wellFormedJson } from "./json.js";
 import { unpackContents, unpackRecords } from "./packed.js";
 import { type Page, Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
@@ -195,7 +195,7 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link record}; it says which of them is wrong.
    */
   async recordAll(events: readonly (RuntimeEvent | RawJson)[], durability?: Durability): Promise<number> {
-    const { lengths, data } = jsonList(events);
+    const { lengths, data } = jsonList(events, wellFormedBytes);
     return this.#handle.value("record", { lengths, durability }, data);
   }
 
@@ -228,7 +228,7 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */
   async finishNode(nodeId: string, output: unknown = null): Promise<void> {
-    const kept = RawJson.from(output);
+    const kept = RawJson.parse(wellFormedJson(output));
     const changes: Change[] = [
       ["outputs", nodeId, kept.value()],
       ["nodeStatus", nodeId, "done"],
@@ -241,12 +241,11 @@ export class FlowRun implements AsyncDisposable {
    * comes meanwhile saves them too, and taken back when they couldn't be saved.
    */
   async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<RunSnapshot>): Promise<void> {
-    const { state } = this;
-    if (typeof state !== "object" || state === null) throw invalid("the state of a flow is an object");
+    const state = stateOf(this.state);
     for (const [, node] of changes) checkText(node, "the id of a node");
     const undo = changes.map((change) => changed(state, change));
     try {
-      this.state.inbox = (await save(jsonBytes(state))).inbox;
+      this.state.inbox = (await save(wellFormedBytes(state))).inbox;
     } catch (error) {
       for (const back of undo.reverse()) back();
       throw error;
@@ -261,13 +260,14 @@ export class FlowRun implements AsyncDisposable {
    * that of the flow, which holds 1,024 commands: nothing is recorded.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
-    this.state.inbox = (await this.#handle.value("command", undefined, jsonBytes(command))).inbox;
+    const given = wellFormedBytes(command);
+    stateOf(this.state).inbox = (await this.#handle.value("command", undefined, given)).inbox;
     for (const listener of this.#listeners) listener();
   }
 
   /** Takes in the commands that other handles of the flow received since: they are in the inbox then. */
   async refresh(): Promise<void> {
-    this.state.inbox = (await this.#handle.value("refresh")).inbox;
+    stateOf(this.state).inbox = (await this.#handle.value("refresh")).inbox;
   }
 
   /**
@@ -278,8 +278,9 @@ export class FlowRun implements AsyncDisposable {
    * given to its agent or taken here, whichever asks first.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
+    stateOf(this.state);
     const { taken, state } = await this.#handle.value("takeInbox", { runId });
-    this.state.inbox = state.inbox;
+    stateOf(this.state).inbox = state.inbox;
     return taken;
   }
 
@@ -421,4 +422,9 @@ export class Playback implements AsyncIterable<RecordedEvent> {
       });
     }
   }
+}
+
+/** The state of a flow, which callers may set to anything. */
+function stateOf(state: RunSnapshot): RunSnapshot {
+  return objectOf(state, "the state of a flow");
 }

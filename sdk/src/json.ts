@@ -1,4 +1,4 @@
-import { bytesGiven, listOf, shown } from "./checks.js";
+import { bytesGiven, classOf, listOf, shown } from "./checks.js";
 import { RunlogError, invalid, messageOf } from "./error.js";
 import { newUuid } from "./uuid.js";
 
@@ -101,7 +101,30 @@ export function stringify(value: unknown): string {
     throw invalid(`the value has no JSON form: ${messageOf(cause)}`, cause);
   }
   if (text === undefined) throw invalid(`the value has no JSON form: it is ${typeof value}`);
+  if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`the value has no JSON form: it is ${value}`);
   return text;
+}
+
+/** Text that is only told again, without half a surrogate pair: {@link wellFormedBytes}. Anything else as it is. @internal */
+export function wellFormed<T>(text: T): T {
+  return typeof text === "string" ? (text.toWellFormed() as T) : text;
+}
+
+/**
+ * The JSON of a value whose texts are only told again, not kept byte for byte: half a surrogate pair in them, as where a model's
+ * text was cut, becomes U+FFFD, so that what else it says isn't lost. JSON spells such a half as an escape, and nothing else so.
+ *
+ * @internal
+ */
+export function wellFormedJson(value: unknown): string {
+  const text = stringify(value);
+  if (!text.includes("\\ud")) return text;
+  return text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found.length === 2 ? found : "\ufffd"));
+}
+
+/** The UTF-8 of the same. @internal */
+export function wellFormedBytes(value: unknown): Uint8Array {
+  return utf8(wellFormedJson(value));
 }
 
 /** The UTF-8 JSON of a value; bytes are taken for JSON in UTF-8 already. @internal */
@@ -119,7 +142,12 @@ export function messageBytes(message: unknown): Uint8Array {
   if (typeof message !== "object" || message === null || message instanceof RawJson || message instanceof Uint8Array) {
     return jsonBytes(message);
   }
-  for (const [name, field] of Object.entries(message)) checkField(name, field);
+  try {
+    for (const [name, field] of Object.entries(message)) checkField(name, field);
+  } catch (cause) {
+    if (cause instanceof RunlogError) throw cause;
+    throw invalid(`the message can't be read: ${messageOf(cause)}`, cause);
+  }
   return jsonBytes(message);
 }
 
@@ -205,11 +233,6 @@ const LOST = new Map([
   ["SharedArrayBuffer", "a SharedArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
 ]);
 
-/** The name of the language's own class that an object is of, also where another realm made it. */
-function classOf(value: object): string {
-  return Object.prototype.toString.call(value).slice("[object ".length, -1);
-}
-
 function hasOwnForm(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
@@ -260,8 +283,8 @@ function errorFields(error: Error): object {
 }
 
 /** Several JSON values, one after the other, with the length of each. @internal */
-export function jsonList(values: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
-  return joined(listOf(values, "the values").map(jsonBytes));
+export function jsonList(values: readonly unknown[], bytesOf = jsonBytes): { lengths: number[]; data: Uint8Array } {
+  return joined(listOf(values, "the values").map(bytesOf));
 }
 
 function joined(parts: readonly Uint8Array[]): { lengths: number[]; data: Uint8Array } {

@@ -1,5 +1,5 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
-import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
+import { checkFunction, checkText, classWithoutFields, objectOf, optionsOf, shown } from "./checks.js";
 import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
@@ -14,11 +14,12 @@ import type {
   StartPlace,
 } from "./generated/types.js";
 import { Handle, type Made } from "./handle.js";
-import { type RawJson, jsonBytes } from "./json.js";
+import { type RawJson, jsonBytes, wellFormed } from "./json.js";
 import { Space } from "./request.js";
 import { RunContext } from "./run-context.js";
 import type { PauseReason } from "./run-types.js";
-import { type SpawnOptions, Spawned } from "./spawned.js";
+import { givenResume } from "./runs.js";
+import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
 
 /** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
 export type AgentEnd = string | void | null | AgentDone | AgentPaused;
@@ -190,8 +191,7 @@ export class Orchestrator implements AsyncDisposable {
       const work = this.#functions.get(context.run.agentId) ?? this.#ofOthers;
       if (work === undefined) throw new RunlogError("not_found", `no function does the work of ${context.run.agentId}`);
       const returned = await work(context);
-      if (typeof returned === "string") end = { summary: returned };
-      else end = returned ?? {};
+      end = endOf(returned);
     } catch (error) {
       // Mostly it is told that this is closed. The run is paused by the next opening.
       if (!this.#isOpen) return false;
@@ -200,10 +200,11 @@ export class Orchestrator implements AsyncDisposable {
     watching.abort();
     try {
       await handle.value("end", end);
-    } catch {
-      // What it returned is no end; or the store was closed, and the run is paused when it is opened next.
-      const error = "the agent's function returned neither text nor { summary } or { paused }";
-      await handle.value("end", { error }).catch(() => {});
+    } catch (cause) {
+      // What it returned is refused, such as a summary that is too long; or the store was closed, and the run is paused when it is
+      // opened next.
+      const [why] = messageOf(cause).split("\n");
+      await handle.value("end", { error: `${NO_END}: ${why}` }).catch(() => {});
     }
     handle.release();
     return true;
@@ -254,7 +255,7 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link Runs.resume}; `not_found` when the agent isn't defined, or has no function.
    */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
-    const { timeoutMs, ...rest } = objectOf(options, "how to resume");
+    const { timeoutMs, ...rest } = givenResume(options);
     return this.#run(await this.#handle.made("resume", { run: runId, options: rest, timeoutMs }));
   }
 
@@ -311,7 +312,7 @@ export class Orchestrator implements AsyncDisposable {
    */
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const wire = { run: parentRunId, requests, ...rest };
+    const wire = { run: parentRunId, requests: givenSpawns(requests), ...rest };
     const spawning = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
   }
@@ -404,6 +405,21 @@ export class Orchestrator implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+const NO_END = "the agent's function returned neither text nor { summary } or { paused }";
+
+/** How a run ends whose agent's function returned something. */
+function endOf(returned: AgentEnd): RunContextCalls["end"]["args"] {
+  if (returned === undefined || returned === null) return {};
+  if (typeof returned === "string") return { summary: wellFormed(returned) };
+  if (typeof returned !== "object" || Array.isArray(returned)) throw invalid(`${NO_END}, but ${shown(returned)}`);
+  const name = classWithoutFields(returned);
+  if (name?.endsWith("Generator")) throw invalid(`${NO_END}: it is a generator (function*), whose body never ran; make it an async function`);
+  if (name === "Error") throw invalid(`${NO_END}, but an Error, which is to be thrown: ${messageOf(returned)}`);
+  if (name !== undefined) throw invalid(`${NO_END}, but a ${name}`);
+  if (Object.keys(returned).length === 0) throw invalid(`${NO_END}, but an object without fields`);
+  return { ...returned, ...("summary" in returned && { summary: wellFormed(returned.summary) }) };
 }
 
 /** A run that was started. */

@@ -1,11 +1,11 @@
 import type { MessageInput } from "./context-types.js";
 import { checkFunction, checkText, listOf, objectOf } from "./checks.js";
-import { RunlogError, messageOf } from "./error.js";
+import { RunlogError, givenError, messageOf } from "./error.js";
 import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
 import type { AppendOptions, Recorded, Run, RunDetails } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { showsItsJson } from "./inspect.js";
-import { checkField, jsonBytes, jsonList, messageBytes } from "./json.js";
+import { RawJson, checkField, jsonBytes, jsonList, messageBytes, wellFormed } from "./json.js";
 import type { PauseReason, ToolOutcome } from "./run-types.js";
 
 /**
@@ -161,7 +161,8 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} `wrong_status` when the run isn't running; `too_large` for a reason over 1 MiB.
    */
   async pause(why: string | PauseReason = {}): Promise<Run> {
-    const given = typeof why === "string" ? { reason: why } : objectOf(why, "why a run is paused");
+    const { reason, ...rest } = typeof why === "string" ? { reason: why } : objectOf(why, "why a run is paused");
+    const given = { ...rest, reason: wellFormed(reason) };
     this.#run = await this.#handle.value("pause", given);
     return this.#run;
   }
@@ -181,7 +182,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    return this.#end("fail", error === undefined ? "no reason was given" : messageOf(error));
+    return this.#end("fail", error === undefined ? "no reason was given" : givenError(error));
   }
 
   /**
@@ -196,7 +197,7 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   async #end(how: "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
-    this.#run = await this.#handle.value(how, { text });
+    this.#run = await this.#handle.value(how, { text: wellFormed(text) });
     return this.#run;
   }
 
@@ -245,11 +246,23 @@ export async function tool<T>(run: Recording, toolCallId: string, work: () => T 
   try {
     output = await work();
   } catch (error) {
-    await recordToolResult(run, { ...took(), status: "error", output: error ?? null });
+    await recordToolError(run, took(), error);
     throw error;
   }
   await recordToolResult(run, { ...took(), output: output ?? null });
   return output;
+}
+
+/** Records what a tool threw: with its own fields, or where these have no JSON form, as what it says. */
+async function recordToolError(run: Recording, took: { toolCallId: string; durationMs: number }, error: unknown): Promise<void> {
+  let output: RawJson;
+  try {
+    output = RawJson.from(error ?? null);
+  } catch {
+    const name = error instanceof Error ? { name: String(error.name) } : {};
+    output = RawJson.from({ ...name, message: messageOf(error) });
+  }
+  await recordToolResult(run, { ...took, status: "error", output });
 }
 
 /** Records a message with what its tools gave, in a run. @internal */
@@ -273,8 +286,8 @@ function withoutOutput({ output: _, ...outcome }: ToolOutcome): Omit<ToolOutcome
   return outcome;
 }
 
-/** What a tool gave. */
-function outputOf(output: unknown): unknown {
+/** What a tool gave. @internal */
+export function outputOf(output: unknown): unknown {
   checkField("output", output);
   return output;
 }

@@ -2,7 +2,8 @@ import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
 import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { messageOf } from "./error.js";
+import { checkText, objectOf, shown } from "./checks.js";
+import { givenError, invalid } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
 
@@ -30,6 +31,8 @@ export class RequestBuffer implements AsyncDisposable {
   readonly #handle: Handle<RequestCalls>;
   #place: RequestPlace;
   #ended = false;
+  /** Of messages whose text ends with half a surrogate pair so far, that half. */
+  readonly #halves = new Map<string, string>();
 
   /** @internal */
   constructor(handle: Handle<RequestCalls>, place: RequestPlace) {
@@ -90,13 +93,20 @@ export class RequestBuffer implements AsyncDisposable {
   }
 
   /**
-   * Appends text to a message's `content`.
+   * Appends text to a message's `content`. Text may come in pieces of any size: half a surrogate pair at its end waits for the
+   * other half.
    *
    * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input` when its content
    * isn't text; `too_large`.
    */
   async append(messageId: string, text: string): Promise<void> {
-    await this.#handle.value("append", { id: messageId, value: text });
+    checkText(text, "what is appended");
+    const whole = (this.#halves.get(messageId) ?? "") + text;
+    const isHalf = /[\ud800-\udbff]$/.test(whole);
+    if (isHalf) this.#halves.set(messageId, whole.slice(-1));
+    else this.#halves.delete(messageId);
+    const value = (isHalf ? whole.slice(0, -1) : whole).toWellFormed();
+    await this.#handle.value("append", { id: messageId, value });
   }
 
   /**
@@ -142,7 +152,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link completeStep}.
    */
   async failStep(stepId: string, error: unknown): Promise<void> {
-    await this.#handle.value("failStep", { id: stepId, error: messageOf(error) });
+    await this.#handle.value("failStep", { id: stepId, error: givenError(error) });
   }
 
   /**
@@ -223,9 +233,12 @@ export class RequestBuffer implements AsyncDisposable {
    * sent has an id that is taken by now; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
+    const told = endOf(end);
     this.#ended = true;
     try {
-      await this.#handle.value("finish", { end: typeof end === "object" && end !== null ? { ...end, failed: messageOf(end.failed) } : end });
+      for (const id of this.#halves.keys()) await this.#handle.value("append", { id, value: "\ufffd" });
+      this.#halves.clear();
+      await this.#handle.value("finish", { end: told });
       requestEnded(this);
     } catch (error) {
       this.#ended = false;
@@ -248,6 +261,16 @@ export class RequestBuffer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** How a request ended, with what an error says. */
+function endOf(end: RequestEnd): "completed" | "interrupted" | { failed: string } {
+  if (typeof end !== "object" || end === null) return end;
+  const { failed, ...rest } = objectOf(end, "how a request ended");
+  const [other] = Object.keys(rest);
+  if (other !== undefined) throw invalid(`a request ended as "completed", "interrupted" or { failed: error }; ${shown(other)} is not known`);
+  if (failed === undefined) throw invalid("a request that failed ended as { failed: error }, and no error was given");
+  return { failed: givenError(failed) };
 }
 
 /** What the assistants of a request share: values by key, kept as JSON. Got from {@link RequestBuffer.space}. */

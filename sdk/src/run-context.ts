@@ -15,11 +15,11 @@ import type {
   ToolAnswer,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
+import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes, wellFormedBytes } from "./json.js";
 import { recordToolCall, recordToolResult, recordToolResults, tool } from "./recorder.js";
 import { Space } from "./request.js";
 import type { ToolOutcome } from "./run-types.js";
-import { type SpawnOptions, Spawned } from "./spawned.js";
+import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
 
 /**
  * The run that an agent's function works on: its context, its record, and what it shares with others.
@@ -167,7 +167,7 @@ export class RunContext {
    * one isn't known, or it lacks a field; `too_large` for one over 16 MiB.
    */
   async recordEvents(events: readonly (RuntimeEvent | RawJson)[]): Promise<void> {
-    const { lengths, data } = jsonList(events);
+    const { lengths, data } = jsonList(events, wellFormedBytes);
     await this.#handle.value("recordEvents", { lengths }, data);
   }
 
@@ -178,7 +178,7 @@ export class RunContext {
    * MiB.
    */
   async saveSnapshot(state: RunSnapshot): Promise<void> {
-    await this.#handle.value("saveSnapshot", undefined, jsonBytes(state));
+    await this.#handle.value("saveSnapshot", undefined, wellFormedBytes(state));
   }
 
   /** The state that was saved last, by this run or by the one it goes on from. */
@@ -221,7 +221,7 @@ export class RunContext {
    */
   async spawn(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const spawning = this.#handle.made("spawn", { requests, ...rest }, undefined, { signal, idle: true });
+    const spawning = this.#handle.made("spawn", { requests: givenSpawns(requests), ...rest }, undefined, { signal, idle: true });
     return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);
   }
 

@@ -1,5 +1,6 @@
+import { listOf, objectOf } from "./checks.js";
 import { type Message, unpackMessages } from "./context-types.js";
-import { toldAsGiven } from "./error.js";
+import { invalid, toldAsGiven } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
 import type {
   DanglingToolCall,
@@ -16,7 +17,7 @@ import type {
 import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
 import type { Page } from "./pages.js";
-import { RunRecorder } from "./recorder.js";
+import { RunRecorder, outputOf } from "./recorder.js";
 import { type NewRun, RUN_GIVEN_AS, RunMessage, ToolCall, placeOf } from "./run-types.js";
 
 /** A run that goes on from a paused one. */
@@ -86,7 +87,7 @@ export class Runs {
    * `not_found`.
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
-    const made = await this.#handle.made("resumeRun", { run: runId, options });
+    const made = await this.#handle.made("resumeRun", { run: runId, options: givenResume(options) });
     const { run, dangling } = made.told;
     const rawMessages = unpackMessages(made.bytes ?? new Uint8Array());
     return {
@@ -203,4 +204,18 @@ function toolCallsOf({ heads, take }: Packed<ToolCallHead>): Page<ToolCall> {
     return new ToolCall(head, input, head.outputLength === undefined ? undefined : take(head.outputLength));
   });
   return { ...heads, items };
+}
+
+/** How to resume, once what JSON would lose of it is refused. @internal */
+export function givenResume<T extends ResumeOptions>(options: T): T {
+  const { dangling, message } = objectOf(options, "how to resume");
+  if (typeof dangling === "object" && dangling !== null && "answer" in dangling) {
+    for (const outcome of listOf(dangling.answer, "what the tools gave")) {
+      outputOf(objectOf(outcome, "what a tool gave").output);
+    }
+  }
+  if (typeof message === "object" && message !== null && "role" in message) {
+    throw invalid("`message` is the content of the user's message: text, or its parts; a whole message was given");
+  }
+  return options;
 }

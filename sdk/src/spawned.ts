@@ -3,7 +3,7 @@ import type { OtherCommand } from "./flow-types.js";
 import type { SpawnedCalls } from "./generated/calls.js";
 import type { SpawnRequest, SpawnResult } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { type RawJson, jsonBytes } from "./json.js";
+import { type RawJson, jsonBytes, wellFormed } from "./json.js";
 
 /** What a spawn is told beside its requests. */
 export interface SpawnOptions {
@@ -202,4 +202,11 @@ export class Spawned implements AsyncIterable<EndedAgent> {
     }
     await this.#results.promise;
   }
+}
+
+/** Requests as they are told: what tells an agent its task loses half a surrogate pair, not all of the call. @internal */
+export function givenSpawns(requests: readonly SpawnRequest[]): readonly SpawnRequest[] {
+  const given = (request: SpawnRequest): SpawnRequest =>
+    typeof request === "object" && request !== null && "task" in request ? { ...request, task: wellFormed(request.task) } : request;
+  return Array.isArray(requests) ? requests.map(given) : requests;
 }

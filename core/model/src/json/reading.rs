@@ -67,8 +67,24 @@ fn explained(place: &str, text: &str, error: &serde_json::Error) -> String {
     let path = path_at(read);
     match serde_json::from_str::<Value>(text) {
         Ok(whole) => explain(&joined(place, &path), value_at(&whole, &path), &said),
-        Err(error) => format!("it is not JSON: {error}"),
+        Err(error) => not_json(&joined(place, &path), &error),
     }
+}
+
+/// Of text that is JSON for JavaScript and none here, the reason; of any other what is wrong with it.
+fn not_json(path: &str, error: &serde_json::Error) -> String {
+    let at = match path {
+        "" => String::new(),
+        path => format!("`{path}`: "),
+    };
+    let said = error.to_string();
+    if said.contains("surrogate") || said.contains("hex escape") {
+        return format!("{at}the text has half of a surrogate pair, for which UTF-8 has no form");
+    }
+    if said.contains("recursion limit") {
+        return format!("{at}it is nested too deeply");
+    }
+    format!("it is not JSON: {said}")
 }
 
 /// A path of what is at another one.
@@ -373,6 +389,14 @@ mod tests {
             (
                 r#"{"mode":["write"]}"#,
                 r#"`mode`: ["write"] is not of the kind that is expected here"#,
+            ),
+            (
+                r#"{"requests":[{"name":"a\ud83d"}]}"#,
+                "`requests[0].name`: the text has half of a surrogate pair, for which UTF-8 has no form",
+            ),
+            (
+                r#"{"requests":[{"name":"a\ud83d b"}]}"#,
+                "`requests[0].name`: the text has half of a surrogate pair, for which UTF-8 has no form",
             ),
             (
                 "[",

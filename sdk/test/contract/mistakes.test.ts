@@ -1,0 +1,200 @@
+import { type AgentFunction, type MessageObject, type RunRecorder, type Store } from "#runlog";
+import { places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+// What callers get wrong, by accident: awaits that were forgotten, ends that aren't any, text that was cut within a character.
+
+/** Text that was cut within an emoji, as by `text.slice(0, 200)`. */
+const cut = "All is done 😀".slice(0, -1);
+const mended = "All is done \ufffd";
+
+const calling = (...ids: string[]): MessageObject => ({
+  role: "assistant",
+  content: null,
+  tool_calls: ids.map((id) => ({ id, type: "function", function: { name: "ls", arguments: "{}" } })),
+});
+
+const started = (store: Store): Promise<RunRecorder> => store.runs.start({ session: {}, agentName: "coder" });
+
+async function ends(store: Store, work: AgentFunction): Promise<[string, string | undefined]> {
+  await store.agents.put({ name: "a" });
+  const orchestrator = await store.orchestrator({ agents: { a: work } });
+  const { status, summary, error } = await (await orchestrator.start({ agentName: "a", task: "t" })).wait();
+  return [status, summary ?? error];
+}
+
+describe.each(places)("mistakes $name", ({ fresh }) => {
+  test("what isn't awaited is recorded in its order, and in its step", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const say = (content: string) => run.recordMessage({ role: "assistant", content });
+    await Promise.all([
+      run.nextStep(),
+      say("1"),
+      run.recordMessage(calling("a")),
+      run.recordToolResult({ toolCallId: "a", output: "x" }),
+      run.nextStep(),
+      say("2"),
+      run.nextStep(),
+      say("3"),
+      run.complete("done"),
+    ]);
+    const { items } = await store.runs.messages(run.id);
+    expect(items.map((message) => message.stepNumber)).toEqual([1, 1, 1, 2, 3]);
+    expect((await store.runs.toolCalls(run.id)).items.map((call) => call.output())).toEqual(["x"]);
+    expect(await store.runs.get(run.id)).toMatchObject({ status: "completed", stepCount: 3 });
+  });
+
+  test("what is no end of a request doesn't end it", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const request = await chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "q" } } });
+    for (const [end, says] of [
+      [new Error("rate limited"), "and an Error was given"],
+      [Promise.resolve("completed"), "is a promise; await it"],
+      [{}, "no error was given"],
+      [new Map(), "and a Map was given"],
+      [{ failed: Promise.reject(new Error("x")) }, "a promise was given; await it"],
+      [{ failed: "x", faild: "y" }, '"faild" is not known'],
+      [["completed"], "must be an object, not a list"],
+      ["done", '"done" is not known'],
+    ] as const) {
+      if (typeof end === "object" && "failed" in end && end.failed instanceof Promise) end.failed.catch(() => {});
+      expect((await failure(request.finish(end as never), "invalid_input")).message).toContain(says);
+    }
+    await request.finish({ failed: new Error("rate limited") });
+    expect(await chats.getRequest(request.requestId)).toMatchObject({ status: "failed", error: "rate limited" });
+  });
+
+  test("why a run is paused, or failed, isn't lost", async () => {
+    const run = await started(await fresh());
+    expect((await failure(run.pause(new Error("overloaded") as never), "invalid_input")).message).toContain("an Error was given");
+    expect((await failure(run.pause(Promise.resolve("x") as never), "invalid_input")).message).toContain("is a promise; await it");
+    expect((await failure(run.fail(Promise.resolve("x")), "invalid_input")).message).toContain("a promise was given");
+    expect(await run.fail(new Error(cut))).toMatchObject({ status: "failed", errorMessage: mended });
+  });
+
+  test("answers at a resume are kept, or refused, as those of a recorder", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    await run.recordMessage(calling("k1", "k2"));
+    await run.pause();
+    const answer = (outcomes: unknown) => store.runs.resume(run.id, { dangling: { answer: outcomes } } as never);
+    await failure(answer([{ toolCallId: "k1" }]), "invalid_input");
+    await failure(answer([{ toolCallId: "k1", output: { rows: Promise.resolve(1) } }]), "invalid_input");
+    await failure(answer([{ toolCallId: "k1", output: Number.NaN }]), "invalid_input");
+    await failure(answer("x"), "invalid_input");
+    const message = { role: "user", content: "Go on." };
+    expect((await failure(store.runs.resume(run.id, { message } as never), "invalid_input")).message).toContain("a whole message was given");
+    await answer([{ toolCallId: "k1", output: new Error("payment declined"), status: "error" }]);
+    const [first] = (await store.runs.toolCalls(run.id)).items;
+    expect([first?.status, first?.output()]).toEqual(["error", { name: "Error", message: "payment declined" }]);
+  });
+
+  test("a tool's error is thrown on and recorded, whatever it has in it", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const response: { request?: object } = {};
+    response.request = { response };
+    const errors = [
+      Object.assign(new Error("cycle"), { response }),
+      Object.assign(new Error("big"), { size: 1n }),
+      Object.assign(new Error("map"), { headers: new Map() }),
+      Object.defineProperty(new Error("getter"), "status", { enumerable: true, get: () => { throw new Error("no"); } }),
+      Object.assign(new Error("nothing"), { toJSON: () => undefined }),
+    ];
+    await run.recordMessage(calling(...Array.from(errors.keys(), String)));
+    for (const [id, error] of errors.entries()) {
+      await expect(run.tool(String(id), () => { throw error; })).rejects.toBe(error);
+    }
+    const { items } = await store.runs.toolCalls(run.id);
+    expect(items.map((call) => [call.status, call.output()])).toEqual(
+      errors.map(({ message }) => ["error", { name: "Error", message }]),
+    );
+  });
+
+  test("an agent that returns what is no end has failed, and says so", async () => {
+    const store = await fresh();
+    for (const [returned, says] of [
+      [new Error("the build is broken"), "an Error, which is to be thrown: the build is broken"],
+      [new Map([["summary", "x"]]), "but a Map"],
+      [new Date(), "but a Date"],
+      [/x/, "but a RegExp"],
+      [{}, "but an object without fields"],
+      [[], "but a list"],
+      [5, "but 5"],
+      [{ summary: 5 }, "neither text nor"],
+      [{ sumary: "x" }, "neither text nor"],
+    ] as const) {
+      const [status, error] = await ends(store, (async () => returned) as never);
+      expect([status, error]).toEqual(["failed", expect.stringContaining(says)]);
+    }
+    const generator = (async function* () { yield 1; }) as never;
+    expect(await ends(store, generator)).toEqual(["failed", expect.stringContaining("whose body never ran")]);
+    expect(await ends(store, async () => {})).toEqual(["completed", undefined]);
+    expect(await ends(store, async () => ({ summary: undefined }))).toEqual(["completed", undefined]);
+  });
+
+  test("half a surrogate pair in what is told of work doesn't lose the rest", async () => {
+    const store = await fresh();
+    expect(await ends(store, async () => cut)).toEqual(["completed", mended]);
+    expect(await ends(store, async () => ({ summary: cut }))).toEqual(["completed", mended]);
+    expect(await ends(store, async () => { throw new Error(cut); })).toEqual(["failed", mended]);
+
+    await store.agents.put({ name: "w" });
+    const tasks = [cut, "fine"];
+    const lead: AgentFunction = async (context) => {
+      const results = await context.spawnAgents(tasks.map((task) => ({ agentName: "w", task })));
+      return results.map((result) => result.summary).join("; ");
+    };
+    await store.agents.put({ name: "lead" });
+    const orchestrator = await store.orchestrator({ agents: { lead, w: async (context) => context.task } });
+    expect((await (await orchestrator.start({ agentName: "lead", task: "t" })).wait()).summary).toBe(`${mended}; fine`);
+
+    const { chatId } = await store.chats.create({ assistantId: "a" });
+    const asked = { assistantId: "a", message: { type: "text", props: { content: "q" } } } as const;
+    let requestId = "";
+    const failed = store.chats.withRequest(chatId, asked, async (request) => {
+      ({ requestId } = request);
+      throw new Error(cut);
+    });
+    await expect(failed).rejects.toThrow(cut);
+    expect(await store.chats.getRequest(requestId)).toMatchObject({ status: "failed", error: mended });
+
+    const request = await store.chats.beginRequest(chatId, asked);
+    const id = await request.send({ role: "assistant", type: "text", props: { content: "" } });
+    for (const unit of "Hi 😀!".split("")) await request.append(id, unit);
+    const other = await request.send({ role: "assistant", type: "text", props: { content: "" } });
+    await request.append(other, "x\ud83d");
+    await request.finish("completed");
+    const messages = await store.chats.getMessages(chatId, { requestId: request.requestId, role: "assistant" });
+    expect(messages.map((message) => message.props.content)).toEqual(["Hi 😀!", "x\ufffd"]);
+
+    const flow = await store.flows.create();
+    await flow.record({ type: "agent:text:delta", nodeId: "n", runId: "r", timestamp: 1, content: `\\ud83d ${cut}` });
+    await flow.finishNode("n", { text: cut });
+    expect(flow.state.outputs.n).toEqual({ text: mended });
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    expect(JSON.stringify(await playback.events().toArray())).toContain(JSON.stringify(`\\ud83d ${mended}`).slice(1, -1));
+  });
+
+  test("a flow whose state was set to nothing says so", async () => {
+    const flow = await (await fresh()).flows.create();
+    flow.state = undefined as never;
+    await failure(flow.saveSnapshot(), "invalid_input");
+    await failure(flow.command({ type: "send", runId: flow.runId, message: "x" } as never), "invalid_input");
+    await failure(flow.takeInbox(), "invalid_input");
+  });
+
+  test("options that have no fields are refused", async () => {
+    const store = await fresh();
+    await failure(store.runs.start({ session: new Map(), agentName: "a" } as never), "invalid_input");
+    await failure(store.runs.list(Promise.resolve({}) as never), "invalid_input");
+    await failure(store.listSessions(new Map() as never), "invalid_input");
+    const run = await started(store);
+    const getter = Object.defineProperty({ role: "user" }, "content", { enumerable: true, get: () => { throw new Error("no"); } });
+    await failure(run.recordMessage(getter as never), "invalid_input");
+  });
+});
