@@ -82,7 +82,7 @@ fn not_json(path: &str, error: &serde_json::Error) -> String {
         return format!("{at}the text has half of a surrogate pair, for which UTF-8 has no form");
     }
     if said.contains("recursion limit") {
-        return format!("{at}it is nested too deeply");
+        return "it is nested too deeply, with more than a hundred levels".to_owned();
     }
     format!("it is not JSON: {said}")
 }

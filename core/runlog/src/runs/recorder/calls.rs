@@ -80,8 +80,11 @@ impl RunRecorder {
             known.is_some_and(|known| !known.has_result)
         };
         if turn.is_none() && !is_open(self) {
+            let before = self.context_end().await?;
             *turn = Some(self.inner.order.turn(false).await);
-            self.look_for(id).await?;
+            if self.context_end().await? != before {
+                self.look_for(id).await?;
+            }
         }
         let state = self.state();
         let known = state.calls.known.get(id);
@@ -163,14 +166,18 @@ impl RunRecorder {
 
     /// Looks something up in the known calls, after checking them against the end of the context.
     pub(super) async fn look_at_calls<T>(&self, look: impl FnOnce(&Calls) -> T) -> Result<T> {
-        let instance = self.state().run.instance_id;
-        let backend = self.inner.runs.store.backend();
-        let info = backend.stream(context_stream(instance)).await?;
-        let last = info.map(|info| info.last_sequence).unwrap_or_default();
+        let last = self.context_end().await?;
         let is_only_one = self.inner.order.is_only_one();
         let mut state = self.state();
         state.calls.last_is(last, is_only_one);
         Ok(look(&state.calls))
+    }
+
+    async fn context_end(&self) -> Result<Sequence> {
+        let instance = self.state().run.instance_id;
+        let backend = self.inner.runs.store.backend();
+        let info = backend.stream(context_stream(instance)).await?;
+        Ok(info.map(|info| info.last_sequence).unwrap_or_default())
     }
 
     /// Ensures that a call is known if the context has it.
