@@ -1185,8 +1185,10 @@ export interface OrchestratorOptions {
   /** How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON. */
   stopGraceMs?: number | undefined;
   /**
-   * How a spawn that no model asked for is written into the context of the run that makes it: in the form of the
-   * provider that the run's model is of.
+   * The provider's form in which tasks are written, and spawns that no model asked for into the context of the run that
+   * makes them. Left out, it is that of the context: of its latest message that tells one, by its tool calls or as
+   * Gemini and Bedrock write messages; sub-agents get their tasks in the form of their parent's context. OpenAI's where
+   * no message tells.
    */
   toolStyle?: SpawnStyle | undefined;
 }

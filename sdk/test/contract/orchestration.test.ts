@@ -12,6 +12,40 @@ async function world(store: Store, agents: Record<string, AgentFunction>, option
 }
 
 describe.each(places)("agents $name", ({ fresh }) => {
+  test("a spawn that no model asked for is written in the form of the context, and so are tasks", async () => {
+    const store = await fresh();
+    const forms = {
+      openai: [{ role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "ls", arguments: "{}" } }] }, "tool_calls", '{"role":"user","content":"t"}'],
+      anthropic: [{ role: "assistant", content: [{ type: "tool_use", id: "a", name: "ls", input: {} }] }, '"tool_use"', '{"role":"user","content":"t"}'],
+      gemini: [{ role: "model", parts: [{ functionCall: { id: "a", name: "ls", args: {} } }] }, "functionCall", '{"role":"user","parts":[{"text":"t"}]}'],
+      bedrock: [{ role: "assistant", content: [{ toolUse: { toolUseId: "a", name: "ls", input: {} } }] }, "toolUse", '{"role":"user","content":[{"text":"t"}]}'],
+    } as const;
+    for (const [form, [call, spawned, task]] of Object.entries(forms)) {
+      let lead = "";
+      const orchestrator = await world(store, {
+        worker: async () => "done",
+        lead: async (context) => {
+          lead = context.run.instanceId;
+          await context.recordMessage(call as never);
+          await context.recordToolResults([{ toolCallId: "a", output: "x" }]);
+          await context.spawnAgents([{ agentName: "worker", task: "t" }]);
+        },
+      });
+      const { status, runId } = await (await orchestrator.start({ agentName: "lead", task: "Lead." })).wait();
+      expect([form, status]).toEqual([form, "completed"]);
+      const messages = await (await store.context(lead)).getRawMessages();
+      expect(messages.at(-2)?.json).toContain(spawned);
+      const [child] = (await store.runs.children(runId as string)).items;
+      const first = await (await store.context((await store.runs.get(child?.id as string))?.instanceId as string)).getRawMessages();
+      expect(first.map((message) => message.json)).toEqual([task]);
+    }
+    // As it is said, also where nothing tells it yet.
+    const orchestrator = await world(store, { worker: async () => "done" }, { toolStyle: "gemini" });
+    const { runId } = await (await orchestrator.start({ agentName: "worker", task: "t" })).wait();
+    const context = await store.context((await store.runs.get(runId as string))?.instanceId as string);
+    expect((await context.getRawMessages())[0]?.json).toBe(forms.gemini[2]);
+  });
+
   test("are defined, changed, listed, and told of without their prompts", async () => {
     const { agents } = await fresh();
     const made = await agents.define({

@@ -151,11 +151,11 @@ impl World {
                 500
             },
             inbox_max: 2,
-            tool_style: if random.one_in(2) {
+            tool_style: Some(if random.one_in(2) {
                 ToolStyle::OpenAi
             } else {
                 ToolStyle::Anthropic
-            },
+            }),
             ..OrchestratorOptions::default()
         };
         Self {

@@ -139,9 +139,13 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
     } else {
         note_open(context.dangling_tool_calls()?.len(), json);
     }
+    // Far enough back for a message before the tool calls that it makes.
+    const LOOKED_AT: u64 = 64;
+    let last = context.get_last_sequence()?;
+    let latest = context.replay_from_sequence(last.saturating_sub(LOOKED_AT))?;
     let run = NewRun {
         max_steps: args.max_steps,
-        messages: messages(args)?,
+        messages: messages(args, latest.last().map(|message| &message.json))?,
         ..NewRun::new(instance.id)
     };
     Ok(Started {
@@ -172,7 +176,7 @@ fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
     let run = NewRun::in_new_session(session, &args.agent);
     let run = NewRun {
         max_steps: args.max_steps,
-        messages: messages(args)?,
+        messages: messages(args, None)?,
         ..run
     };
     let run = store
@@ -250,11 +254,12 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
     })
 }
 
-fn messages(args: &Args) -> Result<Vec<RawJson>> {
+/// The first message of a run, in the form of the context that it is appended to.
+fn messages(args: &Args, newest: Option<&RawJson>) -> Result<Vec<RawJson>> {
     let message = args
         .message
         .as_deref()
-        .map(|text| NewMessage::user(text).to_json())
+        .map(|text| NewMessage::user(text).to_json_behind(newest))
         .transpose();
     Ok(message?.into_iter().collect())
 }

@@ -117,7 +117,11 @@ impl ContextEvent {
         if !self.role_implied {
             return Ok(Some(self.content.clone()));
         }
-        placeholder::with_role(&self.content, role)
+        let call = match self.tool_results.as_slice() {
+            [mark] => mark.tool_call_id.as_deref(),
+            _ => None,
+        };
+        placeholder::with_role(&self.content, role, call)
             .map(Some)
             .map_err(|error| {
                 Error::damaged(format!(

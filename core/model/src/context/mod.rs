@@ -20,8 +20,8 @@ pub use fold::{
 };
 pub use kind::{ContextEventKind, Role};
 pub use message::{
-    ToolCallRequest, ToolStyle, is_response_item, place_without_id, role_of, tool_calls_of,
-    tools_without_id,
+    ToolCallRequest, ToolStyle, is_response_item, place_without_id, role_of, style_of,
+    tool_calls_of, tools_without_id,
 };
 pub use new_message::{NewMessage, NewToolCall};
 pub use summary::{EventSummary, TokenUsage};

@@ -1,6 +1,6 @@
 //! [`NewMessage`]: a message to append, where the caller has no provider's JSON of its own.
 
-use super::message::{is_bedrocks, is_geminis};
+use super::message::{ToolStyle, is_bedrocks, is_geminis};
 use crate::{Error, RawJson, Result, Role};
 
 /// A message given in parts. It is written in OpenAI's form, and from then on kept as written.
@@ -102,11 +102,24 @@ impl NewMessage {
     /// # Errors
     /// As [`to_json`](Self::to_json).
     pub fn to_json_behind(&self, newest: Option<&RawJson>) -> Result<RawJson> {
+        let style = newest.and_then(|newest| match newest {
+            newest if is_geminis(newest) => Some(ToolStyle::Gemini),
+            newest if is_bedrocks(newest) => Some(ToolStyle::Bedrock),
+            _ => None,
+        });
+        self.to_json_in(style)
+    }
+
+    /// What the user says as JSON, in a provider's form; anything else as [`to_json`](Self::to_json).
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json).
+    pub fn to_json_in(&self, style: Option<ToolStyle>) -> Result<RawJson> {
         let json = self.to_json()?;
-        let field = match newest {
+        let field = match style {
             _ if self.role != Role::User => None,
-            Some(newest) if is_geminis(newest) => Some("parts"),
-            Some(newest) if is_bedrocks(newest) => Some("content"),
+            Some(ToolStyle::Gemini) => Some("parts"),
+            Some(ToolStyle::Bedrock) => Some("content"),
             _ => None,
         };
         let parts = field.zip(text_parts(&self.content));

@@ -1,9 +1,16 @@
 //! Messages that the store makes itself: one completed by its role, and the placeholder of a redacted one.
 
-use crate::{Error, RawJson, Result, Role, json::slices::beginning};
+use crate::{
+    Error, RawJson, Result, Role,
+    json::slices::{beginning, has_field},
+};
 
-/// The same message with its role in front.
-pub(crate) fn with_role(content: &RawJson, role: Role) -> Result<RawJson> {
+/// The same message with its role in front; and the id of the call that it answers, where it doesn't name one itself.
+pub(crate) fn with_role(
+    content: &RawJson,
+    role: Role,
+    tool_call_id: Option<&str>,
+) -> Result<RawJson> {
     let text = content.as_str();
     let fields = text.trim_start().strip_prefix('{').ok_or_else(|| {
         Error::damaged(format!(
@@ -16,7 +23,15 @@ pub(crate) fn with_role(content: &RawJson, role: Role) -> Result<RawJson> {
     } else {
         ","
     };
-    let message = format!("{{\"role\":\"{role}\"{comma}{fields}");
+    let is_named = || {
+        let names = ["tool_call_id", "tool_call_ids", "toolCallId", "call_id"];
+        names.iter().any(|name| has_field(text, name))
+    };
+    let id = match tool_call_id {
+        Some(id) if !is_named() => format!(",\"tool_call_id\":{}", RawJson::string(id)),
+        _ => String::new(),
+    };
+    let message = format!("{{\"role\":\"{role}\"{id}{comma}{fields}");
     RawJson::parse(message).map_err(|error| Error::damaged(error.to_string()))
 }
 

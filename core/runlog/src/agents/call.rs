@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use runlog_model::{EncodedEvent, RunId, SpawnRecord, SpawnedAgent};
+use runlog_model::{EncodedEvent, RunId, SpawnRecord, SpawnedAgent, ToolStyle};
 
 use super::{SpawnRequest, SpawnResult, active_run::ActiveRun, inner::AgentWork};
 use crate::{Error, Result};
@@ -23,6 +23,8 @@ pub(super) struct Call<'a> {
     pub(super) parent: &'a Arc<ActiveRun>,
     pub(super) id: String,
     pub(super) requests: &'a [SpawnRequest],
+    /// The form in which the call and the tasks are written; OpenAI's where none is known.
+    pub(super) style: Option<ToolStyle>,
     /// Whether the call itself is in the parent's context.
     pub(super) is_recorded: bool,
     /// The outcomes that aren't in the parent's stream yet.

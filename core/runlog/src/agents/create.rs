@@ -4,6 +4,7 @@ use runlog_log::{Expected, Op};
 use runlog_model::{
     AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EncodedMeta, EventOptions,
     InstanceId, NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    ToolStyle,
 };
 
 use super::SpawnRequest;
@@ -37,6 +38,7 @@ impl NewChild {
         parent: &Run,
         definition: &AgentDefinition,
         request: &SpawnRequest,
+        style: Option<ToolStyle>,
     ) -> Result<Self> {
         let now_ms = backend.now_ms();
         let instance = AgentInstance {
@@ -77,7 +79,10 @@ impl NewChild {
         };
         let mut messages = Vec::new();
         for message in first_messages(definition, &request.task) {
-            messages.extend(NewContextEvent::of_message(message.to_json()?, &options)?);
+            messages.extend(NewContextEvent::of_message(
+                message.to_json_in(style)?,
+                &options,
+            )?);
         }
         let metas = messages
             .iter()

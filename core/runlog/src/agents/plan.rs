@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use runlog_model::{AgentDefinition, Run, RunId, RunStatus, max_steps};
+use runlog_model::{AgentDefinition, Run, RunId, RunStatus, ToolStyle, max_steps};
 
 use super::{
     SpawnRequest,
@@ -76,6 +76,7 @@ impl Inner {
     pub(super) async fn plan(
         &self,
         parent: &Run,
+        style: Option<ToolStyle>,
         index: usize,
         request: &SpawnRequest,
     ) -> Result<Planned> {
@@ -120,6 +121,7 @@ impl Inner {
                     parent,
                     &definition,
                     request,
+                    style,
                 )?))
             }
         };

@@ -329,8 +329,9 @@ enum SpawnStyle {
     Bedrock,
 }
 
-fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, D::Error> {
-    Ok(match SpawnStyle::deserialize(deserializer)? {
+fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolStyle>, D::Error> {
+    let given = Option::<SpawnStyle>::deserialize(deserializer)?;
+    Ok(given.map(|style| match style {
         SpawnStyle::Openai => ToolStyle::OpenAi,
         SpawnStyle::Anthropic => ToolStyle::Anthropic,
         SpawnStyle::AiSdk => ToolStyle::AiSdk,
@@ -338,7 +339,7 @@ fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolStyle, 
         SpawnStyle::Gemini => ToolStyle::Gemini,
         SpawnStyle::OpenaiCamel => ToolStyle::OpenAiCamel,
         SpawnStyle::Bedrock => ToolStyle::Bedrock,
-    })
+    }))
 }
 
 /// The bounds of an orchestrator.
@@ -364,11 +365,12 @@ pub struct OrchestratorOptions {
     /// The most commands that wait for one run, with those that it took and has recorded nothing since: they are kept to
     /// be delivered again after a crash.
     pub inbox_max: usize,
-    /// How a spawn that no model asked for is written into the context of the run that makes it: in the form of the provider
-    /// that the run's model is of.
+    /// The provider's form in which tasks are written, and spawns that no model asked for into the context of the run that makes them.
+    /// Left out, it is that of the context: of its latest message that tells one, by its tool calls or as Gemini and Bedrock write
+    /// messages; sub-agents get their tasks in the form of their parent's context. OpenAI's where no message tells.
     #[serde(deserialize_with = "spawn_style")]
-    #[cfg_attr(feature = "schema", schemars(with = "SpawnStyle"))]
-    pub tool_style: ToolStyle,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SpawnStyle>"))]
+    pub tool_style: Option<ToolStyle>,
 }
 
 impl Default for OrchestratorOptions {
@@ -381,7 +383,7 @@ impl Default for OrchestratorOptions {
             stop_grace: Duration::from_millis(250),
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
             inbox_max: COMMANDS_MAX,
-            tool_style: ToolStyle::OpenAi,
+            tool_style: None,
         }
     }
 }

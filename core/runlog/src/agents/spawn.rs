@@ -15,7 +15,7 @@ use super::{
 use std::sync::Arc;
 
 use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
-use runlog_model::{AgentDefinition, RunId, RunStatus, RuntimeCommand};
+use runlog_model::{AgentDefinition, RunId, RunStatus, RuntimeCommand, ToolStyle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -182,9 +182,17 @@ impl Inner {
         let id = call_id
             .clone()
             .unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
+        let style = match self.options.tool_style {
+            Some(style) => Some(style),
+            None => {
+                let contexts = self.store.contexts();
+                contexts.style(parent.recorder.run().instance_id).await?
+            }
+        };
         let mut call = Call {
             parent,
             id,
+            style,
             requests: &requests,
             is_recorded: call_id.is_some(),
             unrecorded: Vec::new(),
@@ -215,7 +223,7 @@ impl Inner {
         let run = call.parent.recorder.run();
         let (mut new, mut resumed, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (index, request) in call.requests.iter().enumerate() {
-            match self.plan(&run, index, request).await {
+            match self.plan(&run, call.style, index, request).await {
                 Ok(planned) => match planned.what {
                     What::Resumed(..) => resumed.push(planned),
                     What::New(ref child) => {
@@ -262,8 +270,13 @@ impl Inner {
             }
         }
         let record = call.record(self.now_ms())?;
-        let message = (!call.is_recorded)
-            .then(|| call_message(self.options.tool_style, &call.id, call.requests));
+        let message = (!call.is_recorded).then(|| {
+            call_message(
+                call.style.unwrap_or(ToolStyle::OpenAi),
+                &call.id,
+                call.requests,
+            )
+        });
         let messages: Vec<RawMessage> = message
             .transpose()?
             .into_iter()

@@ -35,6 +35,7 @@ impl Inner {
         let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
         self.check_room(1)?;
         let mut messages = first_messages(&definition, &task);
+        let mut style = self.options.tool_style;
         let place = match place {
             StartPlace::NewSession(new) => RunPlace::NewSession(new, agent_name),
             StartPlace::Session(id) => RunPlace::NewInstance(NewInstance::new(id, agent_name)),
@@ -42,12 +43,15 @@ impl Inner {
                 if self.store.contexts().last_sequence(id).await? > 0 {
                     messages = vec![NewMessage::user(&task)];
                 }
+                if style.is_none() {
+                    style = self.store.contexts().style(id).await?;
+                }
                 RunPlace::Instance(id)
             }
         };
         let messages = messages
             .iter()
-            .map(NewMessage::to_json)
+            .map(|message| message.to_json_in(style))
             .collect::<Result<_>>()?;
         let id = RunId(self.store.backend().new_id());
         let _arriving = self.starting(vec![id]);

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use runlog_log::{Direction, Kind, ReadOptions, Sequence};
-use runlog_model::{AgentInstance, ContextEvent, ContextEventKind, InstanceId, SessionId};
+use runlog_model::{
+    AgentInstance, ContextEvent, ContextEventKind, InstanceId, SessionId, ToolStyle, style_of,
+};
 
 use crate::{
     Error, ErrorKind, Result, Store,
@@ -145,6 +147,28 @@ impl Contexts {
             }
         }
         Ok(None)
+    }
+
+    /// The provider's form that a context is in, where one of its latest messages tells it.
+    ///
+    /// # Errors
+    /// Those of the storage; [`Damaged`](ErrorKind::Damaged) for an event that can't be read.
+    pub(crate) async fn style(&self, instance: InstanceId) -> Result<Option<ToolStyle>> {
+        const LOOKED_AT: usize = 64;
+        let mut left = LOOKED_AT;
+        let kinds = [
+            ContextEventKind::UserMessage,
+            ContextEventKind::AssistantMessage,
+        ];
+        let look = |event: &ContextEvent| {
+            left -= 1;
+            let style = style_of(&event.content);
+            style.map(Some).or((left == 0).then_some(None))
+        };
+        let found = self
+            .find_back(instance, Sequence::MAX, &kinds, look)
+            .await?;
+        Ok(found.flatten())
     }
 
     /// The state of a follower that has received a context's events up to a sequence, the last at this position: events

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::envelope::{Envelope, Item, named, push, string};
+use super::envelope::{Envelope, Item, is_bedrocks, is_geminis, named, push, string};
 use crate::{
     Error, RawJson, Result,
     json::slices::{each_element, unique_fields},
@@ -67,6 +67,19 @@ pub struct ToolCallRequest {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when a tool call has no name, or an id that isn't a string.
 pub fn tool_calls_of(json: &RawJson) -> Result<Vec<ToolCallRequest>> {
     Envelope::of(json)?.calls()
+}
+
+/// The provider's form that a message is in, where it tells: by its tool calls, or as one that Gemini or Bedrock alone have.
+pub fn style_of(json: &RawJson) -> Option<ToolStyle> {
+    let calls = tool_calls_of(json).unwrap_or_default();
+    match calls.first() {
+        // Its calls have no ids.
+        Some(call) if call.style == ToolStyle::Function => Some(ToolStyle::OpenAi),
+        Some(call) => Some(call.style),
+        None if is_geminis(json) => Some(ToolStyle::Gemini),
+        None if is_bedrocks(json) => Some(ToolStyle::Bedrock),
+        None => None,
+    }
 }
 
 /// The call that a tool_call event's content is; `None` when it can't be read.

@@ -13,7 +13,7 @@ mod envelope;
 mod results;
 
 pub(crate) use calls::plain_call;
-pub use calls::{ToolCallRequest, ToolStyle, tool_calls_of};
+pub use calls::{ToolCallRequest, ToolStyle, style_of, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
 pub(super) use envelope::{Envelope, check_id_length, id_string, is_bedrocks, is_geminis, string};
 pub use envelope::{is_response_item, role_of};

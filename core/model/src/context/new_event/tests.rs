@@ -229,14 +229,20 @@ fn an_event_without_a_role_gets_it_from_its_kind() {
     .unwrap();
     assert!(event.meta.role_implied);
     assert_eq!(ids(&event), [Some("c1")]);
-    let message = with_role(&event.content, Role::Tool).unwrap();
+    let message = with_role(&event.content, Role::Tool, Some("c1")).unwrap();
     assert_eq!(
         message.as_str(),
         r#"{"role":"tool","tool_call_id":"c1","content":"x"}"#
     );
     assert_eq!(
-        with_role(&raw(" { } "), Role::User).unwrap().as_str(),
+        with_role(&raw(" { } "), Role::User, None).unwrap().as_str(),
         r#"{"role":"user" } "#
+    );
+    // An event that says beside its content which call it answers.
+    let message = with_role(&raw(r#"{"content":"x"}"#), Role::Tool, Some("c1")).unwrap();
+    assert_eq!(
+        message.as_str(),
+        r#"{"role":"tool","tool_call_id":"c1","content":"x"}"#
     );
 }
 
