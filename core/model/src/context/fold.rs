@@ -54,11 +54,27 @@ pub struct DanglingToolCall {
 }
 
 /// Folds events, given in order from the first, into messages.
+///
+/// What was redacted has a placeholder, in the form of the messages around it, so that a provider takes the context still. A redacted
+/// message has lost the tool calls that it made, and no provider takes a result without its call: these results are left out.
 #[derive(Clone, Debug, Default)]
 pub struct MessageFold {
-    /// Ids of calls without a result so far: a redacted result, which lost its id, most likely answered the first of
-    /// them.
-    open: VecDeque<String>,
+    /// The calls without a result so far, those without an id left out: a redacted result, which lost its id, most likely answered the
+    /// first of them.
+    open: VecDeque<Open>,
+    /// Whether the newest message of an assistant's was redacted.
+    is_redacted: bool,
+    /// The newest message of an assistant's that wasn't; before there is one, the first message that wasn't. It tells the form of the
+    /// context.
+    answer: Option<RawJson>,
+}
+
+/// A call without a result.
+#[derive(Clone, Debug)]
+struct Open {
+    id: Option<String>,
+    /// Whether the message that made it was redacted.
+    is_hidden: bool,
 }
 
 impl MessageFold {
@@ -67,42 +83,153 @@ impl MessageFold {
         Self::default()
     }
 
-    /// The message that an event is; `None` for a tool_call, which is a record beside its message.
+    /// The message that an event is; `None` for a tool_call, which is a record beside its message, and for a result whose call was
+    /// redacted.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the event's content isn't a JSON object.
     pub fn push(&mut self, event: &ContextEvent) -> Result<Option<Message>> {
         match event.event_type {
-            ContextEventKind::ToolCall => self.open.extend(event.tool_call_id.clone()),
-            ContextEventKind::ToolResult if event.redacted => {
-                let json = placeholder::redacted(Role::Tool, self.open.pop_front().as_deref());
-                return Ok(Some(Message {
-                    sequence_number: event.sequence_number,
-                    role: Role::Tool,
-                    json,
-                }));
-            }
-            ContextEventKind::ToolResult => {
-                for mark in &event.tool_results {
-                    let answered = self
-                        .open
-                        .iter()
-                        .position(|id| Some(id) == mark.tool_call_id.as_ref());
-                    answered.map(|place| self.open.remove(place));
+            ContextEventKind::ToolCall => {
+                let (id, is_hidden) = (event.tool_call_id.clone(), self.is_redacted);
+                if id.is_some() || is_hidden {
+                    self.open.push_back(Open { id, is_hidden });
                 }
             }
-            _ => {}
+            ContextEventKind::ToolResult => {
+                if let Some(told) = self.instead_of_result(event) {
+                    return Ok(told);
+                }
+            }
+            ContextEventKind::AssistantMessage
+            | ContextEventKind::UserMessage
+            | ContextEventKind::SystemMessage => {
+                if !self.open.is_empty() && begins_another_answer(event) {
+                    // They have their results by now: a redacted one may have been of several.
+                    self.open.retain(|call| !call.is_hidden);
+                }
+                self.is_redacted =
+                    event.redacted && event.event_type == ContextEventKind::AssistantMessage;
+            }
         }
         let Some(role) = event.role() else {
             return Ok(None);
         };
+        if event.redacted {
+            let json = self.placeholder(role);
+            return Ok(Some(message_of(event, role, json)));
+        }
         let json = event.message_json()?;
-        Ok(json.map(|json| Message {
-            sequence_number: event.sequence_number,
-            role,
-            json,
-        }))
+        if event.event_type == ContextEventKind::AssistantMessage || self.answer.is_none() {
+            self.answer.clone_from(&json);
+        }
+        Ok(json.map(|json| message_of(event, role, json)))
     }
+
+    /// What is told instead of a result that was redacted, or whose call was; `None` of any other.
+    fn instead_of_result(&mut self, event: &ContextEvent) -> Option<Option<Message>> {
+        let is_hidden = match event.redacted {
+            true => {
+                let is_hidden = self.open.front().is_some_and(|call| call.is_hidden);
+                if is_hidden {
+                    self.open.pop_front();
+                }
+                is_hidden
+            }
+            false => {
+                let mut marks = event.tool_results.iter().peekable();
+                marks.peek().is_some()
+                    && marks.all(|mark| {
+                        let mut open = self.open.iter();
+                        open.any(|call| call.is_hidden && call.id == mark.tool_call_id)
+                    })
+            }
+        };
+        if !event.redacted {
+            for mark in &event.tool_results {
+                let mut open = self.open.iter();
+                let answered = open.position(|call| call.id == mark.tool_call_id);
+                answered.map(|place| self.open.remove(place));
+            }
+        }
+        if is_hidden {
+            // Where results are the user's, another message of the user's stands in their place: two of the assistant's in a row are
+            // refused.
+            let style = self.answer.as_ref().and_then(message::style_of);
+            let is_the_users = matches!(style, Some(ToolStyle::Gemini | ToolStyle::Bedrock));
+            let told = is_the_users.then(|| self.placeholder(Role::User));
+            return Some(told.map(|json| message_of(event, Role::User, json)));
+        }
+        if event.redacted {
+            let json = self.redacted_result();
+            return Some(Some(message_of(event, Role::Tool, json)));
+        }
+        None
+    }
+
+    /// The placeholder of a redacted result, in the form of its call: of the first that has none, or of all where their results are in one
+    /// message.
+    fn redacted_result(&mut self) -> RawJson {
+        let answer = self.answer.as_ref();
+        let calls = answer.and_then(|json| message::tool_calls_of(json).ok());
+        let mut open: Vec<DanglingToolCall> = calls
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|call| call.id.is_none() || self.open.iter().any(|open| open.id == call.id))
+            .map(|call| DanglingToolCall {
+                id: call.id,
+                name: call.name,
+                arguments: call.arguments,
+                sequence_number: 0,
+                style: call.style,
+            })
+            .collect();
+        if !open.first().is_some_and(is_answered_with_others) {
+            open.truncate(1);
+            // Of several items of an answer, the newest isn't the one whose call was made first.
+            if let (Some(call), Some(first)) = (open.first_mut(), self.open.front()) {
+                call.id.clone_from(&first.id);
+            }
+        }
+        self.open
+            .retain(|call| open.iter().all(|answered| answered.id != call.id));
+        match results(&open, placeholder::REDACTED, false)
+            .into_iter()
+            .next()
+        {
+            Some(json) => json,
+            None => {
+                let first = self.open.pop_front().and_then(|call| call.id);
+                placeholder::redacted(Role::Tool, first.as_deref())
+            }
+        }
+    }
+
+    /// The placeholder of a message that is no result, in the form of the context.
+    fn placeholder(&self, role: Role) -> RawJson {
+        let style = self.answer.as_ref().and_then(message::style_of);
+        placeholder::redacted_in(style, role)
+    }
+}
+
+fn message_of(event: &ContextEvent, role: Role, json: RawJson) -> Message {
+    Message {
+        sequence_number: event.sequence_number,
+        role,
+        json,
+    }
+}
+
+/// Whether all calls before a message have their results: it is no further item of an answer, as OpenAI's Responses have them. A redacted one
+/// may be one.
+fn begins_another_answer(event: &ContextEvent) -> bool {
+    event.event_type != ContextEventKind::AssistantMessage
+        || (!event.redacted && !message::is_response_item(&event.content))
+}
+
+/// Whether its result is in one message with those of the others of its turn, always: Anthropic takes them apart, too.
+fn is_answered_with_others(call: &DanglingToolCall) -> bool {
+    matches!(call.style, ToolStyle::Gemini | ToolStyle::Bedrock)
 }
 
 /// The messages of a context, in order and byte for byte as they were sent to the model.
@@ -143,6 +270,10 @@ pub struct DanglingFold {
     unmatched: Vec<Option<String>>,
     /// The sequence of that message.
     message: u64,
+    /// The sequences of calls without a result whose message was redacted: the context doesn't show them.
+    hidden: VecDeque<u64>,
+    /// Whether the last assistant message was redacted.
+    is_redacted: bool,
 }
 
 impl DanglingFold {
@@ -157,10 +288,22 @@ impl DanglingFold {
     /// [`Damaged`](crate::ErrorKind::Damaged) when the content of a tool_call can't be read.
     pub fn push(&mut self, event: &ContextEvent) -> Result<()> {
         match event.event_type {
-            ContextEventKind::AssistantMessage => self.assistant(event),
+            ContextEventKind::AssistantMessage => {
+                if !self.hidden.is_empty() && begins_another_answer(event) {
+                    self.hidden.clear();
+                }
+                self.is_redacted = event.redacted;
+                self.assistant(event);
+            }
+            ContextEventKind::ToolCall if self.is_redacted => {
+                self.hidden.push_back(event.sequence_number);
+            }
             ContextEventKind::ToolCall => self.tool_call(event),
             ContextEventKind::ToolResult => self.tool_result(event),
-            ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {}
+            ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {
+                self.hidden.clear();
+                self.is_redacted = false;
+            }
         }
         Ok(())
     }
@@ -214,8 +357,19 @@ impl DanglingFold {
     }
 
     fn tool_result(&mut self, event: &ContextEvent) {
-        if event.redacted && !self.open.is_empty() {
-            self.open.remove(0);
+        if event.redacted {
+            let first = self.open.first().map(|call| call.sequence_number);
+            if self
+                .hidden
+                .front()
+                .is_some_and(|hidden| first.is_none_or(|first| *hidden < first))
+            {
+                self.hidden.pop_front();
+            } else if self.open.first().is_some_and(is_answered_with_others) {
+                self.open.retain(|call| !is_answered_with_others(call));
+            } else if !self.open.is_empty() {
+                self.open.remove(0);
+            }
         }
         let mut tools = None;
         for mark in &event.tool_results {
@@ -235,8 +389,9 @@ impl DanglingFold {
                     message::place_without_id(without_id, tool.flatten().as_deref())
                 }
             };
-            if let Some(place) = place {
-                self.open.remove(place);
+            match place {
+                Some(place) => drop(self.open.remove(place)),
+                None => drop(self.hidden.pop_front()),
             }
         }
     }
@@ -259,7 +414,16 @@ pub fn dangling_tool_calls<'a>(
 /// The messages that close tool calls with an error, so that no provider refuses the context: one for each
 /// call in OpenAI's forms, one for all of them in Anthropic's, Bedrock's, Gemini's and the Vercel AI SDK's.
 pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
-    let reason = RawJson::string(reason);
+    results(calls, reason, true)
+}
+
+/// The messages that answer tool calls with a text.
+fn results(calls: &[DanglingToolCall], text: &str, is_error: bool) -> Vec<RawJson> {
+    let reason = RawJson::string(text);
+    let either = |of_error: &'static str, of_output: &'static str| match is_error {
+        true => of_error,
+        false => of_output,
+    };
     let mut messages = Vec::new();
     let (mut blocks, mut parts, mut responses) = (Vec::new(), Vec::new(), Vec::new());
     let mut converse = Vec::new();
@@ -268,7 +432,8 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
         match (call.style, id) {
             (ToolStyle::Anthropic, Some(id)) => {
                 let block = format!(
-                    "{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}"
+                    "{{\"type\":\"tool_result\",\"tool_use_id\":{id}{},\"content\":{reason}}}",
+                    either(",\"is_error\":true", "")
                 );
                 blocks.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), block));
             }
@@ -284,15 +449,21 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
             }
             (ToolStyle::Bedrock, Some(id)) => {
                 let block = format!(
-                    "{{\"toolResult\":{{\"toolUseId\":{id},\"content\":[{{\"text\":{reason}}}],\"status\":\"error\"}}}}"
+                    "{{\"toolResult\":{{\"toolUseId\":{id},\"content\":[{{\"text\":{reason}}}],\"status\":\"{}\"}}}}",
+                    either("error", "success")
                 );
                 converse.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), block));
             }
             (ToolStyle::AiSdk | ToolStyle::AiSdk4, Some(id)) => {
                 let name = RawJson::string(&call.name);
                 let output = match call.style {
-                    ToolStyle::AiSdk4 => format!("\"result\":{reason},\"isError\":true"),
-                    _ => format!("\"output\":{{\"type\":\"error-text\",\"value\":{reason}}}"),
+                    ToolStyle::AiSdk4 => {
+                        format!("\"result\":{reason}{}", either(",\"isError\":true", ""))
+                    }
+                    _ => format!(
+                        "\"output\":{{\"type\":\"{}\",\"value\":{reason}}}",
+                        either("error-text", "text")
+                    ),
                 };
                 let part = format!(
                     "{{\"type\":\"tool-result\",\"toolCallId\":{id},\"toolName\":{name},{output}}}"
@@ -308,7 +479,8 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
                 let id = id.map_or_else(String::new, |id| format!("\"id\":{id},"));
                 let name = RawJson::string(&call.name);
                 let part = format!(
-                    "{{\"functionResponse\":{{{id}\"name\":{name},\"response\":{{\"error\":{reason}}}}}}}"
+                    "{{\"functionResponse\":{{{id}\"name\":{name},\"response\":{{\"{}\":{reason}}}}}}}",
+                    either("error", "output")
                 );
                 responses.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), part));
             }

@@ -1,5 +1,6 @@
 //! Messages that the store makes itself: one completed by its role, and the placeholder of a redacted one.
 
+use super::message::ToolStyle;
 use crate::{
     Error, RawJson, Result, Role,
     json::slices::{beginning, has_field},
@@ -33,6 +34,28 @@ pub(crate) fn with_role(
     };
     let message = format!("{{\"role\":\"{role}\"{id}{comma}{fields}");
     RawJson::parse(message).map_err(|error| Error::damaged(error.to_string()))
+}
+
+/// What a redacted message says.
+pub(crate) const REDACTED: &str = "[redacted]";
+
+/// The placeholder of a redacted message that is no result, in a provider's form.
+pub(crate) fn redacted_in(style: Option<ToolStyle>, role: Role) -> RawJson {
+    match style {
+        Some(ToolStyle::Gemini) if role != Role::System => {
+            let role = match role {
+                Role::Assistant => "model",
+                _ => "user",
+            };
+            RawJson::from_own_text(format!(
+                "{{\"role\":\"{role}\",\"parts\":[{{\"text\":\"{REDACTED}\"}}]}}"
+            ))
+        }
+        Some(ToolStyle::Bedrock) => RawJson::from_own_text(format!(
+            "{{\"role\":\"{role}\",\"content\":[{{\"text\":\"{REDACTED}\"}}]}}"
+        )),
+        _ => redacted(role, None),
+    }
 }
 
 /// The placeholder of a redacted message in a context.

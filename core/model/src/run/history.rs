@@ -106,6 +106,8 @@ pub struct ToolCallFold {
     open_by_id: HashMap<Option<String>, BTreeSet<usize>>,
     /// Position and sequence of the last assistant message.
     message: Option<(u64, u64)>,
+    /// Its content.
+    answer: Option<RawJson>,
     /// How many open calls of each id were made after the run: the next results of that id are theirs.
     later: HashMap<Option<String>, usize>,
 }
@@ -120,7 +122,8 @@ impl ToolCallFold {
     pub fn push(&mut self, event: &ContextEvent) {
         match event.event_type {
             ContextEventKind::AssistantMessage => {
-                self.message = Some((event.position, event.sequence_number))
+                self.message = Some((event.position, event.sequence_number));
+                self.answer = Some(event.content.clone());
             }
             ContextEventKind::ToolCall => self.call(event),
             ContextEventKind::ToolResult => self.result(event),
@@ -213,9 +216,24 @@ impl ToolCallFold {
 
     fn result(&mut self, event: &ContextEvent) {
         if event.redacted {
-            if let Some(call) = self.close_newest() {
-                call.status = ToolCallStatus::Completed;
-                call.output = Some(RawJson::string("[redacted]"));
+            // It was that of all calls of an answer, where their results are in one message.
+            let style = self.answer.as_ref().and_then(message::style_of);
+            let is_of_all = matches!(
+                style,
+                Some(message::ToolStyle::Gemini | message::ToolStyle::Bedrock)
+            );
+            let mut of_message = None;
+            while let Some(number) = self.first_of_newest(&self.open) {
+                let call = &self.calls[number - self.taken];
+                if of_message.is_some_and(|of| !is_of_all || of != call.message_sequence) {
+                    break;
+                }
+                of_message = Some(call.message_sequence);
+                let id = call.tool_call_id.clone();
+                if let Some(call) = self.close(number, &id) {
+                    call.status = ToolCallStatus::Completed;
+                    call.output = Some(RawJson::string("[redacted]"));
+                }
             }
             return;
         }
@@ -245,14 +263,7 @@ impl ToolCallFold {
         call.duration_ms = mark.duration_ms;
     }
 
-    /// The first open call of the newest message that has one, which isn't open any more.
-    fn close_newest(&mut self) -> Option<&mut ToolCall> {
-        let number = self.first_of_newest(&self.open)?;
-        let id = self.calls[number - self.taken].tool_call_id.clone();
-        self.close(number, &id)
-    }
-
-    /// As [`close_newest`](Self::close_newest), among the calls of an id; among those without one, a call of the tool that the
+    /// Closes the first open call of an id, of the newest message that has one; among those without an id, a call of the tool that the
     /// result names, if there is any.
     fn close_newest_of(
         &mut self,
@@ -442,6 +453,22 @@ mod tests {
                 (r#""no""#, ToolCallStatus::Error)
             ]
         );
+    }
+
+    #[test]
+    fn a_redacted_result_is_that_of_all_calls_where_these_have_one_message() {
+        let asks = r#"{"role":"model","parts":[{"functionCall":{"id":"a","name":"f","args":{}}},{"functionCall":{"id":"b","name":"f","args":{}}}]}"#;
+        let answers = r#"{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{}}},{"functionResponse":{"id":"b","name":"f","response":{}}}]}"#;
+        let plain = EventOptions::default;
+        let mut events = events(&[(asks, plain()), (asks, plain()), (answers, plain())]);
+        events[6].redacted = true;
+        let told: Vec<_> = tool_calls(&events)
+            .unwrap()
+            .into_iter()
+            .map(|call| call.status)
+            .collect();
+        use ToolCallStatus::{Completed, Pending};
+        assert_eq!(told, [Pending, Pending, Completed, Completed]);
     }
 
     #[test]

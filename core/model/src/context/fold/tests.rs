@@ -167,7 +167,7 @@ fn a_tool_call_appended_alone_dangles_until_it_is_answered() {
     assert_eq!(dangling_tool_calls(&events).unwrap(), []);
     assert_eq!(
         texts(&messages(&events).unwrap()),
-        [r#"{"role":"tool","content":"y"}"#]
+        [r#"{"role":"tool","tool_call_id":"x","content":"y"}"#]
     );
 }
 
@@ -271,4 +271,157 @@ fn a_record_that_is_no_context_event_is_damage_that_names_its_place() {
         implied.message_json().unwrap_err().kind(),
         crate::ErrorKind::Damaged
     );
+}
+
+/// Contexts of two calls and their results, in each form: the messages of one answer, and of its results.
+fn answered_in_each_form() -> Vec<(&'static str, Vec<&'static str>)> {
+    vec![
+        (
+            "openai",
+            vec![
+                r#"{"role":"user","content":"u"}"#,
+                r#"{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"d","type":"function","function":{"name":"f","arguments":"{}"}}]}"#,
+                r#"{"role":"tool","tool_call_id":"c","content":"1"}"#,
+                r#"{"role":"tool","tool_call_id":"d","content":"2"}"#,
+                r#"{"role":"assistant","content":"done"}"#,
+            ],
+        ),
+        (
+            "anthropic, results apart",
+            vec![
+                r#"{"role":"user","content":"u"}"#,
+                r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}},{"type":"tool_use","id":"d","name":"f","input":{}}]}"#,
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"1"}]}"#,
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"2"}]}"#,
+                r#"{"role":"assistant","content":"done"}"#,
+            ],
+        ),
+        (
+            "gemini",
+            vec![
+                r#"{"role":"user","parts":[{"text":"u"}]}"#,
+                r#"{"role":"model","parts":[{"functionCall":{"id":"c","name":"f","args":{}}},{"functionCall":{"id":"d","name":"f","args":{}}}]}"#,
+                r#"{"role":"user","parts":[{"functionResponse":{"id":"c","name":"f","response":{}}},{"functionResponse":{"id":"d","name":"f","response":{}}}]}"#,
+                r#"{"role":"model","parts":[{"text":"done"}]}"#,
+            ],
+        ),
+        (
+            "bedrock",
+            vec![
+                r#"{"role":"user","content":[{"text":"u"}]}"#,
+                r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{}}},{"toolUse":{"toolUseId":"d","name":"f","input":{}}}]}"#,
+                r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"1"}]}},{"toolResult":{"toolUseId":"d","content":[{"text":"2"}]}}]}"#,
+                r#"{"role":"assistant","content":[{"text":"done"}]}"#,
+            ],
+        ),
+        (
+            "ai sdk",
+            vec![
+                r#"{"role":"user","content":"u"}"#,
+                r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c","toolName":"f","input":{}},{"type":"tool-call","toolCallId":"d","toolName":"f","input":{}}]}"#,
+                r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"c","toolName":"f","output":{"type":"text","value":"1"}}]}"#,
+                r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"d","toolName":"f","output":{"type":"text","value":"2"}}]}"#,
+                r#"{"role":"assistant","content":"done"}"#,
+            ],
+        ),
+        (
+            "openai responses",
+            vec![
+                r#"{"role":"user","content":"u"}"#,
+                r#"{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}"#,
+                r#"{"type":"function_call","call_id":"d","name":"f","arguments":"{}"}"#,
+                r#"{"type":"function_call_output","call_id":"c","output":"1"}"#,
+                r#"{"type":"function_call_output","call_id":"d","output":"2"}"#,
+                r#"{"role":"assistant","content":"done"}"#,
+            ],
+        ),
+    ]
+}
+
+/// Every result answers a call that is shown, each call once, and nothing stands between them.
+fn check_as_a_provider(messages: &[Message], what: &str) {
+    let mut open: Vec<Option<String>> = Vec::new();
+    for message in messages {
+        let json = &message.json;
+        let events = NewContextEvent::of_message(json.clone(), &EventOptions::default()).unwrap();
+        let is_item = json.as_str().contains("\"function_call\"");
+        match events[0].kind {
+            ContextEventKind::ToolResult => {
+                for mark in &events[0].meta.tools {
+                    let place = open.iter().position(|id| *id == mark.tool_call_id);
+                    let place = place.unwrap_or_else(|| panic!("{what}: no call for {json:?}"));
+                    open.remove(place);
+                }
+            }
+            _ => assert!(
+                // Items of one answer may stand between its calls and their results, also one that is redacted.
+                open.is_empty()
+                    || is_item
+                    || (what.starts_with("openai responses")
+                        && json.as_str().contains("assistant")),
+                "{what}: {json:?} stands before the results of {open:?}"
+            ),
+        }
+        let calls = message::tool_calls_of(json).unwrap();
+        open.extend(calls.into_iter().map(|call| call.id));
+    }
+    assert!(open.is_empty(), "{what}: {open:?} have no result");
+}
+
+#[test]
+fn a_provider_takes_a_context_whatever_of_it_is_redacted() {
+    for (form, context) in answered_in_each_form() {
+        let whole = stored(&context);
+        for mask in 1_u32..1 << whole.len() {
+            let mut events = whole.clone();
+            // The record of a call beside its message is redacted with that, or not at all.
+            let is_call = |place: usize| whole[place].event_type == ContextEventKind::ToolCall;
+            let places: Vec<usize> = (0..whole.len())
+                .filter(|place| mask & (1 << place) != 0)
+                .collect();
+            if places.iter().any(|place| is_call(*place)) {
+                continue;
+            }
+            let redacted: Vec<u64> = places
+                .iter()
+                .map(|place| whole[*place].sequence_number)
+                .collect();
+            redacted.iter().for_each(|at| redact(&mut events, *at));
+            let what = format!("{form}, {redacted:?} redacted");
+            let folded = messages(&events).unwrap();
+            check_as_a_provider(&folded, &what);
+            assert_eq!(dangling_tool_calls(&events).unwrap(), [], "{what}");
+            let text = format!("{:?}", texts(&folded[1..]));
+            match form {
+                "gemini" if !redacted.contains(&1) => {
+                    assert!(!text.contains("content"), "{what}: {text}");
+                }
+                "bedrock" if !redacted.contains(&1) => {
+                    assert!(
+                        !text.contains(r#"\"content\":\"[redacted]"#),
+                        "{what}: {text}"
+                    );
+                }
+                "anthropic, results apart" => {
+                    assert!(!text.contains("tool_call_id"), "{what}: {text}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_whose_message_is_redacted_does_not_dangle() {
+    for (form, context) in answered_in_each_form() {
+        let mut events = stored(&context[..2]);
+        let at = events
+            .iter()
+            .find(|event| event.event_type == ContextEventKind::AssistantMessage)
+            .unwrap()
+            .sequence_number;
+        redact(&mut events, at);
+        assert_eq!(dangling_tool_calls(&events).unwrap(), [], "{form}");
+        check_as_a_provider(&messages(&events).unwrap(), form);
+    }
 }
