@@ -634,3 +634,50 @@ fn the_messages_of_a_run_that_starts_stand_in_order() {
         .unwrap();
     run.record_tool_result(&done("x")).unwrap();
 }
+
+/// A truncation to a message that makes calls leaves them open, without the records by which they are listed.
+#[test]
+fn calls_that_are_done_again_after_a_truncation_to_their_message_are_listed() {
+    let store = Store::in_memory();
+    for kept in 0..3 {
+        let run = start(&store);
+        let asked = run.record_message(asks(&["a", "b", "c"])).unwrap();
+        for id in ["a", "b", "c"] {
+            run.record_tool_result(&done(id)).unwrap();
+        }
+        let context = store.context(run.run().instance_id).unwrap();
+        context
+            .truncate_after_sequence(asked.sequence_number + kept)
+            .unwrap();
+        let open = context.dangling_tool_calls().unwrap();
+        assert_eq!(open.len(), 3);
+        let again = |id| ToolOutcome::completed(id, RawJson::string("again"));
+        run.record_tool_result(&again("b")).unwrap();
+        let other = store.runs().recorder(run.id()).unwrap();
+        other
+            .record_tool_results(&[again("c"), again("a")])
+            .unwrap();
+        let calls = store
+            .runs()
+            .tool_calls(run.id(), &runlog::runs::ListToolCalls::default())
+            .unwrap();
+        let mut told: Vec<_> = calls
+            .items
+            .iter()
+            .map(|call| {
+                let output = call.output.as_ref().map(RawJson::as_str);
+                (call.tool_call_id.as_deref().unwrap(), output)
+            })
+            .collect();
+        told.sort_unstable();
+        let output = Some("\"again\"");
+        assert_eq!(
+            told,
+            [("a", output), ("b", output), ("c", output)],
+            "{kept}"
+        );
+        assert_eq!(context.dangling_tool_calls().unwrap(), []);
+        run.record_message(NewMessage::user("and?")).unwrap();
+        assert_eq!(context.get_messages().unwrap().len(), 5);
+    }
+}

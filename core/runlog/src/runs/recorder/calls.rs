@@ -8,10 +8,10 @@
 use std::collections::HashSet;
 
 use runlog_log::Sequence;
-use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent};
+use runlog_model::{ContextEvent, ContextEventKind, EventOptions, NewContextEvent};
 
 use super::{
-    known_calls::{Calls, SEARCHED_MAX, Search, results, unknown},
+    known_calls::{Call, Calls, SEARCHED_MAX, Search, results, unknown},
     state::RunRecorder,
 };
 use crate::{
@@ -89,6 +89,41 @@ impl RunRecorder {
         let state = self.state();
         let known = state.calls.known.get(id);
         Ok(known.map(|known| known.call.clone()))
+    }
+
+    /// The records of calls that answers are for, and of those made with them, where the context has only the message that makes them: a
+    /// truncation or a copy ended behind it. Without their records they would be in no list.
+    pub(super) fn unlisted_calls(
+        &self,
+        answers: &[(ToolOutcome, AnsweredCall)],
+        options: &EventOptions,
+    ) -> Result<Vec<NewContextEvent>> {
+        let state = self.state();
+        let mut events: Vec<NewContextEvent> = Vec::new();
+        for (outcome, _) in answers {
+            let id = &outcome.tool_call_id;
+            let is_unlisted = |id: &String| {
+                let known = state.calls.known.get(id);
+                known.is_some_and(|call| call.is_unlisted && !call.has_result)
+            };
+            let is_there = |id: &String, events: &[NewContextEvent]| {
+                let mut marks = events.iter().flat_map(|event| &event.meta.tools);
+                marks.any(|mark| mark.tool_call_id.as_ref() == Some(id))
+            };
+            let Some(message) = state.calls.unlisted.get(id) else {
+                continue;
+            };
+            if !is_unlisted(id) || is_there(id, &events) {
+                continue;
+            }
+            let made = NewContextEvent::of_transcript(message.clone(), options)?;
+            events.extend(made.into_iter().filter(|event| {
+                let id = event.meta.tools.first();
+                let id = id.and_then(|mark| mark.tool_call_id.as_ref());
+                event.kind == ContextEventKind::ToolCall && id.is_some_and(is_unlisted)
+            }));
+        }
+        Ok(events)
     }
 
     /// The open calls to which their provider gave no id.
@@ -200,6 +235,8 @@ impl RunRecorder {
         ];
         let mut search = Search {
             id,
+            passed: HashSet::new(),
+            unlisted: None,
             results: 0,
             is_made: false,
             is_answered: false,
@@ -218,8 +255,22 @@ impl RunRecorder {
             .find_back(instance, Sequence::MAX, &kinds, look)
             .await?
             .flatten();
+        let unlisted = search.unlisted.take();
         if let Some(call) = found.or_else(|| search.finish()) {
             let mut state = self.state();
+            for (id, other) in unlisted.iter().flat_map(|(message, calls)| {
+                let calls = calls.iter().map(move |call| (call, message));
+                calls.filter_map(|(call, message)| Some((call.id.clone()?, (call, message))))
+            }) {
+                let (request, message) = other;
+                state.calls.unlisted.insert(id.clone(), message.clone());
+                state.calls.known.entry(id).or_insert_with(|| Call {
+                    call: AnsweredCall::from(request),
+                    has_result: false,
+                    is_pending: false,
+                    is_unlisted: true,
+                });
+            }
             if state
                 .calls
                 .known

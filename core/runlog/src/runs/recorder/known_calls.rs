@@ -1,10 +1,11 @@
 //! [`Calls`]: the tool calls that a recorder knows, and whether they have their results.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use runlog_log::Sequence;
 use runlog_model::{
-    ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, is_response_item, tool_calls_of,
+    ContextEvent, ContextEventKind, NewContextEvent, RawJson, ToolCallRequest, ToolStyle,
+    is_response_item, tool_calls_of,
 };
 
 use crate::{
@@ -28,6 +29,8 @@ pub(super) struct Calls {
     pub(super) written: BTreeMap<Sequence, Sequence>,
     /// How many events this recorder is writing now.
     pub(super) under_way: u64,
+    /// The messages of calls that are unlisted, by the ids of these.
+    pub(super) unlisted: HashMap<String, RawJson>,
 }
 
 #[derive(Clone)]
@@ -36,6 +39,9 @@ pub(super) struct Call {
     pub(super) has_result: bool,
     /// Whether the call or its result is being written now.
     pub(super) is_pending: bool,
+    /// Whether the context has its message only: a truncation or a copy ended between that and the record of the call, by which calls are
+    /// listed.
+    pub(super) is_unlisted: bool,
 }
 
 impl Calls {
@@ -60,6 +66,7 @@ impl Calls {
             self.written.clear();
             self.open = None;
             self.known.retain(|_, call| call.is_pending);
+            self.unlisted.clear();
         }
     }
 
@@ -112,6 +119,9 @@ impl Calls {
                     .tools
                     .first()
                     .and_then(|mark| mark.tool_call_id.clone());
+                if let Some(call) = id.as_ref().and_then(|id| self.known.get_mut(id)) {
+                    call.is_unlisted = false;
+                }
                 made.extend(
                     id.filter(|id| !self.known.contains_key(id))
                         .map(|id| (id, AnsweredCall::plain())),
@@ -135,6 +145,7 @@ impl Calls {
                     call,
                     has_result: false,
                     is_pending: true,
+                    is_unlisted: false,
                 },
             );
         }
@@ -146,6 +157,10 @@ impl Calls {
 /// that were passed belong to the next calls found.
 pub(super) struct Search<'a> {
     pub(super) id: &'a str,
+    /// The calls that were listed or answered since the message that is looked for.
+    pub(super) passed: HashSet<String>,
+    /// The message that makes the call, and the calls of it that are neither listed nor answered.
+    pub(super) unlisted: Option<(RawJson, Vec<ToolCallRequest>)>,
     pub(super) results: usize,
     pub(super) is_made: bool,
     pub(super) is_answered: bool,
@@ -157,15 +172,18 @@ impl Search<'_> {
         self.is_redacted |= event.redacted;
         match event.event_type {
             ContextEventKind::ToolResult => {
-                let mut ids = event
+                let ids = event
                     .tool_results
                     .iter()
                     .filter_map(|mark| mark.tool_call_id.as_deref());
+                self.passed.extend(ids.clone().map(str::to_owned));
+                let mut ids = ids;
                 self.results += usize::from(ids.any(|id| id == self.id));
                 None
             }
             ContextEventKind::ToolCall => {
                 self.is_made |= event.tool_call_id.as_deref() == Some(self.id);
+                self.passed.extend(event.tool_call_id.clone());
                 None
             }
             ContextEventKind::AssistantMessage => {
@@ -176,8 +194,18 @@ impl Search<'_> {
                     .map(AnsweredCall::from);
                 // A call that isn't in the message before it was appended without a message.
                 let call = call.or_else(|| self.is_made.then(AnsweredCall::plain))?;
-                self.is_made = false;
-                self.without_result(call)
+                let is_unlisted = !std::mem::take(&mut self.is_made);
+                let mut found = self.without_result(call)?;
+                if is_unlisted {
+                    found.is_unlisted = true;
+                    let is_passed = |call: &ToolCallRequest| {
+                        let id = call.id.as_ref();
+                        id.is_none_or(|id| self.passed.contains(id))
+                    };
+                    let unlisted = calls.into_iter().filter(|call| !is_passed(call)).collect();
+                    self.unlisted = Some((event.content.clone(), unlisted));
+                }
+                Some(found)
             }
             _ => None,
         }
@@ -189,6 +217,7 @@ impl Search<'_> {
                 call,
                 has_result: false,
                 is_pending: false,
+                is_unlisted: false,
             });
         }
         self.results -= 1;
@@ -208,6 +237,7 @@ impl Search<'_> {
             call: AnsweredCall::plain(),
             has_result,
             is_pending: false,
+            is_unlisted: false,
         };
         (has_result || self.is_redacted).then(call)
     }

@@ -148,7 +148,8 @@ impl RunRecorder {
             run_id: Some(self.id()),
             ..EventOptions::default()
         };
-        let events = result_events(&answers, &options)?;
+        let mut events = self.unlisted_calls(&answers, &options)?;
+        events.extend(result_events(&answers, &options)?);
         let options = AppendOptions::default();
         self.record_in_turn(events, step, &options, extras, turn)
             .await
