@@ -240,6 +240,12 @@ mod tests {
             (Some(3), Some(2))
         );
         assert_eq!(read.durability, Some(runlog::Durability::Interval(5)));
+        let refused = super::read::<AppendOptions>(
+            &to_raw_value(&json!({"durability": "never"})).unwrap(),
+            &schema_of::<AppendOptions>(),
+        );
+        let detail = refused.unwrap_err().detail().to_owned();
+        assert!(detail.contains("`interval_ms`"), "{detail}");
     }
 
     #[test]

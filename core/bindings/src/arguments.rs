@@ -230,7 +230,7 @@ mod tests {
             ),
             (
                 r#"{"run":"a","stack_depth":1}"#,
-                "`stackDepth` is not a field that is known here; known are `run`, `stackDepth`, `limit`",
+                "`stack_depth` is not a field that is known here; known are `run`, `stackDepth`, `limit`",
             ),
             (r#"{"run":"a","run":"b"}"#, "`run` is given twice"),
             (

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 #[cfg_attr(feature = "schema", schemars(rename = "Durability"))]
 #[serde(
     rename_all = "camelCase",
-    expecting = "\"sync\", \"os\", or { intervalMs }"
+    expecting = "\"sync\", \"os\", or { `intervalMs` }"
 )]
 pub enum Given {
     /// On the device: survives a crash of the process and a loss of power.

@@ -7,6 +7,7 @@ mod both;
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RawJson,
     blocking::{RunRecorder, Store},
+    log::{Batch, Op, Position},
     runs::{Continuation, Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 
@@ -19,6 +20,7 @@ both! {
     a_result_without_an_id_answers_no_call_that_has_one
     results_recorded_together_are_one_batch_and_one_message_where_the_provider_wants_that
     results_of_calls_without_an_id_name_their_tool
+    what_was_redacted_is_in_the_form_of_the_context_and_a_resume_goes_on_in_it
 }
 
 fn raw(text: &str) -> RawJson {
@@ -495,4 +497,46 @@ fn results_of_calls_without_an_id_name_their_tool(store: &Store) {
         .map(|call| call.name.as_str())
         .collect();
     assert_eq!(dangling, ["ls"]);
+}
+
+fn what_was_redacted_is_in_the_form_of_the_context_and_a_resume_goes_on_in_it(store: &Store) {
+    let ask = r#"{"role":"user","parts":[{"text":"u"}]}"#;
+    let call = r#"{"role":"model","parts":[{"functionCall":{"id":"c","name":"ls","args":{}}}]}"#;
+    let run = store
+        .runs()
+        .start(NewRun {
+            messages: vec![raw(ask)],
+            ..NewRun::in_new_session(NewSession::default(), "coder")
+        })
+        .unwrap();
+    run.record_raw_message(raw(call)).unwrap();
+    run.record_tool_result(&ToolOutcome::completed("c", RawJson::string("secret")))
+        .unwrap();
+    run.pause("stop").unwrap();
+    let instance = run.run().instance_id;
+    for event in store.contexts().get_events(instance, 1).unwrap() {
+        if matches!(event.sequence_number, 1 | 4) {
+            let position = Position(event.position);
+            let ops = Op::redactions(&[position], "asked for");
+            pollster::block_on(store.backend().commit(Batch::new(ops))).unwrap();
+        }
+    }
+    let redacted = r#"{"role":"user","parts":[{"text":"[redacted]"}]}"#;
+    let result = r#"{"role":"user","parts":[{"functionResponse":{"id":"c","name":"ls","response":{"output":"[redacted]"}}}]}"#;
+    assert_eq!(messages(store, &run, 0), [redacted, call, result]);
+    let resumed = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
+    assert_eq!(resumed.dangling, []);
+    let told: Vec<&str> = resumed
+        .messages
+        .iter()
+        .map(|message| message.json.as_str())
+        .collect();
+    assert_eq!(told[..3], [redacted, call, result]);
+    assert!(
+        told[3].starts_with(r#"{"role":"user","parts":"#),
+        "{told:?}"
+    );
 }

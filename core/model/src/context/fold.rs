@@ -67,6 +67,8 @@ pub struct MessageFold {
     /// The newest message of an assistant's that wasn't; before there is one, the first message that wasn't. It tells the form of the
     /// context.
     answer: Option<RawJson>,
+    /// The form of the context, where it is known otherwise.
+    style: Option<ToolStyle>,
 }
 
 /// A call without a result.
@@ -81,6 +83,12 @@ impl MessageFold {
     /// A fold of no events yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, of a context in a provider's form: for the placeholders of redacted messages before any that tells the form.
+    #[must_use]
+    pub fn in_form(self, style: Option<ToolStyle>) -> Self {
+        Self { style, ..self }
     }
 
     /// The message that an event is; `None` for a tool_call, which is a record beside its message, and for a result whose call was
@@ -155,8 +163,7 @@ impl MessageFold {
         if is_hidden {
             // Where results are the user's, another message of the user's stands in their place: two of the assistant's in a row are
             // refused.
-            let style = self.answer.as_ref().and_then(message::style_of);
-            let is_the_users = matches!(style, Some(ToolStyle::Gemini | ToolStyle::Bedrock));
+            let is_the_users = matches!(self.form(), Some(ToolStyle::Gemini | ToolStyle::Bedrock));
             let told = is_the_users.then(|| self.placeholder(Role::User));
             return Some(told.map(|json| message_of(event, Role::User, json)));
         }
@@ -207,8 +214,12 @@ impl MessageFold {
 
     /// The placeholder of a message that is no result, in the form of the context.
     fn placeholder(&self, role: Role) -> RawJson {
-        let style = self.answer.as_ref().and_then(message::style_of);
-        placeholder::redacted_in(style, role)
+        placeholder::redacted_in(self.form(), role)
+    }
+
+    fn form(&self) -> Option<ToolStyle> {
+        let told = self.answer.as_ref().and_then(message::style_of);
+        told.or(self.style)
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Context`]: one agent's context as the list of messages that its model sees.
 
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, InstanceId, Message, MessageFold,
+    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, InstanceId, Message,
     NewContextEvent, NewMessage, RawJson, error_results,
 };
 
@@ -166,7 +166,7 @@ impl Context {
     /// # Errors
     /// Those of reading the store.
     pub async fn replay_from_sequence(&self, sequence: u64) -> Result<Vec<Message>> {
-        let mut fold = MessageFold::new();
+        let mut fold = self.contexts.message_fold(self.instance).await?;
         let mut messages = Vec::new();
         self.each_event(sequence, |event| {
             messages.extend(fold.push(event)?);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use runlog_log::{Direction, Kind, ReadOptions, Sequence};
 use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, InstanceId, SessionId, ToolStyle, style_of,
+    AgentInstance, ContextEvent, ContextEventKind, InstanceId, MessageFold, SessionId, ToolStyle,
+    style_of,
 };
 
 use crate::{
@@ -147,6 +148,18 @@ impl Contexts {
             }
         }
         Ok(None)
+    }
+
+    /// A fold of a context's messages, which knows the form of the context where something of it may be redacted.
+    ///
+    /// # Errors
+    /// As [`style`](Self::style).
+    pub(crate) async fn message_fold(&self, instance: InstanceId) -> Result<MessageFold> {
+        let fold = MessageFold::new();
+        if self.store.backend().redactions() == 0 {
+            return Ok(fold);
+        }
+        Ok(fold.in_form(self.style(instance).await?))
     }
 
     /// The provider's form that a context is in, where one of its latest messages tells it.

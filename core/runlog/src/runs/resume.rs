@@ -2,7 +2,7 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message,
     NewContextEvent, NewMessage, RawJson, Role, Run, RunDetails, RunEvent, RunId, RunStatus,
     max_steps,
 };
@@ -371,13 +371,15 @@ impl Runs {
     }
 
     async fn rebuild(&self, old: &LoadedRun) -> Result<Rebuilt> {
-        let (mut messages, mut dangling) = (MessageFold::new(), DanglingFold::new());
+        let contexts = self.store.contexts();
+        let mut messages = contexts.message_fold(old.run.instance_id).await?;
+        let mut dangling = DanglingFold::new();
         let mut rebuilt = Rebuilt {
             messages: Vec::new(),
             dangling: Vec::new(),
             last_sequence: 0,
         };
-        let mut pages = self.store.contexts().events(old.run.instance_id, 1).await?;
+        let mut pages = contexts.events(old.run.instance_id, 1).await?;
         while let Some(page) = pages.next_page().await? {
             for event in &page {
                 check_own(old, event)?;

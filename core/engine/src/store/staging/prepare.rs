@@ -43,7 +43,12 @@ impl PreparedBody {
 /// Checks a batch against the limits, and computes what doesn't depend on its place in the log.
 pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     let mut key = match batch.key {
-        Some(key) if key.is_empty() || key.len() > KEY_BYTES_MAX => {
+        Some([]) => {
+            return Err(Error::invalid(format!(
+                "an idempotency key is empty; give 1 to {KEY_BYTES_MAX} bytes, or leave it out"
+            )));
+        }
+        Some(key) if key.len() > KEY_BYTES_MAX => {
             return Err(too_large(
                 "an idempotency key",
                 key.len(),
