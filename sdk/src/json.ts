@@ -112,18 +112,25 @@ export function wellFormed<T>(text: T): T {
 
 /**
  * The JSON of a value whose texts are only told again, not kept byte for byte: half a surrogate pair in them, as where a model's
- * text was cut, becomes U+FFFD, so that what else it says isn't lost. JSON spells such a half as an escape, and nothing else so.
+ * text was cut, becomes U+FFFD, so that what else it says isn't lost. `JSON.stringify` spells such a half as an escape.
  *
  * @internal
  */
 export function wellFormedJson(value: unknown): string {
   const text = stringify(value);
-  if (!text.includes("\\ud")) return text;
-  return text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found.length === 2 ? found : "\ufffd"));
+  if (!text.includes("\\u")) return text;
+  // Raw JSON may have whole pairs as escapes.
+  return text.replace(ESCAPES, (found) => (found.length === HALF ? "\ufffd" : found));
 }
+
+/** A backslash, a whole pair, or half of one, as JSON escapes them. */
+const ESCAPES = /\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}/g;
+/** The length of half a pair: `\ud83d`. */
+const HALF = 6;
 
 /** The UTF-8 of the same. @internal */
 export function wellFormedBytes(value: unknown): Uint8Array {
+  if (ArrayBuffer.isView(value)) return jsonBytes(value);
   return utf8(wellFormedJson(value));
 }
 
@@ -212,7 +219,8 @@ export function encodeArguments(args: object): string {
 function checkArgument(value: unknown, path: string, seen = new Set<object>()): boolean {
   if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`\`${path}\` is ${value}, which JSON has no form for`);
   if (typeof value !== "object" || value === null) return false;
-  if (value instanceof RawJson) return true;
+  // What has a form of its own is looked at as that form.
+  if (value instanceof RawJson || hasOwnForm(value)) return true;
   refuseLost(path, value);
   // What contains itself is refused where it is written.
   if (seen.has(value)) return false;

@@ -79,8 +79,7 @@ export class RunRecorder implements AsyncDisposable {
    * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
    *
    * @remarks
-   * Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only, and Anthropic advises so: there,
-   * record the results of several calls together, by {@link recordToolResults}.
+   * Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only: there, record the results of several calls together, by {@link recordToolResults}.
    *
    * @throws {@link RunlogError} as {@link recordMessage}: `invalid_input` when the context has no such call;
    * `already_exists` when the call has its result already.
@@ -91,7 +90,7 @@ export class RunRecorder implements AsyncDisposable {
 
   /**
    * Records what tools gave for several calls that were recorded before, as one batch, and one flush: in one message where the provider
-   * wants that (Anthropic, Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it resolves.
+   * takes no other (Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it resolves.
    *
    * @example
    * ```ts

@@ -106,7 +106,12 @@ export class RequestBuffer implements AsyncDisposable {
     if (isHalf) this.#halves.set(messageId, whole.slice(-1));
     else this.#halves.delete(messageId);
     const value = (isHalf ? whole.slice(0, -1) : whole).toWellFormed();
-    await this.#handle.value("append", { id: messageId, value });
+    try {
+      await this.#handle.value("append", { id: messageId, value });
+    } catch (error) {
+      this.#halves.delete(messageId);
+      throw error;
+    }
   }
 
   /**
@@ -122,6 +127,7 @@ export class RequestBuffer implements AsyncDisposable {
    * can't be saved.
    */
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
+    this.#halves.delete(messageId);
     await this.#handle.value("replace", { id: messageId, value: props, type });
   }
 
@@ -236,7 +242,8 @@ export class RequestBuffer implements AsyncDisposable {
     const told = endOf(end);
     this.#ended = true;
     try {
-      for (const id of this.#halves.keys()) await this.#handle.value("append", { id, value: "\ufffd" });
+      // What became of such a message meanwhile matters more than half a character.
+      for (const id of this.#halves.keys()) await this.#handle.value("append", { id, value: "\ufffd" }).catch(() => {});
       this.#halves.clear();
       await this.#handle.value("finish", { end: told });
       requestEnded(this);

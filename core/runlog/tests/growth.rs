@@ -236,7 +236,7 @@ fn the_last_messages_of_a_run_are_read_from_its_end() {
 
 #[test]
 fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
-    reads_at_most(24, "a tool result", |steps| {
+    reads_at_most(32, "a tool result", |steps| {
         read_of_a_run(steps, |store, run| {
             let block = r#"{"type":"tool_use","id":"last","name":"ls","input":{}}"#;
             let message = format!(r#"{{"role":"assistant","content":[{block}]}}"#);

@@ -350,7 +350,8 @@ fn results_recorded_together_are_one_batch_and_one_message_where_the_provider_wa
         (
             anthropic,
             &[
-                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","is_error":true,"content":"no"},{"type":"tool_result","tool_use_id":"c","content":"[5]"}]}"#,
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","is_error":true,"content":"no"}]}"#,
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"[5]"}]}"#,
             ],
         ),
         (

@@ -141,3 +141,68 @@ async fn a_message_belongs_to_the_step_in_which_it_was_recorded() {
         assert_eq!(listed.step_count, 4);
     }
 }
+
+/// After a truncation to a message that makes calls their records are added, once, whoever answers them.
+#[tokio::test]
+async fn calls_whose_records_were_truncated_are_listed_and_answered_once() {
+    let (_folder, store) = store();
+    for kept in 0..3 {
+        for _ in 0..5 {
+            let run = started(&store).await;
+            let calls = ["a", "b", "c"].map(|id| NewToolCall::new(id, "ls", "{}"));
+            let message = NewMessage::assistant("").with_tool_calls(calls);
+            let asked = run.record_message(message).await.unwrap();
+            let context = store.context(run.run().instance_id).await.unwrap();
+            context
+                .truncate_after_sequence(asked.sequence_number + kept)
+                .await
+                .unwrap();
+            let other = store.runs().recorder(run.id()).await.unwrap();
+            let says = |id: &str| ToolOutcome::completed(id, RawJson::string(id));
+            let [a, b, c] = ["a", "b", "c"].map(says);
+            let (one, two, three, four) = tokio::join!(
+                other.record_tool_result(&a),
+                run.record_tool_result(&a),
+                run.record_tool_result(&b),
+                run.record_tool_result(&c),
+            );
+            let (one, two) = (one.map(|_| ()), two.map(|_| ()));
+            let refused = [&one, &two].into_iter().find_map(|it| it.as_ref().err());
+            assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
+            assert_eq!(refused.unwrap().kind(), ErrorKind::AlreadyExists);
+            // What was recorded is the result, not the record of the call in front of it.
+            for (recorded, id) in [(three.unwrap(), "b"), (four.unwrap(), "c")] {
+                let event = store
+                    .contexts()
+                    .event(run.run().instance_id, recorded.sequence_number)
+                    .await
+                    .unwrap()
+                    .unwrap();
+                assert_eq!(event.position, recorded.id);
+                assert!(
+                    event.content.as_str().contains(&format!("{id:?}")),
+                    "{event:?}"
+                );
+                assert!(
+                    event.content.as_str().contains("\"role\":\"tool\""),
+                    "{event:?}"
+                );
+            }
+            let options = ListToolCalls::default();
+            let listed = store.runs().tool_calls(run.id(), &options).await.unwrap();
+            let mut told: Vec<_> = listed
+                .items
+                .iter()
+                .map(|call| (call.tool_call_id.as_deref().unwrap(), call.status))
+                .collect();
+            told.sort_unstable_by_key(|(id, _)| *id);
+            assert_eq!(
+                told,
+                ["a", "b", "c"].map(|id| (id, ToolCallStatus::Completed))
+            );
+            assert_eq!(context.dangling_tool_calls().await.unwrap(), []);
+            let done = NewMessage::assistant("done");
+            run.record_message(done).await.unwrap();
+        }
+    }
+}

@@ -1,4 +1,4 @@
-import { type AgentFunction, type MessageObject, type RunRecorder, type Store } from "#runlog";
+import { type AgentFunction, type MessageObject, RawJson, type RunRecorder, type Store } from "#runlog";
 import { places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -172,7 +172,23 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     const messages = await store.chats.getMessages(chatId, { requestId: request.requestId, role: "assistant" });
     expect(messages.map((message) => message.props.content)).toEqual(["Hi 😀!", "x\ufffd"]);
 
+    // What a half was for is gone: nothing is added to what came instead, and the request ends.
+    const third = await store.chats.beginRequest(chatId, asked);
+    const replaced = await third.send({ role: "assistant", type: "text", props: { content: "" } });
+    await third.append(replaced, "half \ud83d");
+    await third.replace(replaced, { content: "Whole." });
+    await failure(third.append("nope", "x\ud83d"), "not_found");
+    await third.finish("completed");
+    const whole = await store.chats.getMessages(chatId, { requestId: third.requestId, role: "assistant" });
+    expect(whole.map((message) => message.props.content)).toEqual(["Whole."]);
+
     const flow = await store.flows.create();
+    // Raw JSON may have whole pairs as escapes, as Python writes them.
+    const event = { type: "agent:text:delta", nodeId: "n", runId: "r", timestamp: 1 };
+    const pairs = JSON.stringify({ ...event, content: "!" }).replace("!", "\\ud83d\\ude00 \\uD83D\\uDE00 \\\\ud83d");
+    await flow.record(RawJson.parse(pairs));
+    const [first] = await (await store.flows.playback(flow.runId, { speed: Infinity })).events().toArray();
+    expect(JSON.stringify(first)).toContain("😀 😀 \\\\ud83d");
     await flow.record({ type: "agent:text:delta", nodeId: "n", runId: "r", timestamp: 1, content: `\\ud83d ${cut}` });
     await flow.finishNode("n", { text: cut });
     expect(flow.state.outputs.n).toEqual({ text: mended });

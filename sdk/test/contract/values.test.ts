@@ -69,6 +69,23 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     expect((await store.runs.get(run.id))?.metadata).toEqual({ last: { name: "RangeError", message: "too far" } });
   });
 
+  test("what has a form of its own is taken as that, in values and in arguments", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    class Usage {
+      counts = new Map([["a", 1]]);
+      toJSON(): object {
+        return Object.fromEntries(this.counts);
+      }
+    }
+    await run.recordToolResult({ toolCallId: "c", output: { usage: new Usage() } });
+    expect(await outputs(store, run)).toEqual([{ usage: { a: 1 } }]);
+    await run.describe({ metadata: { usage: new Usage(), at: new Date(0) } });
+    expect((await store.runs.get(run.id))?.metadata).toEqual({ usage: { a: 1 }, at: "1970-01-01T00:00:00.000Z" });
+    const lost = { toJSON: () => ({ deep: new Map() }) };
+    await failure(run.describe({ metadata: { lost } }), "invalid_input");
+  });
+
   test("what is nested deep, contains itself or is shared is written, or refused, as before", async () => {
     const run = await started(await fresh());
     const cycle: Record<string, unknown> = { a: [] };

@@ -56,14 +56,21 @@ pub struct DanglingToolCall {
 /// Folds events, given in order from the first, into messages.
 ///
 /// What was redacted has a placeholder, in the form of the messages around it, so that a provider takes the context still. A redacted
-/// message has lost the tool calls that it made, and no provider takes a result without its call: these results are left out.
+/// result has lost which calls it answered: the placeholder is given when the next message shows which calls no other result answers. A
+/// redacted message has lost the tool calls that it made, and no provider takes a result without its call: these results are
+/// left out.
 #[derive(Clone, Debug, Default)]
 pub struct MessageFold {
-    /// The calls without a result so far, those without an id left out: a redacted result, which lost its id, most likely answered the
-    /// first of them.
+    /// The calls without a result so far.
     open: VecDeque<Open>,
+    /// The sequences of redacted results since the last message that is none.
+    redacted: Vec<u64>,
+    /// The results behind the first of these, which wait for its placeholder.
+    waiting: Vec<Message>,
     /// Whether the newest message of an assistant's was redacted.
     is_redacted: bool,
+    /// How many records of calls came since then.
+    records: usize,
     /// The newest message of an assistant's that wasn't; before there is one, the first message that wasn't. It tells the form of the
     /// context.
     answer: Option<RawJson>,
@@ -75,6 +82,10 @@ pub struct MessageFold {
 #[derive(Clone, Debug)]
 struct Open {
     id: Option<String>,
+    /// The tool, where there is no id to tell it by.
+    tool: String,
+    /// Whether the record of the call was redacted, which has lost its id, and no message has it.
+    is_record_redacted: bool,
     /// Whether the message that made it was redacted.
     is_hidden: bool,
 }
@@ -91,130 +102,192 @@ impl MessageFold {
         Self { style, ..self }
     }
 
-    /// The message that an event is; `None` for a tool_call, which is a record beside its message, and for a result whose call was
-    /// redacted.
+    /// Adds what the next event is to the messages: one message, for a tool_call none, as for a result whose call was redacted.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the event's content isn't a JSON object.
-    pub fn push(&mut self, event: &ContextEvent) -> Result<Option<Message>> {
+    pub fn push(&mut self, event: &ContextEvent, messages: &mut Vec<Message>) -> Result<()> {
         match event.event_type {
             ContextEventKind::ToolCall => {
-                let (id, is_hidden) = (event.tool_call_id.clone(), self.is_redacted);
-                if id.is_some() || is_hidden {
-                    self.open.push_back(Open { id, is_hidden });
-                }
+                self.call(event);
+                return Ok(());
             }
-            ContextEventKind::ToolResult => {
-                if let Some(told) = self.instead_of_result(event) {
-                    return Ok(told);
-                }
-            }
+            ContextEventKind::ToolResult => return self.result(event, messages),
             ContextEventKind::AssistantMessage
             | ContextEventKind::UserMessage
-            | ContextEventKind::SystemMessage => {
-                if !self.open.is_empty() && begins_another_answer(event) {
-                    // They have their results by now: a redacted one may have been of several.
-                    self.open.retain(|call| !call.is_hidden);
-                }
-                self.is_redacted =
-                    event.redacted && event.event_type == ContextEventKind::AssistantMessage;
+            | ContextEventKind::SystemMessage => {}
+        }
+        if !self.open.is_empty() || !self.redacted.is_empty() {
+            self.settle(false, messages);
+            if begins_another_answer(event) {
+                // They have their results by now.
+                self.open.retain(|call| !call.is_hidden);
             }
         }
+        let is_answer = event.event_type == ContextEventKind::AssistantMessage;
+        self.is_redacted = event.redacted && is_answer;
+        self.records = 0;
         let Some(role) = event.role() else {
-            return Ok(None);
+            return Ok(());
         };
         if event.redacted {
-            let json = self.placeholder(role);
-            return Ok(Some(message_of(event, role, json)));
+            let json = placeholder::redacted_in(self.form(), role);
+            messages.push(message_of(event, role, json));
+            return Ok(());
         }
         let json = event.message_json()?;
-        if event.event_type == ContextEventKind::AssistantMessage || self.answer.is_none() {
+        if is_answer || self.answer.is_none() {
             self.answer.clone_from(&json);
         }
-        Ok(json.map(|json| message_of(event, role, json)))
+        messages.extend(json.map(|json| message_of(event, role, json)));
+        Ok(())
     }
 
-    /// What is told instead of a result that was redacted, or whose call was; `None` of any other.
-    fn instead_of_result(&mut self, event: &ContextEvent) -> Option<Option<Message>> {
-        let is_hidden = match event.redacted {
-            true => {
-                let is_hidden = self.open.front().is_some_and(|call| call.is_hidden);
-                if is_hidden {
-                    self.open.pop_front();
-                }
-                is_hidden
-            }
-            false => {
-                let mut marks = event.tool_results.iter().peekable();
-                marks.peek().is_some()
-                    && marks.all(|mark| {
-                        let mut open = self.open.iter();
-                        open.any(|call| call.is_hidden && call.id == mark.tool_call_id)
-                    })
-            }
-        };
-        if !event.redacted {
-            for mark in &event.tool_results {
-                let mut open = self.open.iter();
-                let answered = open.position(|call| call.id == mark.tool_call_id);
-                answered.map(|place| self.open.remove(place));
-            }
-        }
-        if is_hidden {
-            // Where results are the user's, another message of the user's stands in their place: two of the assistant's in a row are
-            // refused.
-            let is_the_users = matches!(self.form(), Some(ToolStyle::Gemini | ToolStyle::Bedrock));
-            let told = is_the_users.then(|| self.placeholder(Role::User));
-            return Some(told.map(|json| message_of(event, Role::User, json)));
-        }
+    /// Adds the messages that waited for what comes next.
+    pub fn finish(mut self, messages: &mut Vec<Message>) {
+        self.settle(true, messages);
+    }
+
+    fn call(&mut self, event: &ContextEvent) {
+        let place = self.records;
+        self.records += 1;
+        let (mut id, mut tool) = (event.tool_call_id.clone(), None);
+        let mut is_record_redacted = false;
         if event.redacted {
-            let json = self.redacted_result();
-            return Some(Some(message_of(event, Role::Tool, json)));
+            // It has lost its id, which the message has still: records stand behind it in the order of its calls.
+            let made = self.answer.as_ref().filter(|_| !self.is_redacted);
+            let made = made.and_then(|json| message::tool_calls_of(json).ok());
+            let call = made.and_then(|calls| calls.into_iter().nth(place));
+            is_record_redacted = call.is_none();
+            (id, tool) = call.map_or((None, None), |call| (call.id, Some(call.name)));
+        } else if id.is_none() {
+            tool = message::plain_call(&event.content).map(|call| call.name);
         }
-        None
+        self.open.push_back(Open {
+            is_record_redacted,
+            id,
+            tool: tool.unwrap_or_default(),
+            is_hidden: self.is_redacted,
+        });
     }
 
-    /// The placeholder of a redacted result, in the form of its call: of the first that has none, or of all where their results are in one
-    /// message.
-    fn redacted_result(&mut self) -> RawJson {
-        let answer = self.answer.as_ref();
-        let calls = answer.and_then(|json| message::tool_calls_of(json).ok());
-        let mut open: Vec<DanglingToolCall> = calls
-            .unwrap_or_default()
+    fn result(&mut self, event: &ContextEvent, messages: &mut Vec<Message>) -> Result<()> {
+        if event.redacted {
+            self.redacted.push(event.sequence_number);
+            return Ok(());
+        }
+        let (mut shown, mut hidden) = (0, 0);
+        let mut tools = None;
+        for mark in &event.tool_results {
+            let place = self.place_of(mark.tool_call_id.as_ref(), || {
+                let read = || message::tools_without_id(&event.content);
+                tools.get_or_insert_with(read).pop_front().flatten()
+            });
+            match place.and_then(|place| self.open.remove(place)) {
+                Some(call) if call.is_hidden => hidden += 1,
+                _ => shown += 1,
+            }
+        }
+        let json = match (shown, hidden) {
+            // What else the message says stays. Where results are the user's, another message of the user's stands in their
+            // place: two of the assistant's in a row are refused.
+            (0, 1..) => message::without_results(&event.content).or_else(|| {
+                let is_the_users =
+                    matches!(self.form(), Some(ToolStyle::Gemini | ToolStyle::Bedrock));
+                is_the_users.then(|| placeholder::redacted_in(self.form(), Role::User))
+            }),
+            _ => event.message_json()?,
+        };
+        let role = if shown == 0 && hidden > 0 {
+            Role::User
+        } else {
+            Role::Tool
+        };
+        if let Some(json) = json {
+            let into = if self.redacted.is_empty() {
+                messages
+            } else {
+                &mut self.waiting
+            };
+            into.push(message_of(event, role, json));
+        }
+        Ok(())
+    }
+
+    /// The open call that a result answers.
+    fn place_of(
+        &self,
+        id: Option<&String>,
+        tool: impl FnOnce() -> Option<String>,
+    ) -> Option<usize> {
+        let place = |is_it: &dyn Fn(&Open) -> bool| self.open.iter().position(is_it);
+        match id {
+            Some(_) => place(&|call| call.id.as_ref() == id)
+                .or_else(|| place(&|call| call.is_record_redacted)),
+            None => {
+                let open = self.open.iter().enumerate();
+                let without_id = open
+                    .filter(|(_, call)| call.id.is_none())
+                    .map(|(place, call)| (place, call.tool.as_str()));
+                message::place_without_id(without_id, tool().as_deref())
+            }
+        }
+    }
+
+    /// Gives redacted results their placeholders, those of the calls that no other result has answered: all of them before another
+    /// message; at the end, where some may be open, as many as results were redacted, if each result is a message.
+    fn settle(&mut self, is_end: bool, messages: &mut Vec<Message>) {
+        let redacted = std::mem::take(&mut self.redacted);
+        let Some(&last) = redacted.last() else {
+            return;
+        };
+        let made = self.answer.as_ref();
+        let made = made.and_then(|json| message::tool_calls_of(json).ok());
+        let made = made.unwrap_or_default();
+        let style = made.first().map(|call| call.style);
+        let style = style.or(self.style).unwrap_or(ToolStyle::OpenAi);
+        let count = match is_end && has_a_message_each(style) {
+            true => redacted.len().min(self.open.len()),
+            false => self.open.len(),
+        };
+        let answered: Vec<Open> = self.open.drain(..count).collect();
+        let is_hidden = answered.iter().any(|call| call.is_hidden);
+        let shown = answered
             .into_iter()
-            .filter(|call| call.id.is_none() || self.open.iter().any(|open| open.id == call.id))
-            .map(|call| DanglingToolCall {
-                id: call.id,
-                name: call.name,
-                arguments: call.arguments,
-                sequence_number: 0,
-                style: call.style,
+            .filter(|call| !call.is_hidden && !call.is_record_redacted);
+        let calls: Vec<DanglingToolCall> = shown
+            .map(|call| {
+                let request = made
+                    .iter()
+                    .find(|made| made.id.is_some() && made.id == call.id);
+                DanglingToolCall {
+                    name: request.map_or(call.tool, |made| made.name.clone()),
+                    id: call.id,
+                    arguments: RawJson::null(),
+                    sequence_number: 0,
+                    style,
+                }
             })
             .collect();
-        if !open.first().is_some_and(is_answered_with_others) {
-            open.truncate(1);
-            // Of several items of an answer, the newest isn't the one whose call was made first.
-            if let (Some(call), Some(first)) = (open.first_mut(), self.open.front()) {
-                call.id.clone_from(&first.id);
-            }
+        let mut told = results(&calls, placeholder::REDACTED, false);
+        let mut role = Role::Tool;
+        if told.is_empty() && !is_hidden {
+            told.push(placeholder::redacted(Role::Tool, None));
+        } else if told.is_empty() && matches!(style, ToolStyle::Gemini | ToolStyle::Bedrock) {
+            role = Role::User;
+            told.push(placeholder::redacted_in(Some(style), role));
         }
-        self.open
-            .retain(|call| open.iter().all(|answered| answered.id != call.id));
-        match results(&open, placeholder::REDACTED, false)
-            .into_iter()
-            .next()
-        {
-            Some(json) => json,
-            None => {
-                let first = self.open.pop_front().and_then(|call| call.id);
-                placeholder::redacted(Role::Tool, first.as_deref())
-            }
-        }
-    }
-
-    /// The placeholder of a message that is no result, in the form of the context.
-    fn placeholder(&self, role: Role) -> RawJson {
-        placeholder::redacted_in(self.form(), role)
+        let sequences = redacted.into_iter().chain(std::iter::repeat(last));
+        messages.extend(
+            told.into_iter()
+                .zip(sequences)
+                .map(|(json, sequence_number)| Message {
+                    sequence_number,
+                    role,
+                    json,
+                }),
+        );
+        messages.append(&mut self.waiting);
     }
 
     fn form(&self) -> Option<ToolStyle> {
@@ -231,6 +304,13 @@ fn message_of(event: &ContextEvent, role: Role, json: RawJson) -> Message {
     }
 }
 
+fn is_no_result(event: &ContextEvent) -> bool {
+    !matches!(
+        event.event_type,
+        ContextEventKind::ToolCall | ContextEventKind::ToolResult
+    )
+}
+
 /// Whether all calls before a message have their results: it is no further item of an answer, as OpenAI's Responses have them. A redacted one
 /// may be one.
 fn begins_another_answer(event: &ContextEvent) -> bool {
@@ -238,9 +318,19 @@ fn begins_another_answer(event: &ContextEvent) -> bool {
         || (!event.redacted && !message::is_response_item(&event.content))
 }
 
-/// Whether its result is in one message with those of the others of its turn, always: Anthropic takes them apart, too.
-fn is_answered_with_others(call: &DanglingToolCall) -> bool {
-    matches!(call.style, ToolStyle::Gemini | ToolStyle::Bedrock)
+/// Whether each result is a message of its own; elsewhere one may have several.
+fn has_a_message_each(style: ToolStyle) -> bool {
+    match style {
+        ToolStyle::OpenAi
+        | ToolStyle::OpenAiCamel
+        | ToolStyle::Function
+        | ToolStyle::OpenAiResponses => true,
+        ToolStyle::Anthropic
+        | ToolStyle::AiSdk
+        | ToolStyle::AiSdk4
+        | ToolStyle::Gemini
+        | ToolStyle::Bedrock => false,
+    }
 }
 
 /// The messages of a context, in order and byte for byte as they were sent to the model.
@@ -268,8 +358,9 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Resul
     let mut fold = MessageFold::new();
     let mut messages = Vec::new();
     for event in events {
-        messages.extend(fold.push(event)?);
+        fold.push(event, &mut messages)?;
     }
+    fold.finish(&mut messages);
     Ok(messages)
 }
 
@@ -283,6 +374,8 @@ pub struct DanglingFold {
     message: u64,
     /// The sequences of calls without a result whose message was redacted: the context doesn't show them.
     hidden: VecDeque<u64>,
+    /// How many results were redacted since the last message that is none: they have lost which calls they answered.
+    redacted: usize,
     /// Whether the last assistant message was redacted.
     is_redacted: bool,
 }
@@ -298,6 +391,12 @@ impl DanglingFold {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the content of a tool_call can't be read.
     pub fn push(&mut self, event: &ContextEvent) -> Result<()> {
+        if self.redacted > 0 && is_no_result(event) {
+            // All calls before it have their results.
+            self.open.clear();
+            self.hidden.clear();
+            self.redacted = 0;
+        }
         match event.event_type {
             ContextEventKind::AssistantMessage => {
                 if !self.hidden.is_empty() && begins_another_answer(event) {
@@ -320,7 +419,25 @@ impl DanglingFold {
     }
 
     /// The calls without a result, in the order they were made.
-    pub fn finish(self) -> Vec<DanglingToolCall> {
+    pub fn finish(mut self) -> Vec<DanglingToolCall> {
+        let Some(style) = self.open.first().map(|call| call.style) else {
+            return self.open;
+        };
+        if self.redacted > 0 && !has_a_message_each(style) {
+            return Vec::new();
+        }
+        // They most likely answered the first of them.
+        for _ in 0..self.redacted {
+            let first = self.open.first().map(|call| call.sequence_number);
+            let hidden = self.hidden.front().copied();
+            match (hidden, first) {
+                (Some(hidden), first) if first.is_none_or(|first| hidden < first) => {
+                    self.hidden.pop_front();
+                }
+                (_, Some(_)) => drop(self.open.remove(0)),
+                (_, None) => {}
+            }
+        }
         self.open
     }
 
@@ -341,6 +458,11 @@ impl DanglingFold {
     }
 
     fn tool_call(&mut self, event: &ContextEvent) {
+        // The record of a call of the message before it has lost its id; the message has it still.
+        if event.redacted && !self.unmatched.is_empty() {
+            self.unmatched.remove(0);
+            return;
+        }
         if let Some(place) = self
             .unmatched
             .iter()
@@ -368,20 +490,7 @@ impl DanglingFold {
     }
 
     fn tool_result(&mut self, event: &ContextEvent) {
-        if event.redacted {
-            let first = self.open.first().map(|call| call.sequence_number);
-            if self
-                .hidden
-                .front()
-                .is_some_and(|hidden| first.is_none_or(|first| *hidden < first))
-            {
-                self.hidden.pop_front();
-            } else if self.open.first().is_some_and(is_answered_with_others) {
-                self.open.retain(|call| !is_answered_with_others(call));
-            } else if !self.open.is_empty() {
-                self.open.remove(0);
-            }
-        }
+        self.redacted += usize::from(event.redacted);
         let mut tools = None;
         for mark in &event.tool_results {
             let place = match &mark.tool_call_id {

@@ -171,7 +171,7 @@ waiting! {
     fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded>;
 
     /// Records the results of several calls that were recorded before, as one batch, with one flush: in one message where the
-    /// provider wants that, in a message each elsewhere. Durable when it returns.
+    /// provider takes no other, in a message each elsewhere. Durable when it returns.
     fn record_tool_results(&self, outcomes: &[ToolOutcome]) -> Result<Recorded>;
 
     /// Records the assistant message that requested tool calls together with their results: message, calls, results and

@@ -168,11 +168,9 @@ impl Context {
     pub async fn replay_from_sequence(&self, sequence: u64) -> Result<Vec<Message>> {
         let mut fold = self.contexts.message_fold(self.instance).await?;
         let mut messages = Vec::new();
-        self.each_event(sequence, |event| {
-            messages.extend(fold.push(event)?);
-            Ok(())
-        })
-        .await?;
+        self.each_event(sequence, |event| fold.push(event, &mut messages))
+            .await?;
+        fold.finish(&mut messages);
         Ok(messages)
     }
 

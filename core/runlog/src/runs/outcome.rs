@@ -271,7 +271,7 @@ impl ToolOutcome {
 }
 
 /// The results that answer calls, as events in the form of the provider that made the calls: those of one turn in one message
-/// where the provider [wants it so](ToolStyle::is_answered_at_once), a message for each elsewhere.
+/// where the provider [takes no other](ToolStyle::is_answered_at_once), a message for each elsewhere.
 pub(super) fn result_events(
     answers: &[(ToolOutcome, AnsweredCall)],
     options: &EventOptions,
@@ -294,7 +294,7 @@ pub(super) fn result_events(
         }
         events.extend(made);
     }
-    for style in [ToolStyle::Gemini, ToolStyle::Bedrock, ToolStyle::Anthropic] {
+    for style in [ToolStyle::Gemini, ToolStyle::Bedrock] {
         events.extend(answered_at_once(answers, style, options)?);
     }
     Ok(events)

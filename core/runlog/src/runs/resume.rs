@@ -384,10 +384,11 @@ impl Runs {
             for event in &page {
                 check_own(old, event)?;
                 rebuilt.last_sequence = event.sequence_number;
-                rebuilt.messages.extend(messages.push(event)?);
+                messages.push(event, &mut rebuilt.messages)?;
                 dangling.push(event)?;
             }
         }
+        messages.finish(&mut rebuilt.messages);
         rebuilt.dangling = dangling.finish();
         Ok(rebuilt)
     }

@@ -40,11 +40,9 @@ pub enum ToolStyle {
 }
 
 impl ToolStyle {
-    /// Whether the results of one answer's calls belong into one message: Gemini and Bedrock take no two messages of the user's in a
-    /// row, and Anthropic advises against it, because a model that sees results apart makes fewer calls at once
-    /// (Anthropic's documentation, "Parallel tool use").
+    /// Whether the results of one answer's calls must be in one message: its provider takes no two messages of the user's in a row.
     pub fn is_answered_at_once(self) -> bool {
-        matches!(self, Self::Gemini | Self::Bedrock | Self::Anthropic)
+        matches!(self, Self::Gemini | Self::Bedrock)
     }
 }
 

@@ -6,7 +6,7 @@ use super::envelope::{Envelope, Item, id_string, named, push};
 use crate::{
     Error, RawJson, Result, Role,
     codec::ToolMark,
-    json::slices::{each_element, fields, for_each_element, unique_fields},
+    json::slices::{each_element, fields, for_each_element, has_field, unique_fields},
 };
 
 /// What Gemini names a result, in its API and in its client for Python.
@@ -189,6 +189,36 @@ pub fn tools_without_id(content: &RawJson) -> VecDeque<Option<String>> {
         tools.push_back(of_message.map_or(None, |[openai, ollama]| name(openai.or(ollama))));
     }
     tools
+}
+
+/// What a message of the user's says beside the results of tools, as a message; `None` where it says nothing else.
+pub(crate) fn without_results(message: &RawJson) -> Option<RawJson> {
+    let envelope = Envelope::of(message).ok()?;
+    if envelope.role().ok()? != Role::User {
+        return None;
+    }
+    let (field, parts) = match envelope.parts {
+        Some(parts) => ("parts", parts),
+        None => ("content", envelope.content?),
+    };
+    let is_result = |part: &str| {
+        let kind = fields(part, ["type"]).ok().and_then(|[kind]| kind);
+        kind == Some("\"tool_result\"")
+            || ["toolResult", FUNCTION_RESPONSE[0], FUNCTION_RESPONSE[1]]
+                .iter()
+                .any(|name| has_field(part, name))
+    };
+    let mut others = Vec::new();
+    for_each_element(parts, |part| {
+        if !is_result(part) {
+            others.push(part);
+        }
+    })
+    .ok()?;
+    (!others.is_empty()).then(|| {
+        let parts = others.join(",");
+        RawJson::from_own_text(format!("{{\"role\":\"user\",\"{field}\":[{parts}]}}"))
+    })
 }
 
 /// Which of the open calls without an id a result answers that has none, either: the first of the tool that it names, else the first.

@@ -41,24 +41,23 @@ impl RunRecorder {
         outcomes: &[ToolOutcome],
     ) -> Result<(Vec<(ToolOutcome, AnsweredCall)>, Option<Turn<'_>>)> {
         let mut answers = Vec::with_capacity(outcomes.len());
-        let mut turn = None;
-        let mut without_id: Option<Vec<AnsweredCall>> = None;
+        let (mut turn, mut without_id) = (None, None);
         for outcome in outcomes {
             outcome.check()?;
             let id = &outcome.tool_call_id;
-            let call = match self.known_call(id, &mut turn).await? {
+            // First among the calls without an id: for one of these, the whole context would be searched for a call whose id is the
+            // name of its tool.
+            let named = match self.is_known_to_be_open(id) {
+                true => None,
+                false => self.take_without_id(id, &mut without_id).await?,
+            };
+            let call = match named {
                 Some(call) => call,
-                None => {
-                    let open = match &mut without_id {
-                        Some(open) => open,
-                        None => without_id.insert(self.open_without_id().await?),
-                    };
-                    match open.iter().position(|call| call.name == *id) {
-                        Some(place) => open.remove(place),
-                        // If the run has ended, that error matters more.
-                        None => return self.check_running().await.and(Err(unknown(id))),
-                    }
-                }
+                None => match self.known_call(id, &mut turn, &mut without_id).await? {
+                    Some(call) => call,
+                    // If the run has ended, that error matters more.
+                    None => return self.check_running().await.and(Err(unknown(id))),
+                },
             };
             answers.push((outcome.clone(), call));
         }
@@ -67,28 +66,55 @@ impl RunRecorder {
 
     /// The call with an id, if the context has it. Where it is unknown, or has its result, the message that makes it, or makes it
     /// again, may be waiting to be written: it is looked for once more behind all writes that were begun before. The turn is kept
-    /// then, so that no later write comes before what the caller writes.
+    /// then, so that no later write comes before what the caller writes; so it is for a call whose record is to be added, which
+    /// only one may do.
     async fn known_call<'a>(
         &'a self,
         id: &str,
         turn: &mut Option<Turn<'a>>,
+        without_id: &mut Option<Vec<AnsweredCall>>,
     ) -> Result<Option<AnsweredCall>> {
+        let before = self.context_end().await?;
         self.look_for(id).await?;
-        let is_open = |recorder: &Self| {
+        let is_listed = |recorder: &Self| {
             let state = recorder.state();
             let known = state.calls.known.get(id);
-            known.is_some_and(|known| !known.has_result)
+            known.is_some_and(|known| !known.has_result && !known.is_unlisted)
         };
-        if turn.is_none() && !is_open(self) {
-            let before = self.context_end().await?;
+        if turn.is_none() && !is_listed(self) {
             *turn = Some(self.inner.order.turn(false).await);
             if self.context_end().await? != before {
+                *without_id = None;
+                if let Some(call) = self.take_without_id(id, without_id).await? {
+                    return Ok(Some(call));
+                }
                 self.look_for(id).await?;
             }
         }
         let state = self.state();
         let known = state.calls.known.get(id);
         Ok(known.map(|known| known.call.clone()))
+    }
+
+    /// Whether a call is open as far as this recorder knows, without a look at the context.
+    fn is_known_to_be_open(&self, id: &str) -> bool {
+        let state = self.state();
+        let known = state.calls.known.get(id);
+        known.is_some_and(|known| !known.has_result)
+    }
+
+    /// Takes the first open call without an id of a tool out of those that there are.
+    async fn take_without_id(
+        &self,
+        tool: &str,
+        without_id: &mut Option<Vec<AnsweredCall>>,
+    ) -> Result<Option<AnsweredCall>> {
+        let open = match without_id {
+            Some(open) => open,
+            None => without_id.insert(self.open_without_id().await?),
+        };
+        let place = open.iter().position(|call| call.name == tool);
+        Ok(place.map(|place| open.remove(place)))
     }
 
     /// The records of calls that answers are for, and of those made with them, where the context has only the message that makes them: a
@@ -139,7 +165,8 @@ impl RunRecorder {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when it has its result.
     pub(crate) async fn check_unanswered(&self, id: &str) -> Result<()> {
-        self.known_call(id, &mut None).await?;
+        self.known_call(id, &mut None, &mut Some(Vec::new()))
+            .await?;
         self.state().calls.check(id)
     }
 
@@ -239,6 +266,7 @@ impl RunRecorder {
             unlisted: None,
             results: 0,
             is_made: false,
+            redacted_records: 0,
             is_answered: false,
             is_redacted: false,
         };

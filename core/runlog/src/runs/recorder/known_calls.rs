@@ -119,8 +119,13 @@ impl Calls {
                     .tools
                     .first()
                     .and_then(|mark| mark.tool_call_id.clone());
-                if let Some(call) = id.as_ref().and_then(|id| self.known.get_mut(id)) {
+                if let Some(id) = &id
+                    && let Some(call) = self.known.get_mut(id)
+                    && call.is_unlisted
+                {
+                    // If the write fails, it is looked for again.
                     call.is_unlisted = false;
+                    taken.push(id.clone());
                 }
                 made.extend(
                     id.filter(|id| !self.known.contains_key(id))
@@ -163,6 +168,8 @@ pub(super) struct Search<'a> {
     pub(super) unlisted: Option<(RawJson, Vec<ToolCallRequest>)>,
     pub(super) results: usize,
     pub(super) is_made: bool,
+    /// How many records of calls since the message that is looked for were redacted.
+    pub(super) redacted_records: usize,
     pub(super) is_answered: bool,
     pub(super) is_redacted: bool,
 }
@@ -183,6 +190,8 @@ impl Search<'_> {
             }
             ContextEventKind::ToolCall => {
                 self.is_made |= event.tool_call_id.as_deref() == Some(self.id);
+                // It has lost its id, and isn't written once more.
+                self.redacted_records += usize::from(event.redacted);
                 self.passed.extend(event.tool_call_id.clone());
                 None
             }
@@ -194,7 +203,8 @@ impl Search<'_> {
                     .map(AnsweredCall::from);
                 // A call that isn't in the message before it was appended without a message.
                 let call = call.or_else(|| self.is_made.then(AnsweredCall::plain))?;
-                let is_unlisted = !std::mem::take(&mut self.is_made);
+                let is_unlisted = !self.is_made && self.redacted_records == 0;
+                (self.is_made, self.redacted_records) = (false, 0);
                 let mut found = self.without_result(call)?;
                 if is_unlisted {
                     found.is_unlisted = true;

@@ -2,8 +2,8 @@
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus,
-    Stop, StopKind, ToolCallRequest, tool_calls_of,
+    ContextEventKind, EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run,
+    RunEvent, RunStatus, Stop, StopKind, ToolCallRequest, tool_calls_of,
 };
 
 use super::{
@@ -98,8 +98,7 @@ impl RunRecorder {
 
     /// Records a tool's result of a call that was recorded before, as a message in the provider's form. Durable when it returns.
     ///
-    /// Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only, and Anthropic advises so:
-    /// there, record the results of several calls together, by [`record_tool_results`](Self::record_tool_results).
+    /// Amazon Bedrock's Converse and Gemini take the results of all calls of one answer in one message only: there, record the results of several calls together, by [`record_tool_results`](Self::record_tool_results).
     ///
     /// # Errors
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
@@ -110,7 +109,7 @@ impl RunRecorder {
     }
 
     /// Records the results of several calls that were recorded before, as one batch, with one flush: in one message where the
-    /// provider wants that (Anthropic, Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it returns.
+    /// provider takes no other (Amazon Bedrock's Converse, Gemini), in a message each elsewhere. Durable when it returns.
     ///
     /// # Errors
     /// As [`record_tool_result`](Self::record_tool_result), also when two outcomes answer one call, or none is given. Nothing is
@@ -414,9 +413,13 @@ impl RunRecorder {
                 .calls
                 .after_commit(events.len() as u64, context.last_sequence);
         }
+        // Records of calls that are added in front of their results are no message.
+        let is_call = |event: &&NewContextEvent| event.kind == ContextEventKind::ToolCall;
+        let added = events.iter().take_while(is_call).count() as u64;
+        let first = (context.last_sequence.0 + 1).saturating_sub(events.len() as u64);
         Ok(Recorded {
-            id: context.position.0,
-            sequence_number: (context.last_sequence.0 + 1).saturating_sub(events.len() as u64),
+            id: context.position.0 + added,
+            sequence_number: first + added,
             last_sequence: context.last_sequence.0,
             step_number,
             repeated: appended.repeated,
