@@ -3,7 +3,7 @@
 use super::message::ToolStyle;
 use crate::{
     Error, RawJson, Result, Role,
-    json::slices::{beginning, has_field},
+    json::slices::{self, beginning, has_field},
 };
 
 /// The same message with its role in front; and the id of the call that it answers, where it doesn't name one itself.
@@ -26,7 +26,13 @@ pub(crate) fn with_role(
     };
     let is_named = || {
         let names = ["tool_call_id", "tool_call_ids", "toolCallId", "call_id"];
+        let content = slices::fields(text, ["content"])
+            .ok()
+            .and_then(|[content]| content);
+        // Blocks and parts name their calls themselves.
         names.iter().any(|name| has_field(text, name))
+            || has_field(text, "parts")
+            || content.is_some_and(|content| content.starts_with('['))
     };
     let id = match tool_call_id {
         Some(id) if !is_named() => format!(",\"tool_call_id\":{}", RawJson::string(id)),

@@ -238,6 +238,9 @@ fn an_event_without_a_role_gets_it_from_its_kind() {
         with_role(&raw(" { } "), Role::User, None).unwrap().as_str(),
         r#"{"role":"user" } "#
     );
+    let parts = r#"{"content":[{"type":"tool-result","toolCallId":"c1"}]}"#;
+    let message = with_role(&raw(parts), Role::Tool, Some("c1")).unwrap();
+    assert!(!message.as_str().contains("tool_call_id"));
     // An event that says beside its content which call it answers.
     let message = with_role(&raw(r#"{"content":"x"}"#), Role::Tool, Some("c1")).unwrap();
     assert_eq!(
