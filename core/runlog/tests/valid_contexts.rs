@@ -681,3 +681,26 @@ fn calls_that_are_done_again_after_a_truncation_to_their_message_are_listed() {
         assert_eq!(context.get_messages().unwrap().len(), 5);
     }
 }
+
+/// A recorder isn't misled by a context that is as long as it left it.
+#[test]
+fn a_truncation_behind_which_as_much_was_written_is_noticed() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let asked = run.record_message(asks(&["a", "b", "c"])).unwrap();
+    let context = store.context(run.run().instance_id).unwrap();
+    context
+        .truncate_after_sequence(asked.sequence_number + 2)
+        .unwrap();
+    let other = store.runs().recorder(run.id()).unwrap();
+    other.record_tool_result(&done("a")).unwrap();
+    let again = run.record_tool_result(&done("a")).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+    run.record_tool_results(&[done("b"), done("c")]).unwrap();
+    let calls = store
+        .runs()
+        .tool_calls(run.id(), &runlog::runs::ListToolCalls::default())
+        .unwrap();
+    assert_eq!(calls.items.len(), 3);
+    run.record_message(NewMessage::user("and?")).unwrap();
+}

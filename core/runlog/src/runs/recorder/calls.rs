@@ -11,7 +11,7 @@ use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, EventOptions, NewContextEvent};
 
 use super::{
-    known_calls::{Call, Calls, SEARCHED_MAX, Search, results, unknown},
+    known_calls::{Call, Calls, End, SEARCHED_MAX, Search, results, unknown},
     state::RunRecorder,
 };
 use crate::{
@@ -235,11 +235,11 @@ impl RunRecorder {
         Ok(look(&state.calls))
     }
 
-    async fn context_end(&self) -> Result<Sequence> {
+    async fn context_end(&self) -> Result<End> {
         let instance = self.state().run.instance_id;
         let backend = self.inner.runs.store.backend();
         let info = backend.stream(context_stream(instance)).await?;
-        Ok(info.map(|info| info.last_sequence).unwrap_or_default())
+        Ok(info.map(End::of).unwrap_or_default())
     }
 
     /// Ensures that a call is known if the context has it.

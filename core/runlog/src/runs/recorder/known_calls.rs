@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use runlog_log::Sequence;
+use runlog_log::{Sequence, StreamInfo};
 use runlog_model::{
     ContextEvent, ContextEventKind, NewContextEvent, RawJson, ToolCallRequest, ToolStyle,
     is_response_item, tool_calls_of,
@@ -25,12 +25,32 @@ pub(super) struct Calls {
     pub(super) open: Option<OpenCalls>,
     /// The last sequence of the context that this recorder has written or read.
     pub(super) last: Sequence,
+    /// [`End::truncated`] then.
+    pub(super) truncated: Option<u64>,
     /// Ranges that this recorder has written after that, by their first sequence: concurrent writes complete in any order.
     pub(super) written: BTreeMap<Sequence, Sequence>,
     /// How many events this recorder is writing now.
     pub(super) under_way: u64,
     /// The messages of calls that are unlisted, by the ids of these.
     pub(super) unlisted: HashMap<String, RawJson>,
+}
+
+/// Where a context ends.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct End {
+    pub(super) last: Sequence,
+    /// How many events were truncated so far, less those that are shared with the context it was forked from: it changes with each
+    /// truncation.
+    pub(super) truncated: u64,
+}
+
+impl End {
+    pub(super) fn of(info: StreamInfo) -> Self {
+        Self {
+            last: info.last_sequence,
+            truncated: info.appended.wrapping_sub(info.last_sequence.0),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -50,7 +70,8 @@ impl Calls {
     /// Pending writes of the only recorder of a context may be visible before they are confirmed, and must not count as
     /// someone else's. If someone has written without a recorder in the meantime, this recorder's writes leave a gap,
     /// and the state is discarded once they are done.
-    pub(super) fn last_is(&mut self, last: Sequence, is_only_one: bool) {
+    pub(super) fn last_is(&mut self, end: End, is_only_one: bool) {
+        let last = end.last;
         let confirmed: u64 = self
             .written
             .iter()
@@ -61,7 +82,9 @@ impl Calls {
         } else {
             self.last.0
         };
-        if !(self.last.0..=own_end).contains(&last.0) {
+        // A truncation may be followed by as many events of another writer's as it took.
+        let is_truncated = self.truncated.replace(end.truncated) != Some(end.truncated);
+        if is_truncated || !(self.last.0..=own_end).contains(&last.0) {
             self.last = last;
             self.written.clear();
             self.open = None;
