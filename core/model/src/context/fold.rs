@@ -1,4 +1,4 @@
-//! Folds of an instance's events: the messages of the context, and the tool calls left without a result.
+//! [`MessageFold`]: the fold of an instance's events into the messages of its context.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     ContextEvent, ContextEventKind, Role,
-    dangling::{DanglingToolCall, results},
+    dangling::{DanglingToolCall, begins_another_answer, has_a_message_each, results},
     message::{self, ToolStyle},
     placeholder,
 };
@@ -97,8 +97,8 @@ impl MessageFold {
         if !self.open.is_empty() || !self.redacted.is_empty() {
             self.settle(false, messages);
             if begins_another_answer(event) {
-                // They have their results by now.
-                self.open.retain(|call| !call.is_hidden);
+                // They have their results by now, or never get one that a provider takes.
+                self.open.clear();
             }
         }
         let is_answer = event.event_type == ContextEventKind::AssistantMessage;
@@ -281,35 +281,6 @@ fn message_of(event: &ContextEvent, role: Role, json: RawJson) -> Message {
     }
 }
 
-fn is_no_result(event: &ContextEvent) -> bool {
-    !matches!(
-        event.event_type,
-        ContextEventKind::ToolCall | ContextEventKind::ToolResult
-    )
-}
-
-/// Whether all calls before a message have their results: it is no further item of an answer, as OpenAI's Responses have them. A redacted one
-/// may be one.
-fn begins_another_answer(event: &ContextEvent) -> bool {
-    event.event_type != ContextEventKind::AssistantMessage
-        || (!event.redacted && !message::is_response_item(&event.content))
-}
-
-/// Whether each result is a message of its own; elsewhere one may have several.
-fn has_a_message_each(style: ToolStyle) -> bool {
-    match style {
-        ToolStyle::OpenAi
-        | ToolStyle::OpenAiCamel
-        | ToolStyle::Function
-        | ToolStyle::OpenAiResponses => true,
-        ToolStyle::Anthropic
-        | ToolStyle::AiSdk
-        | ToolStyle::AiSdk4
-        | ToolStyle::Gemini
-        | ToolStyle::Bedrock => false,
-    }
-}
-
 /// The messages of a context, in order and byte for byte as they were sent to the model.
 ///
 /// ```
@@ -339,173 +310,6 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Resul
     }
     fold.finish(&mut messages);
     Ok(messages)
-}
-
-/// Folds events, given in order from the first, into the tool calls that have no result.
-#[derive(Clone, Debug, Default)]
-pub struct DanglingFold {
-    open: Vec<DanglingToolCall>,
-    /// The calls of the last assistant message that still await their own tool_call event.
-    unmatched: Vec<Option<String>>,
-    /// The sequence of that message.
-    message: u64,
-    /// The sequences of calls without a result whose message was redacted: the context doesn't show them.
-    hidden: VecDeque<u64>,
-    /// How many results were redacted since the last message that is none: they have lost which calls they answered.
-    redacted: usize,
-    /// Whether the last assistant message was redacted.
-    is_redacted: bool,
-}
-
-impl DanglingFold {
-    /// A fold of no events yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes the next event.
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) when the content of a tool_call can't be read.
-    pub fn push(&mut self, event: &ContextEvent) -> Result<()> {
-        if self.redacted > 0 && is_no_result(event) {
-            // All calls before it have their results.
-            self.open.clear();
-            self.hidden.clear();
-            self.redacted = 0;
-        }
-        match event.event_type {
-            ContextEventKind::AssistantMessage => {
-                if !self.hidden.is_empty() && begins_another_answer(event) {
-                    self.hidden.clear();
-                }
-                self.is_redacted = event.redacted;
-                self.assistant(event);
-            }
-            ContextEventKind::ToolCall if self.is_redacted => {
-                self.hidden.push_back(event.sequence_number);
-            }
-            ContextEventKind::ToolCall => self.tool_call(event),
-            ContextEventKind::ToolResult => self.tool_result(event),
-            ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {
-                self.hidden.clear();
-                self.is_redacted = false;
-            }
-        }
-        Ok(())
-    }
-
-    /// The calls without a result, in the order they were made.
-    pub fn finish(mut self) -> Vec<DanglingToolCall> {
-        let Some(style) = self.open.first().map(|call| call.style) else {
-            return self.open;
-        };
-        if self.redacted > 0 && !has_a_message_each(style) {
-            return Vec::new();
-        }
-        // They most likely answered the first of them.
-        for _ in 0..self.redacted {
-            let first = self.open.first().map(|call| call.sequence_number);
-            let hidden = self.hidden.front().copied();
-            match (hidden, first) {
-                (Some(hidden), first) if first.is_none_or(|first| hidden < first) => {
-                    self.hidden.pop_front();
-                }
-                (_, Some(_)) => drop(self.open.remove(0)),
-                (_, None) => {}
-            }
-        }
-        self.open
-    }
-
-    fn assistant(&mut self, event: &ContextEvent) {
-        self.unmatched.clear();
-        self.message = event.sequence_number;
-        // A message that can't be read has no calls in it; its writer appended the calls as events.
-        for call in message::tool_calls_of(&event.content).unwrap_or_default() {
-            self.unmatched.push(call.id.clone());
-            self.open.push(DanglingToolCall {
-                id: call.id,
-                name: call.name,
-                arguments: call.arguments,
-                sequence_number: event.sequence_number,
-                style: call.style,
-            });
-        }
-    }
-
-    fn tool_call(&mut self, event: &ContextEvent) {
-        // The record of a call of the message before it has lost its id; the message has it still.
-        if event.redacted && !self.unmatched.is_empty() {
-            self.unmatched.remove(0);
-            return;
-        }
-        if let Some(place) = self
-            .unmatched
-            .iter()
-            .position(|id| *id == event.tool_call_id)
-        {
-            self.unmatched.remove(place);
-            let of_message = |call: &&mut DanglingToolCall| {
-                call.sequence_number == self.message && call.id == event.tool_call_id
-            };
-            if let Some(call) = self.open.iter_mut().find(of_message) {
-                call.sequence_number = event.sequence_number;
-            }
-            return;
-        }
-        let content = message::plain_call(&event.content);
-        self.open.push(DanglingToolCall {
-            id: event.tool_call_id.clone(),
-            name: content
-                .as_ref()
-                .map_or_else(|| "[redacted]".to_owned(), |call| call.name.clone()),
-            arguments: content.map_or_else(RawJson::null, |call| call.arguments),
-            sequence_number: event.sequence_number,
-            style: ToolStyle::OpenAi,
-        });
-    }
-
-    fn tool_result(&mut self, event: &ContextEvent) {
-        self.redacted += usize::from(event.redacted);
-        let mut tools = None;
-        for mark in &event.tool_results {
-            let place = match &mark.tool_call_id {
-                Some(_) => self
-                    .open
-                    .iter()
-                    .position(|call| call.id == mark.tool_call_id),
-                None => {
-                    let tool = tools
-                        .get_or_insert_with(|| message::tools_without_id(&event.content))
-                        .pop_front();
-                    let open = self.open.iter().enumerate();
-                    let without_id = open
-                        .filter(|(_, call)| call.id.is_none())
-                        .map(|(place, call)| (place, call.name.as_str()));
-                    message::place_without_id(without_id, tool.flatten().as_deref())
-                }
-            };
-            match place {
-                Some(place) => drop(self.open.remove(place)),
-                None => drop(self.hidden.pop_front()),
-            }
-        }
-    }
-}
-
-/// The tool calls that have no result, in the order they were made.
-///
-/// # Errors
-/// As [`DanglingFold::push`].
-pub fn dangling_tool_calls<'a>(
-    events: impl IntoIterator<Item = &'a ContextEvent>,
-) -> Result<Vec<DanglingToolCall>> {
-    let mut fold = DanglingFold::new();
-    for event in events {
-        fold.push(event)?;
-    }
-    Ok(fold.finish())
 }
 
 #[cfg(test)]

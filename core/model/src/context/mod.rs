@@ -11,12 +11,12 @@ mod placeholder;
 mod summary;
 
 pub use crate::codec::ToolMark;
-pub use dangling::{DanglingToolCall, error_results};
+pub use dangling::{DanglingFold, DanglingToolCall, dangling_tool_calls, error_results};
 pub use event::{
     ContextEvent, EncodedMeta, EventOptions, NewContextEvent, context_labels, tool_call_label,
     tool_error_label,
 };
-pub use fold::{DanglingFold, Message, MessageFold, dangling_tool_calls, messages};
+pub use fold::{Message, MessageFold, messages};
 pub use kind::{ContextEventKind, Role};
 pub use message::{
     ToolCallRequest, ToolStyle, is_response_item, place_without_id, role_of, style_of,

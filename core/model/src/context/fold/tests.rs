@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::*;
 use runlog_log::{Kind, Position, Record, Sequence, StreamId};
 
-use crate::{EventOptions, InstanceId, NewContextEvent, error_results};
+use crate::{EventOptions, InstanceId, NewContextEvent, dangling_tool_calls, error_results};
 
 /// Events as they come back from a store, for messages appended one after the other.
 fn stored(messages: &[&str]) -> Vec<ContextEvent> {
