@@ -11,10 +11,14 @@ use crate::{Error, Result};
 
 mod layout;
 mod progress;
+mod restoration;
 
 pub use layout::Checkpoint;
 pub(crate) use layout::{CHUNK, Changes, Span};
 pub use progress::Progress;
+pub use restoration::Restoration;
+#[cfg(test)]
+pub(crate) use restoration::restore;
 
 /// The size of a part, unless a single item is larger: 1 MiB.
 const PART_BYTES: usize = 1 << 20;
@@ -185,51 +189,6 @@ pub trait Checkpointed: Default + Send + 'static {
     /// Records that a checkpoint of the first `sequence` events was written.
     fn checkpointed(&mut self, sequence: u64, checkpoint: Checkpoint) {
         self.progress_mut().written(sequence, checkpoint);
-    }
-
-    /// The fold as it was at a sequence, from its checkpoint and the payloads of [its parts](Checkpoint::parts).
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion); it can
-    /// then be folded from its first event.
-    fn restore<'a>(
-        sequence: u64,
-        checkpoint: Checkpoint,
-        parts: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Self> {
-        let mut parts = parts.into_iter();
-        let mut fold = Self::default();
-        for (chunk, span) in checkpoint.chunks.iter().enumerate() {
-            for part in span.take(&mut parts)? {
-                fold.add_part(part)?;
-            }
-            let expected = checkpoint.items_up_to(chunk);
-            if fold.items() as u64 != expected {
-                let found = fold.items();
-                return Err(Error::damaged(format!(
-                    "a checkpoint should have {expected} items here, but has {found}"
-                )));
-            }
-        }
-        for changes in &checkpoint.changes {
-            let counts = |place: u32| {
-                checkpoint
-                    .chunks
-                    .get(place as usize / CHUNK)
-                    .is_some_and(|chunk| chunk.last < changes.span.first)
-            };
-            for part in changes.span.take(&mut parts)? {
-                fold.change_part(part, &counts)?;
-            }
-        }
-        if fold.items() == 0 {
-            return Err(Error::damaged(
-                "a checkpoint has no item, though something was made before",
-            ));
-        }
-        fold.restored()?;
-        fold.progress_mut().restored(sequence, checkpoint);
-        Ok(fold)
     }
 }
 

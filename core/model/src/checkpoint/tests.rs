@@ -49,7 +49,7 @@ impl Disk {
         let checkpoint = self.checkpoint()?;
         let sequences: Vec<u64> = checkpoint.parts().flatten().collect();
         let parts = sequences.iter().map(|sequence| self.part(*sequence));
-        Fold::restore(self.snapshot.as_ref().unwrap().0, checkpoint, parts)
+        restore(self.snapshot.as_ref().unwrap().0, checkpoint, parts)
     }
 }
 
@@ -316,7 +316,7 @@ fn survives<Fold: Listed>(disk: &Disk) {
     }
     let sequences: Vec<u64> = checkpoint.parts().flatten().collect();
     let parts = sequences.iter().map(|sequence| disk.part(*sequence));
-    if let Ok(fold) = Fold::restore(disk.snapshot.as_ref().unwrap().0, checkpoint, parts) {
+    if let Ok(fold) = restore::<Fold>(disk.snapshot.as_ref().unwrap().0, checkpoint, parts) {
         let _ = fold.everything();
     }
 }
@@ -482,23 +482,23 @@ fn a_checkpoint_of_other_parts_is_refused() {
     let (_, disk) = many::<RunCatalog>(20);
     let checkpoint = disk.checkpoint().unwrap();
     let parts = || disk.parts.iter().map(Vec::as_slice);
-    let restore = |checkpoint: &Checkpoint, parts: Vec<&[u8]>| {
-        RunCatalog::restore(5, checkpoint.clone(), parts)
+    let restore_runs = |checkpoint: &Checkpoint, parts: Vec<&[u8]>| {
+        restore::<RunCatalog>(5, checkpoint.clone(), parts)
     };
-    restore(&checkpoint, parts().collect()).unwrap();
+    restore_runs(&checkpoint, parts().collect()).unwrap();
     let fewer = Checkpoint {
         items: 19,
         ..checkpoint.clone()
     };
     let refused = [
-        restore(&fewer, parts().collect()),
-        restore(&checkpoint, parts().skip(1).collect()),
-        restore(&checkpoint, parts().rev().collect()),
+        restore_runs(&fewer, parts().collect()),
+        restore_runs(&checkpoint, parts().skip(1).collect()),
+        restore_runs(&checkpoint, parts().rev().collect()),
     ];
     for refused in refused {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Damaged);
     }
-    let of_sessions = Catalog::restore(5, checkpoint.clone(), parts());
+    let of_sessions = restore::<Catalog>(5, checkpoint.clone(), parts());
     assert_eq!(of_sessions.unwrap_err().kind(), ErrorKind::Damaged);
 
     let (meta, payload) = checkpoint.encode().unwrap();
@@ -524,7 +524,7 @@ fn a_checkpoint_of_other_parts_is_refused() {
             ErrorKind::Damaged
         );
     }
-    let empty = Catalog::restore(5, Checkpoint::default(), []);
+    let empty = restore::<Catalog>(5, Checkpoint::default(), [[]]);
     assert_eq!(empty.unwrap_err().kind(), ErrorKind::Damaged);
 }
 

@@ -14,7 +14,7 @@ use crate::{
     Page, RunId, RunStatus,
     checkpoint::Progress,
     encoding::{Event, events},
-    table::{Chunked, IdIndex},
+    table::{Chunked, PlaceIndex},
 };
 
 /// Marks the absence of a place.
@@ -136,7 +136,7 @@ impl Default for ListFlows {
 #[derive(Debug, Default)]
 pub struct FlowCatalog {
     entries: Chunked<Entry>,
-    by_id: IdIndex,
+    by_id: PlaceIndex,
     /// Each status that flows have had, with the flows that have it.
     statuses: Vec<(Box<str>, BTreeSet<u32>)>,
     numbers: HashMap<Box<str>, u32>,
@@ -195,7 +195,7 @@ impl FlowCatalog {
 
     fn add(&mut self, entry: Entry) -> Result<u32, String> {
         let place = self.entries.push(entry).ok_or("there are too many flows")?;
-        self.by_id.insert(entry.id, place);
+        self.by_id.insert(entry.id.as_u128(), place);
         if let Some(parent) = entry.parent {
             self.by_parent.entry(parent).or_default().push(place);
         }
@@ -247,8 +247,12 @@ impl FlowCatalog {
     }
 
     fn place(&self, id: RunId) -> Option<u32> {
-        self.by_id
-            .find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+        let is_it = |place| {
+            self.entries
+                .get(place)
+                .is_some_and(|entry| entry.id == id.0)
+        };
+        self.by_id.find(id.0.as_u128(), is_it)
     }
 
     /// The flow with this id, as far as the catalog knows it.

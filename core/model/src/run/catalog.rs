@@ -6,15 +6,16 @@
 
 pub(crate) mod checkpoint;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
+use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::{RunCatalogEvent, RunStatus, RunSummary, fold::times};
 use crate::{
     InstanceId, Page, RunId, SessionId,
     checkpoint::Progress,
-    table::{Chunked, IdIndex},
+    table::{Chunked, PlaceIndex},
 };
 use serde::Deserialize;
 
@@ -88,12 +89,12 @@ pub struct PlacedRun {
 #[derive(Debug, Default)]
 pub struct RunCatalog {
     entries: Chunked<Entry>,
-    by_id: IdIndex,
-    by_status: [BTreeSet<u32>; RunStatus::ALL.len()],
+    by_id: PlaceIndex,
+    by_status: [RoaringBitmap; RunStatus::ALL.len()],
     agents: Names,
     projects: Names,
     sessions: Chunked<SessionList>,
-    session_by_id: IdIndex,
+    session_by_id: PlaceIndex,
     progress: Progress,
 }
 
@@ -253,9 +254,7 @@ impl RunCatalog {
     }
 
     fn session_number(&mut self, id: Uuid) -> Result<u32, String> {
-        let sessions = &self.sessions;
-        let id_of = |number| sessions.get(number).map(|list| list.id);
-        if let Some(number) = self.session_by_id.find(id, id_of) {
+        if let Some(number) = self.number_of_session(id) {
             return Ok(number);
         }
         let number = self
@@ -265,8 +264,13 @@ impl RunCatalog {
                 runs: List::default(),
             })
             .ok_or("there are too many runs")?;
-        self.session_by_id.insert(id, number);
+        self.session_by_id.insert(id.as_u128(), number);
         Ok(number)
+    }
+
+    fn number_of_session(&self, id: Uuid) -> Option<u32> {
+        let is_it = |number| self.sessions.get(number).is_some_and(|list| list.id == id);
+        self.session_by_id.find(id.as_u128(), is_it)
     }
 
     /// Links an entry whose references are right.
@@ -293,7 +297,7 @@ impl RunCatalog {
             resumed.resumed_by = place;
         }
         self.entries.push(entry).ok_or("there are too many runs")?;
-        self.by_id.insert(id, place);
+        self.by_id.insert(id.as_u128(), place);
         self.by_status[status as usize].insert(place);
         Ok(place)
     }
@@ -325,7 +329,7 @@ impl RunCatalog {
         };
         let before = std::mem::replace(&mut entry.status, status);
         (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
-        self.by_status[before as usize].remove(&place);
+        self.by_status[before as usize].remove(place);
         self.by_status[status as usize].insert(place);
     }
 
@@ -345,8 +349,12 @@ impl RunCatalog {
     }
 
     fn place(&self, id: RunId) -> Option<u32> {
-        self.by_id
-            .find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+        let is_it = |place| {
+            self.entries
+                .get(place)
+                .is_some_and(|entry| entry.id == id.0)
+        };
+        self.by_id.find(id.0.as_u128(), is_it)
     }
 
     /// The run with this id. The step count of one that is running is that of its start.
@@ -362,7 +370,7 @@ impl RunCatalog {
     pub fn with_status(&self, status: RunStatus) -> impl Iterator<Item = RunId> + '_ {
         self.by_status[status as usize]
             .iter()
-            .filter_map(|place| self.entries.get(*place))
+            .filter_map(|place| self.entries.get(place))
             .map(|entry| RunId(entry.id))
     }
 
@@ -415,10 +423,8 @@ impl RunCatalog {
             lists.push((self.projects.list(project), |entry| entry.older_of_project));
         }
         if let Some(session) = filter.session_id {
-            let number = self.session_by_id.find(session.0, |number| {
-                self.sessions.get(number).map(|list| list.id)
-            });
-            let list = number
+            let list = self
+                .number_of_session(session.0)
                 .and_then(|number| self.sessions.get(number))
                 .map(|list| list.runs);
             lists.push((list.unwrap_or_default(), |entry| entry.older_of_session));
@@ -433,8 +439,8 @@ impl RunCatalog {
         let shortest = lists.into_iter().min_by_key(|(list, _)| list.count);
         let of_status = filter.status.map(|status| &self.by_status[status as usize]);
         match (shortest, of_status) {
-            (Some((list, _)), Some(set)) if set.len() < list.count as usize => {
-                Box::new(set.range(..before).rev().copied())
+            (Some((list, _)), Some(set)) if set.len() < u64::from(list.count) => {
+                Box::new(set.range(..before).rev())
             }
             (Some((list, older)), _) => {
                 // A run that a page ended with passes the same filter, and so is in the list that is followed.
@@ -444,7 +450,7 @@ impl RunCatalog {
                     std::iter::successors(Some(first), next).take_while(|place| *place != NONE),
                 )
             }
-            (None, Some(set)) => Box::new(set.range(..before).rev().copied()),
+            (None, Some(set)) => Box::new(set.range(..before).rev()),
             (None, None) => {
                 let count = u32::try_from(self.entries.len()).unwrap_or(NONE);
                 Box::new((0..before.min(count)).rev())

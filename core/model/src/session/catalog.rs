@@ -1,121 +1,67 @@
 //! [`Catalog`]: the fold that lists and finds sessions and instances.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::Bound,
+use std::collections::{BTreeMap, HashMap};
+
+use roaring::RoaringBitmap;
+
+use super::{CatalogEvent, Chat, Session};
+use crate::{
+    SessionId, Timestamp,
+    checkpoint::Progress,
+    is_in_copy,
+    table::{Chunked, PlaceIndex},
 };
-
-use serde::{Deserialize, Deserializer};
-use uuid::Uuid;
-
-use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
-use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress, is_in_copy};
 
 mod chats;
 mod checkpoint;
 mod entry;
+mod instances;
+mod list;
 mod listed;
 mod lost;
 mod requests;
 
+pub use list::{Deleted, ListInstances, ListSessions};
+
 use entry::SessionEntry;
-use listed::{Created, Field, Listed};
+use instances::Instances;
+use listed::Listed;
 
 /// Sessions and instances, folded from the catalog's events.
 ///
+/// Sessions have numbers, 0, 1, 2, … in the order of their creation, and instances have theirs. What finds them keeps these
+/// numbers: a million sessions with an instance each take less than 400 MB, and what only some lists need is made when the first
+/// of these asks for it.
+///
 /// Invariant: every instance belongs to an existing session, and a name belongs to at most one session that isn't
-/// deleted.
+/// deleted. The sequences at which the sessions were made ascend as their numbers do.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    sessions: BTreeMap<SessionId, SessionEntry>,
-    /// The sessions by the sequence of their creation, for listing them in an order that stays.
-    by_creation: BTreeMap<u64, SessionId>,
+    sessions: Chunked<SessionEntry>,
+    by_id: PlaceIndex,
+    /// Those with a name that aren't deleted.
+    by_name: PlaceIndex,
     /// Those of each project, deleted or not.
-    by_project: HashMap<String, Created>,
-    /// Those that aren't deleted.
+    by_project: HashMap<Box<str>, Numbers>,
+    /// Those that were copied from another.
+    copies: Numbers,
     listed: Listed,
-    by_name: HashMap<String, SessionId>,
     /// The chats of the requests that aren't over, by the numbers of these.
     open_requests: BTreeMap<u64, SessionId>,
-    instances: HashMap<InstanceId, AgentInstance>,
+    instances: Instances,
     /// Sessions and instances in the order they were made.
     items: Vec<Item>,
     progress: Progress,
 }
 
-/// What was made.
+/// Numbers of sessions.
+type Numbers = RoaringBitmap;
+
+/// What was made: its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
-    Session(SessionId),
-    Instance(InstanceId),
-}
-
-/// Which sessions to list, and how many.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ListSessions {
-    /// Only sessions of this status; `None` is both.
-    pub status: Option<SessionStatus>,
-    /// Only sessions of this project; `None` is all.
-    pub project: Option<String>,
-    /// Whether deleted sessions are listed too; `true` or `false` in JSON.
-    #[serde(deserialize_with = "deleted")]
-    #[cfg_attr(feature = "schema", schemars(with = "bool"))]
-    pub deleted: Deleted,
-    /// The maximum number of items.
-    pub limit: usize,
-    /// Where to continue: the [`next`](crate::Page::next) of the previous page.
-    pub cursor: Option<String>,
-}
-
-/// Which of a session's instances to list.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ListInstances {
-    /// The maximum number of items.
-    pub limit: usize,
-    /// Where to continue: the [`next`](crate::Page::next) of the previous page.
-    pub cursor: Option<String>,
-}
-
-impl Default for ListInstances {
-    fn default() -> Self {
-        Self {
-            limit: 50,
-            cursor: None,
-        }
-    }
-}
-
-/// Whether deleted items are shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Deleted {
-    /// They are hidden.
-    #[default]
-    Hidden,
-    /// They are shown.
-    Shown,
-}
-
-fn deleted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Deleted, D::Error> {
-    Ok(match Option::<bool>::deserialize(deserializer)? {
-        Some(true) => Deleted::Shown,
-        _ => Deleted::Hidden,
-    })
-}
-
-impl Default for ListSessions {
-    fn default() -> Self {
-        Self {
-            status: None,
-            project: None,
-            deleted: Deleted::Hidden,
-            limit: 50,
-            cursor: None,
-        }
-    }
+    Session(u32),
+    Instance(u32),
 }
 
 impl Catalog {
@@ -140,34 +86,20 @@ impl Catalog {
                 session.metadata = changes.metadata.or(session.metadata.take());
                 Ok(())
             }),
-            CatalogEvent::SessionDeleted { id, at_ms } => {
-                let name = self.session(id).and_then(|session| session.name.clone());
-                let place = self.change(id, |session| {
-                    session.updated_at_ms = at_ms;
-                    session.deleted_at_ms = Some(at_ms);
-                    Ok(())
-                })?;
-                if let Some(name) = name {
-                    self.by_name.remove(&name);
-                }
-                Ok(place)
-            }
+            CatalogEvent::SessionDeleted { id, at_ms } => self.change(id, |session| {
+                session.updated_at_ms = at_ms;
+                session.deleted_at_ms = Some(at_ms);
+                Ok(())
+            }),
             CatalogEvent::SessionRestored { id, at_ms } => {
-                let name = self.session(id).and_then(|session| session.name.clone());
-                if let Some(name) = &name
-                    && self.by_name.contains_key(name)
-                {
-                    return Err(format!("session name {name:?} is taken already"));
-                }
-                let place = self.change(id, |session| {
+                self.check_name(self.session(id).and_then(|session| session.name.as_deref()))?;
+                self.change(id, |session| {
                     session.updated_at_ms = at_ms;
                     session.deleted_at_ms = None;
                     Ok(())
-                })?;
-                self.by_name.extend(name.map(|name| (name, id)));
-                Ok(place)
+                })
             }
-            CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
+            CatalogEvent::InstanceCreated(instance) => self.add_instance(&instance),
             CatalogEvent::ChatUpdated { id, at_ms, updates } => self.change(id, |session| {
                 let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
                 chat.map_err(|error| error.to_string())?.write_to(session);
@@ -190,23 +122,28 @@ impl Catalog {
         }
     }
 
-    /// The sessions that were copied from a session, deleted ones too. Scans all sessions.
+    /// The sessions that were copied from a session, deleted ones too. It looks at all copies.
     pub fn copies_of(&self, id: SessionId) -> Vec<SessionId> {
         let copies = self
-            .sessions
-            .values()
-            .filter(|entry| entry.session.copied_from == Some(id));
-        copies.map(|entry| entry.session.id).collect()
+            .copies
+            .iter()
+            .filter_map(|number| self.sessions.get(number));
+        copies
+            .filter(|entry| entry.session.copied_from == Some(id))
+            .map(|entry| entry.session.id)
+            .collect()
     }
 
-    /// The copies, except deleted ones, that an id may belong to: it scans all sessions.
+    /// The copies, except deleted ones, that an id may belong to. It looks at all copies.
     pub fn copies_that_may_have(&self, id: &str) -> Vec<SessionId> {
-        let copies = self.sessions.iter().filter(|(_, entry)| {
-            entry.session.copied_from.is_some() && entry.session.deleted_at_ms.is_none()
-        });
+        let copies = self
+            .copies
+            .iter()
+            .filter_map(|number| self.sessions.get(number));
         copies
-            .filter(|(copy, _)| is_in_copy(copy.0, id))
-            .map(|(copy, _)| *copy)
+            .map(|entry| &entry.session)
+            .filter(|copy| copy.deleted_at_ms.is_none() && is_in_copy(copy.id.0, id))
+            .map(|copy| copy.id)
             .collect()
     }
 
@@ -216,83 +153,80 @@ impl Catalog {
         id: SessionId,
         change: impl FnOnce(&mut Session) -> Result<(), String>,
     ) -> Result<u32, String> {
-        let entry = self
-            .sessions
-            .get_mut(&id)
-            .ok_or_else(|| format!("no session {id}"))?;
-        self.listed.remove(entry);
-        let changed = change(&mut entry.session);
-        self.listed.insert(entry);
-        changed.map(|()| entry.place)
+        let number = self.number(id).ok_or_else(|| format!("no session {id}"))?;
+        self.remove_from_indexes(number);
+        let entry = self.sessions.get_mut(number);
+        let entry = entry.ok_or_else(|| format!("no session {id}"))?;
+        let (place, changed) = (entry.place, change(&mut entry.session));
+        self.add_to_indexes(number);
+        changed.map(|()| place)
     }
 
     fn add_session(&mut self, created: u64, session: Session) -> Result<u32, String> {
         // A repair lists one whose creation can't be read; that may be read again later, and counts then.
-        if session.is_lost() && self.sessions.contains_key(&session.id) {
-            return self.place_of(&Item::Session(session.id));
-        }
-        if let Some(name) = session
-            .name
-            .as_ref()
-            .filter(|name| self.by_name.contains_key(*name))
+        if session.is_lost()
+            && let Some(entry) = self.entry(session.id)
         {
-            return Err(format!("session name {name:?} is taken already"));
+            return Ok(entry.place);
         }
-        let (id, name) = (session.id, session.name.clone());
-        let place = self.add_nameless(created, session)?;
-        self.by_name.extend(name.map(|name| (name, id)));
-        self.sessions
-            .get(&id)
-            .into_iter()
-            .for_each(|entry| self.listed.insert(entry));
+        self.check_name(session.name.as_deref())?;
+        let (number, place) = self.add_unlisted(created, session)?;
+        self.add_to_indexes(number);
         Ok(place)
     }
 
-    /// Adds a session without indexing its name and its list fields.
-    fn add_nameless(&mut self, created: u64, session: Session) -> Result<u32, String> {
+    /// Adds a session to no index by anything that may change, and returns its number and its place.
+    fn add_unlisted(&mut self, created: u64, session: Session) -> Result<(u32, u32), String> {
         let id = session.id;
-        if self.sessions.contains_key(&id) {
+        if self.number(id).is_some() {
             return Err(format!("session {id} is there already"));
         }
-        let place = self.add_item(Item::Session(id))?;
-        self.by_creation.insert(created, id);
-        listed::add(&mut self.by_project, session.project.as_deref(), created);
-        self.sessions.insert(
-            id,
-            SessionEntry {
-                place,
-                session,
-                created,
-                instances: Vec::new(),
-            },
-        );
-        Ok(place)
+        let number = next_number(self.sessions.len())?;
+        let place = self.add_item(Item::Session(number))?;
+        self.by_id.insert(id.0.as_u128(), number);
+        if let Some(project) = session.project.as_deref() {
+            list::add(&mut self.by_project, project, number);
+        }
+        if session.copied_from.is_some() {
+            self.copies.insert(number);
+        }
+        self.sessions.push(SessionEntry {
+            place,
+            session,
+            created,
+            instances: instances::List::default(),
+        });
+        Ok((number, place))
     }
 
-    fn add_instance(&mut self, instance: AgentInstance) -> Result<u32, String> {
-        let id = instance.id;
-        // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
-        if self.instances.contains_key(&id) {
-            return self.place_of(&Item::Instance(id));
+    /// Refuses a name that a session has which isn't deleted.
+    fn check_name(&self, name: Option<&str>) -> Result<(), String> {
+        match name.filter(|name| self.number_named(name).is_some()) {
+            Some(name) => Err(format!("session name {name:?} is taken already")),
+            None => Ok(()),
         }
-        let session_id = instance.session_id;
-        if !self.sessions.contains_key(&session_id) {
-            return Err(format!("no session {session_id}"));
-        }
-        let place = self.add_item(Item::Instance(id))?;
-        self.sessions
-            .get_mut(&session_id)
-            .into_iter()
-            .for_each(|entry| entry.instances.push(id));
-        self.instances.insert(id, instance);
-        Ok(place)
     }
 
-    fn place_of(&self, item: &Item) -> Result<u32, String> {
-        let place = self.items.iter().position(|there| there == item);
-        place
-            .and_then(|place| u32::try_from(place).ok())
-            .ok_or_else(|| format!("{item:?} has no place"))
+    /// Adds a session to the indexes by what may change: its name, and the fields that lists filter and order by.
+    fn add_to_indexes(&mut self, number: u32) {
+        let Some(entry) = self.sessions.get(number) else {
+            return;
+        };
+        self.listed.insert(number, entry);
+        if let (Some(name), None) = (&entry.session.name, entry.session.deleted_at_ms) {
+            self.by_name.insert(name, number);
+        }
+    }
+
+    /// Removes a session from those indexes, before it changes.
+    fn remove_from_indexes(&mut self, number: u32) {
+        let Some(entry) = self.sessions.get(number) else {
+            return;
+        };
+        self.listed.remove(number, entry);
+        if let Some(name) = &entry.session.name {
+            self.by_name.remove(name, number);
+        }
     }
 
     fn add_item(&mut self, item: Item) -> Result<u32, String> {
@@ -302,138 +236,72 @@ impl Catalog {
         Ok(place)
     }
 
+    fn number(&self, id: SessionId) -> Option<u32> {
+        let is_it = |number| {
+            self.sessions
+                .get(number)
+                .is_some_and(|it| it.session.id == id)
+        };
+        self.by_id.find(id.0.as_u128(), is_it)
+    }
+
+    fn number_named(&self, name: &str) -> Option<u32> {
+        let name_at = |number| self.sessions.get(number)?.session.name.as_deref();
+        self.by_name
+            .find(name, |number| name_at(number) == Some(name))
+    }
+
+    fn entry(&self, id: SessionId) -> Option<&SessionEntry> {
+        self.sessions.get(self.number(id)?)
+    }
+
+    /// The session with this number, counted as one that a list looks at.
+    fn look_at(&self, number: u32) -> Option<&SessionEntry> {
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        self.sessions.get(number)
+    }
+
     /// The session with this id, deleted or not.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
-        self.sessions.get(&id).map(|entry| &entry.session)
+        self.entry(id).map(|entry| &entry.session)
     }
 
     /// The session with this name that isn't deleted.
     pub fn session_named(&self, name: &str) -> Option<&Session> {
-        self.by_name.get(name).and_then(|id| self.session(*id))
+        let entry = self.sessions.get(self.number_named(name)?)?;
+        Some(&entry.session)
     }
 
-    /// The sessions that aren't deleted whose id begins with these hexadecimal digits (hyphens or not), at
-    /// most `limit`.
+    /// The sessions that aren't deleted whose id begins with these hexadecimal digits (hyphens or not), by their ids, at
+    /// most `limit`. It looks at every id, which takes milliseconds of a million.
     pub fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&Session> {
         let digits: String = prefix.chars().filter(|c| *c != '-').collect();
-        if digits.is_empty() || digits.len() > 32 {
+        let is_hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if digits.is_empty() || digits.len() > 32 || !is_hexadecimal {
             return Vec::new();
         }
         let Ok(first) = u128::from_str_radix(&format!("{digits:0<32}"), 16) else {
             return Vec::new();
         };
-        let first = SessionId(Uuid::from_u128(first));
-        self.sessions
-            .range((Bound::Included(first), Bound::Unbounded))
-            .take_while(|(id, _)| {
-                id.0.simple()
-                    .to_string()
-                    .starts_with(&digits.to_ascii_lowercase())
-            })
-            .map(|(_, entry)| &entry.session)
-            .filter(|session| session.deleted_at_ms.is_none())
-            .take(limit)
-            .collect()
-    }
-
-    /// One page of sessions, newest first, of those that were made before a place; and the place before which the next
-    /// page continues, `None` on the last page. It costs the sessions of the page, and those that pass one of the
-    /// filters and not another: the most selective filter is followed.
-    pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
-        let (mut sessions, mut last_seen) = (Vec::new(), None);
-        for sequence in self.walk(options, before.unwrap_or(u64::MAX)) {
-            let Some(session) = self.made_at(sequence).map(|entry| &entry.session) else {
-                continue;
-            };
-            if !options.admits(session) {
-                continue;
-            }
-            if sessions.len() == options.limit {
-                return (sessions, last_seen);
-            }
-            sessions.push(session.clone());
-            last_seen = Some(sequence);
-        }
-        (sessions, None)
-    }
-
-    /// Where the sessions of a list were made, newest first, some others among them.
-    fn walk(&self, options: &ListSessions, before: u64) -> Box<dyn Iterator<Item = u64> + '_> {
-        let nothing = || -> Box<dyn Iterator<Item = u64>> { Box::new(std::iter::empty()) };
-        let mut lists = Vec::new();
-        if let Some(project) = &options.project {
-            let Some(of_project) = self.by_project.get(project) else {
-                return nothing();
-            };
-            lists.push(of_project);
-        }
-        if options.deleted == Deleted::Hidden {
-            lists.push(options.status.map_or(self.listed.all(), |status| {
-                self.listed.of(&Field::Status(status))
-            }));
-        }
-        match lists.into_iter().min_by_key(|list| list.len()) {
-            Some(list) => Box::new(list.range(..before).rev().copied()),
-            None => Box::new(
-                self.by_creation
-                    .range(..before)
-                    .rev()
-                    .map(|(sequence, _)| *sequence),
-            ),
-        }
-    }
-
-    /// The session that was made at a sequence.
-    fn made_at(&self, sequence: u64) -> Option<&SessionEntry> {
-        #[cfg(test)]
-        LOOKED_AT.set(LOOKED_AT.get() + 1);
-        self.sessions.get(self.by_creation.get(&sequence)?)
-    }
-
-    /// The instance with this id.
-    pub fn instance(&self, id: InstanceId) -> Option<&AgentInstance> {
-        self.instances.get(&id)
-    }
-
-    /// The instances of a session, in the order they were made.
-    pub fn instances(&self, session: SessionId) -> impl Iterator<Item = &AgentInstance> {
-        self.instance_ids(session)
-            .iter()
-            .filter_map(|id| self.instance(*id))
-    }
-
-    /// At most `limit` of a session's instances, after skipping the given number, and the number to skip for the next
-    /// page.
-    pub fn instances_after(
-        &self,
-        session: SessionId,
-        passed: usize,
-        limit: usize,
-    ) -> (Vec<AgentInstance>, Option<usize>) {
-        let ids = self.instance_ids(session);
-        let end = passed.saturating_add(limit);
-        let page = ids.get(passed..end.min(ids.len())).unwrap_or_default();
-        let items = page.iter().filter_map(|id| self.instance(*id)).cloned();
-        (items.collect(), (end < ids.len()).then_some(end))
-    }
-
-    fn instance_ids(&self, session: SessionId) -> &[InstanceId] {
-        self.sessions
-            .get(&session)
-            .map(|entry| entry.instances.as_slice())
-            .unwrap_or_default()
+        let rest = 128 - 4 * digits.len();
+        let has_it = |id: u128| (id ^ first).checked_shr(rest as u32).unwrap_or(0) == 0;
+        let mut found: Vec<&Session> = (self.sessions.iter())
+            .map(|entry| &entry.session)
+            .filter(|session| has_it(session.id.0.as_u128()) && session.deleted_at_ms.is_none())
+            .collect();
+        runlog_log::order::sort_by(&mut found, |one, other| one.id.cmp(&other.id));
+        found.truncate(limit);
+        found
     }
 }
 
-impl ListSessions {
-    fn admits(&self, session: &Session) -> bool {
-        (self.deleted == Deleted::Shown || session.deleted_at_ms.is_none())
-            && self.status.is_none_or(|status| session.status == status)
-            && self
-                .project
-                .as_ref()
-                .is_none_or(|project| session.project.as_ref() == Some(project))
-    }
+/// The number of what comes after so many.
+fn next_number(count: usize) -> Result<u32, String> {
+    let number = u32::try_from(count)
+        .ok()
+        .filter(|number| *number < u32::MAX);
+    number.ok_or_else(|| "there are too many sessions or instances".to_owned())
 }
 
 #[cfg(test)]

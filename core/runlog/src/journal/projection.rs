@@ -9,7 +9,7 @@ use bytes::Bytes;
 use runlog_log::{
     Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId,
 };
-use runlog_model::{Checkpoint, Checkpointed, kinds};
+use runlog_model::{Checkpoint, Checkpointed, Restoration, kinds};
 
 use super::follow::read_each;
 use crate::{Error, ErrorKind, Result, backend::Backend};
@@ -270,18 +270,12 @@ impl<Fold: Checkpointed> Projection<Fold> {
             .await?
             .map_or(0, |info| info.last_sequence.0);
         let checkpoint = Checkpoint::decode(&meta, &payload, parts)?;
-        let mut parts = Vec::new();
-        for sequences in checkpoint.parts() {
-            parts.extend(
-                self.read_parts(Sequence(*sequences.start()), Sequence(*sequences.end()))
-                    .await?,
-            );
+        let mut restoration = Restoration::new(checkpoint);
+        while let Some(sequences) = restoration.wanted() {
+            let (first, last) = (Sequence(*sequences.start()), Sequence(*sequences.end()));
+            restoration.add(&self.read_parts(first, last).await?)?;
         }
-        Ok(Some(Fold::restore(
-            sequence.0,
-            checkpoint,
-            parts.iter().map(|part| &part[..]),
-        )?))
+        Ok(Some(restoration.finish(sequence.0)?))
     }
 
     async fn read_parts(&self, first: Sequence, last: Sequence) -> Result<Vec<Bytes>> {

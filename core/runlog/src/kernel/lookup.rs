@@ -18,11 +18,11 @@ pub(crate) fn check_id(catalog: &Catalog, id: Uuid) -> Result<()> {
     check_reserved(id)?;
     let taken_by = match (
         catalog.session(SessionId(id)),
-        catalog.instance(InstanceId(id)),
+        catalog.has_instance(InstanceId(id)),
     ) {
         (Some(_), _) => "a session",
-        (_, Some(_)) => "an agent instance",
-        (None, None) => return Ok(()),
+        (None, true) => "an agent instance",
+        (None, false) => return Ok(()),
     };
     Err(taken(id, taken_by))
 }
@@ -115,7 +115,7 @@ pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
 pub(crate) fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Result<()> {
     let (id, session) = (instance.id, instance.session_id);
     live_session(catalog, session)?;
-    if catalog.instance(id).is_some() {
+    if catalog.has_instance(id) {
         let message =
             format!("agent instance {id} exists already; leave the id out for a fresh one");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
@@ -146,7 +146,7 @@ pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session>
     }
 }
 
-pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
+pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<AgentInstance> {
     live_session(catalog, session)?;
     let root = catalog
         .instances(session)

@@ -232,7 +232,7 @@ impl Store {
     pub async fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
         self.shared
             .catalog
-            .read(|catalog| catalog.instance(id).cloned())
+            .read(|catalog| catalog.instance(id))
             .await
     }
 
@@ -245,7 +245,7 @@ impl Store {
             .catalog
             .read(|catalog| {
                 live_session(catalog, session)?;
-                Ok(catalog.instances(session).cloned().collect())
+                Ok(catalog.instances(session).collect())
             })
             .await?
     }
@@ -264,7 +264,7 @@ impl Store {
                 live_session(catalog, session)?;
                 let instances = catalog.instances(session);
                 let children = instances.filter(|it| it.parent_instance_id == Some(parent));
-                Ok(children.cloned().collect())
+                Ok(children.collect())
             })
             .await?
     }
@@ -282,21 +282,18 @@ impl Store {
     ) -> Result<Page<AgentInstance>> {
         check_limit(options.limit)?;
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Instances, &session)?;
-        let passed = cursor.map_or(0, |cursor| {
-            usize::try_from(cursor.first).unwrap_or(usize::MAX)
-        });
+        let first = cursor.map(|cursor| u32::try_from(cursor.first).unwrap_or(u32::MAX));
         let (items, next) = self
             .shared
             .catalog
             .read(|catalog| {
                 live_session(catalog, session)?;
-                Ok::<_, Error>(catalog.instances_after(session, passed, options.limit))
+                Ok::<_, Error>(catalog.instances_page(session, first, options.limit))
             })
             .await??;
-        let next = next.map(|passed| {
-            let first = passed as u64;
+        let next = next.map(|number| {
             let cursor = Cursor {
-                first,
+                first: u64::from(number),
                 ..Cursor::default()
             };
             cursor.encode(CursorKind::Instances, &session)
@@ -311,7 +308,7 @@ impl Store {
     pub async fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
         self.shared
             .catalog
-            .read(|catalog| root_instance(catalog, session).cloned())
+            .read(|catalog| root_instance(catalog, session))
             .await?
     }
 
@@ -327,7 +324,7 @@ impl Store {
     /// An error if no instance has this id.
     pub(crate) async fn check_known(&self, id: InstanceId) -> Result<()> {
         let catalog = &self.shared.catalog;
-        if catalog.with_state(|catalog| catalog.instance(id).is_some()) {
+        if catalog.with_state(|catalog| catalog.has_instance(id)) {
             return Ok(());
         }
         self.known_instance(id).await.map(drop)
@@ -338,7 +335,7 @@ impl Store {
         if let Some(instance) = self
             .shared
             .catalog
-            .with_state(|catalog| catalog.instance(id).cloned())
+            .with_state(|catalog| catalog.instance(id))
         {
             return Ok(instance);
         }

@@ -96,7 +96,7 @@ impl Store {
             .catalog
             .read(|catalog| {
                 let session = live_session(catalog, source)?.clone();
-                let instances: Vec<AgentInstance> = catalog.instances(source).cloned().collect();
+                let instances: Vec<AgentInstance> = catalog.instances(source).collect();
                 Ok::<_, Error>((session, instances))
             })
             .await??;
@@ -258,7 +258,7 @@ impl Store {
         let root = self
             .shared
             .catalog
-            .with_state(|catalog| root_instance(catalog, session).cloned())?;
+            .with_state(|catalog| root_instance(catalog, session))?;
         let contexts = self.contexts();
         let last = contexts.last_sequence(root.id).await?;
         if up_to > last {

@@ -66,7 +66,7 @@ impl Store {
         let instances: Vec<AgentInstance> = self
             .shared
             .catalog
-            .read(|catalog| catalog.instances(session).cloned().collect())
+            .read(|catalog| catalog.instances(session).collect())
             .await?;
         let (mut below, mut ops, mut count) = (HashSet::from([root.id]), Vec::new(), 0);
         for instance in instances {

@@ -205,8 +205,9 @@ fn check_instances(catalog: &Catalog, new: &[AgentInstance]) -> Result<()> {
         let found = before
             .iter()
             .find(|it| it.id == parent)
-            .or_else(|| catalog.instance(parent));
-        if found.is_none_or(|it| it.session_id != instance.session_id) {
+            .map(|it| it.session_id)
+            .or_else(|| Some(catalog.instance(parent)?.session_id));
+        if found != Some(instance.session_id) {
             return Err(Error::not_found(format!(
                 "session {} has no agent instance {parent} to be the parent; make it first",
                 instance.session_id

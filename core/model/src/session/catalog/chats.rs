@@ -1,15 +1,11 @@
 //! The catalog's sessions as chats: finding one by its id, and listing them by filter.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeSet, HashSet},
-    ops::Bound,
-};
+use std::{borrow::Cow, collections::HashSet, ops::Bound, sync::LazyLock};
 
 use super::{
-    Catalog,
-    entry::{Rank, SessionEntry},
-    listed::{Created, Field},
+    Catalog, Numbers,
+    entry::SessionEntry,
+    listed::{Field, Rank},
 };
 use crate::{
     Chat, ChatFilter, ChatList, ChatOrder, ChatPlace, Error, Result, Session, SessionId,
@@ -35,10 +31,10 @@ impl Catalog {
 
     /// The names of the sessions that were deleted.
     pub fn deleted_names(&self) -> HashSet<&str> {
-        let sessions = self.by_creation.values().filter_map(|id| self.session(*id));
+        let deleted = self.listed.deleted().iter();
+        let sessions = deleted.filter_map(|number| self.sessions.get(number));
         sessions
-            .filter(|session| session.deleted_at_ms.is_some())
-            .filter_map(|session| session.name.as_deref())
+            .filter_map(|entry| entry.session.name.as_deref())
             .collect()
     }
 
@@ -48,20 +44,20 @@ impl Catalog {
             .all()
             .iter()
             .rev()
-            .filter_map(|created| self.made_at(*created))
+            .filter_map(|number| self.look_at(number))
             .map(|entry| &entry.session)
     }
 
     /// A session as a chat, deleted or not.
     pub fn chat(&self, id: SessionId) -> Option<Chat> {
-        self.sessions.get(&id).map(SessionEntry::chat)
+        self.entry(id).map(SessionEntry::chat)
     }
 
     /// The session that was deleted last of those that a chat id names. Scans the deleted sessions.
     pub fn deleted_chat(&self, chat_id: &str) -> Option<&Session> {
         let deleted = self.listed.deleted().iter();
         let named = deleted
-            .filter_map(|created| self.made_at(*created))
+            .filter_map(|number| self.look_at(number))
             .map(|entry| &entry.session)
             .filter(|session| match &session.name {
                 Some(name) => name == chat_id,
@@ -107,108 +103,124 @@ impl Catalog {
                 (skipped, skipped)
             }
         };
-        let end = after.map(|after| (after.rank, after.created));
+        let end = after.map(|after| (after.rank, self.number_made_from(after.created)));
         let mut ranks = self.in_order(&found, filter, end, skipped, pagesize + 1);
         let is_more = ranks.len() > pagesize;
         ranks.truncate(pagesize);
-        let next = ranks.last().filter(|_| is_more).map(|last| ChatPlace {
-            rank: last.0,
-            created: last.1,
+        let entries = ranks.iter().filter_map(|(_, number)| self.look_at(*number));
+        let entries: Vec<&SessionEntry> = entries.collect();
+        let next = entries.last().filter(|_| is_more).map(|last| ChatPlace {
+            rank: ranks.last().map_or(0, |(rank, _)| *rank),
+            created: last.created,
             passed: passed.saturating_add(ranks.len()) as u64,
         });
+        let total = count(&found);
         let list = ChatList {
-            items: ranks
-                .iter()
-                .filter_map(|(_, created)| self.made_at(*created))
-                .map(SessionEntry::chat)
-                .collect(),
+            items: entries.into_iter().map(SessionEntry::chat).collect(),
             page: passed / pagesize + 1,
             pagesize,
-            pagecount: found.len().div_ceil(pagesize),
-            total: found.len(),
+            pagecount: total.div_ceil(pagesize),
+            total,
             next: None,
         };
         Ok((list, next))
     }
 
-    /// Where the chats were made that a filter admits.
-    fn found(&self, filter: &ChatFilter) -> Cow<'_, Created> {
+    /// The chats that a filter admits.
+    fn found(&self, filter: &ChatFilter) -> Cow<'_, Numbers> {
         let (fields, words, visible) = (fields(filter), filter.words(), visible(filter));
-        let lists = fields.iter().map(|field| self.listed.of(field));
+        // Of sessions that needn't be chats there are lists of another kind.
+        let mut lists: Vec<&Numbers> = fields.iter().map(|field| self.of(field)).collect();
+        let mut filters = lists.len();
+        if let Some(status) = filter.status.filter(|_| filter.sessions) {
+            lists.push(self.listed.of_status(status));
+            filters += 1;
+        }
         let all = if filter.deleted {
             self.listed.deleted()
         } else {
-            lists
-                .min_by_key(|list| list.len())
-                .unwrap_or(self.listed.all())
+            let narrowest = lists.into_iter().min_by_key(|list| list.len());
+            narrowest.unwrap_or(self.listed.all())
         };
-        let is_all = words.is_empty() && visible.is_none() && fields.len() <= 1 && !filter.deleted;
+        let is_all = words.is_empty() && visible.is_none() && filters <= 1 && !filter.deleted;
         if is_all {
             return Cow::Borrowed(all);
         }
-        let visible = visible.iter().flatten().map(|field| self.listed.of(field));
-        let seen: usize = visible.clone().map(BTreeSet::len).sum();
+        let visible = visible.iter().flatten().map(|field| self.of(field));
+        let seen: u64 = visible.clone().map(Numbers::len).sum();
         let candidates = if filter.visible_to.is_some() && !filter.deleted && seen < all.len() {
-            Cow::Owned(visible.flatten().copied().collect())
+            Cow::Owned(visible.fold(Numbers::new(), |all, list| all | list))
         } else {
             Cow::Borrowed(all)
         };
-        let admits = |created: &&u64| {
-            self.made_at(**created)
+        let admits = |number: &u32| {
+            self.look_at(*number)
                 .is_some_and(|entry| filter.admits(&entry.session, &words))
         };
-        Cow::Owned(candidates.iter().filter(admits).copied().collect())
+        Cow::Owned(candidates.iter().filter(admits).collect())
+    }
+
+    /// The chats of one value of a field.
+    fn of(&self, field: &Field) -> &Numbers {
+        static NONE: LazyLock<Numbers> = LazyLock::new(Numbers::new);
+        self.listed
+            .fields(&self.sessions)
+            .get(field)
+            .unwrap_or(&NONE)
     }
 
     /// Some of the chats that were found, in the filter's order, before a rank.
     fn in_order(
         &self,
-        found: &Created,
+        found: &Numbers,
         filter: &ChatFilter,
         end: Option<Rank>,
         skipped: usize,
-        count: usize,
+        limit: usize,
     ) -> Vec<Rank> {
         let order = filter.order;
         if order == ChatOrder::Created {
-            let end = end.map_or(Bound::Unbounded, |(_, created)| Bound::Excluded(created));
-            let created = found.range((Bound::Unbounded, end)).rev();
-            return created
+            let end = end.map_or(u32::MAX, |(_, number)| number);
+            let numbers = found.range(..end).rev();
+            return numbers
                 .skip(skipped)
-                .take(count)
-                .map(|created| (0, *created))
+                .take(limit)
+                .map(|number| (0, number))
                 .collect();
         }
         // All chats are in order already: whether looking for the page among them is less than ordering those found.
-        let all = self.listed.all().len();
-        let walked = skipped.saturating_add(count).saturating_mul(all);
-        if !filter.deleted && walked <= found.len().saturating_mul(found.len()) {
+        let (all, of_filter) = (count(self.listed.all()), count(found));
+        let walked = skipped.saturating_add(limit).saturating_mul(all);
+        if !filter.deleted && walked <= of_filter.saturating_mul(of_filter) {
             let end = end.map_or(Bound::Unbounded, Bound::Excluded);
             let ordered = self
                 .listed
-                .in_order(order)
+                .in_order(order, &self.sessions)
                 .range((Bound::Unbounded, end))
                 .rev();
-            let found = ordered.filter(|(_, created)| found.contains(created));
-            return found.skip(skipped).take(count).copied().collect();
+            let found = ordered.filter(|(_, number)| found.contains(*number));
+            return found.skip(skipped).take(limit).copied().collect();
         }
-        let entries = found.iter().filter_map(|created| self.made_at(*created));
-        let ranks = entries.map(|entry| entry.rank(order));
+        let entries = found
+            .iter()
+            .filter_map(|number| Some((number, self.look_at(number)?)));
+        let ranks = entries.map(|(number, entry)| (entry.rank(order), number));
         let mut ranks: Vec<Rank> = ranks
             .filter(|rank| end.is_none_or(|end| *rank < end))
             .collect();
         runlog_log::order::sort_by(&mut ranks, |one, other| other.cmp(one));
-        ranks.into_iter().skip(skipped).take(count).collect()
+        ranks.into_iter().skip(skipped).take(limit).collect()
     }
+}
+
+/// How many sessions there are.
+fn count(numbers: &Numbers) -> usize {
+    usize::try_from(numbers.len()).unwrap_or(usize::MAX)
 }
 
 /// The fields that a filter limits to one value. Each is said of chats, so that what is none needn't be left out besides.
 fn fields(filter: &ChatFilter) -> Vec<Field> {
-    let status = filter.status.map(if filter.sessions {
-        Field::Status
-    } else {
-        Field::ChatStatus
-    });
+    let status = filter.status.filter(|_| !filter.sessions);
     let fields = [
         filter.user_id.clone().map(Field::User),
         filter.team_id.clone().map(Field::Team),
@@ -216,7 +228,7 @@ fn fields(filter: &ChatFilter) -> Vec<Field> {
         filter.assistant_id.clone().map(Field::Assistant),
         filter.share.map(Field::Share),
         filter.public.map(Field::Public),
-        status,
+        status.map(Field::Status),
     ];
     let mut fields: Vec<Field> = fields.into_iter().flatten().collect();
     if fields.is_empty() && !filter.sessions {

@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 
 use super::{Catalog, CatalogEvent, Item};
 use crate::{
-    AgentInstance, Error, Result, Session,
+    AgentInstance, Error, RawJson, Result, Session, SessionId, SessionStatus,
     checkpoint::{Checkpointed, Progress},
     codec,
     json::read_bytes,
@@ -23,15 +23,28 @@ struct CatalogPart {
 /// One item of a [`CatalogPart`].
 #[derive(Encode, Decode)]
 enum CatalogRow {
-    /// A session.
-    Session {
-        /// The sequence of its creation in the catalog.
-        created: u64,
-        /// The session as JSON.
-        json: Vec<u8>,
-    },
-    /// An agent instance.
+    Session(SessionRow),
     Instance(AgentInstance),
+}
+
+/// A session of a [`CatalogPart`]: read without looking at text, unless it is a chat or has metadata.
+#[derive(Encode, Decode)]
+struct SessionRow {
+    /// The sequence of its creation in the catalog.
+    created: u64,
+    id: SessionId,
+    name: Option<String>,
+    project: Option<String>,
+    title: Option<String>,
+    is_archived: bool,
+    /// JSON, as its source gave it.
+    metadata: Option<String>,
+    copied_from: Option<SessionId>,
+    created_at_ms: u64,
+    updated_at_ms: u64,
+    deleted_at_ms: Option<u64>,
+    /// What it has as a chat, as JSON: a newer build's fields stay in it.
+    chat: Option<Vec<u8>>,
 }
 
 impl Checkpointed for Catalog {
@@ -60,7 +73,7 @@ impl Checkpointed for Catalog {
     fn item_bytes(&self, place: u32) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self.items.get(place as usize) {
-            Some(Item::Session(id)) => self.sessions.get(id).map_or(ROW_BYTES, |entry| {
+            Some(Item::Session(number)) => self.sessions.get(*number).map_or(ROW_BYTES, |entry| {
                 let session = &entry.session;
                 let metadata = session
                     .metadata
@@ -111,12 +124,16 @@ impl Checkpointed for Catalog {
                 )));
             }
             let added = match row {
-                CatalogRow::Session { created, json } => {
-                    self.add_nameless(created, session(&json)?)
+                CatalogRow::Session(row) => {
+                    self.check_order(row.created)?;
+                    let added = self.add_unlisted(row.created, row.session()?);
+                    added.map(|(_, place)| place)
                 }
-                CatalogRow::Instance(instance) => self.add_instance(instance),
+                CatalogRow::Instance(instance) => self.add_instance(&instance),
             };
-            added.map_err(wrong)?;
+            if added.map_err(wrong)? != place {
+                return Err(wrong(format!("item {place} is there already")));
+            }
         }
         Ok(())
     }
@@ -126,17 +143,19 @@ impl Checkpointed for Catalog {
             if !counts(place) {
                 continue;
             }
-            let (Some(Item::Session(id)), CatalogRow::Session { created, json }) =
+            let (Some(Item::Session(number)), CatalogRow::Session(row)) =
                 (self.items.get(place as usize).copied(), row)
             else {
                 return Err(wrong(format!(
                     "item {place} is no session, and can't change"
                 )));
             };
-            let (session, entry) = (session(&json)?, self.sessions.get_mut(&id));
-            match entry.filter(|entry| session.id == id && entry.created == created) {
-                Some(entry) => entry.session = session,
-                None => return Err(wrong(format!("item {place} is another session"))),
+            let is_it = |session: &Session, created| session.id == row.id && created == row.created;
+            match self.sessions.get_mut(number) {
+                Some(entry) if is_it(&entry.session, entry.created) => {
+                    entry.session = row.session()?;
+                }
+                _ => return Err(wrong(format!("item {place} is another session"))),
             }
         }
         Ok(())
@@ -144,25 +163,15 @@ impl Checkpointed for Catalog {
 
     fn restored(&mut self) -> Result<()> {
         // Only now: a name may have gone from a session that was deleted to another.
-        for (id, entry) in &self.sessions {
-            let session = &entry.session;
-            let Some(name) = session
-                .name
-                .as_ref()
-                .filter(|_| session.deleted_at_ms.is_none())
-            else {
-                continue;
-            };
-            if self.by_name.insert(name.clone(), *id).is_some() {
-                return Err(wrong(format!("two sessions have the name {name:?}")));
-            }
+        for number in (0..).take(self.sessions.len()) {
+            let session = self.sessions.get(number).map(|entry| &entry.session);
+            let is_live = |session: &&Session| session.deleted_at_ms.is_none();
+            let name = session
+                .filter(is_live)
+                .and_then(|session| session.name.as_deref());
+            self.check_name(name).map_err(wrong)?;
+            self.add_to_indexes(number);
         }
-        if self.by_creation.len() != self.sessions.len() {
-            return Err(wrong("two sessions were made at once".to_owned()));
-        }
-        self.sessions
-            .values()
-            .for_each(|entry| self.listed.insert(entry));
         self.index_requests();
         Ok(())
     }
@@ -180,26 +189,74 @@ impl Catalog {
     fn row(&self, place: u32) -> Result<CatalogRow> {
         let gone = || Error::damaged(format!("the catalog has no item {place}"));
         match self.items.get(place as usize).ok_or_else(gone)? {
-            Item::Session(id) => {
-                let entry = self.sessions.get(id).ok_or_else(gone)?;
-                let json = serde_json::to_vec(&entry.session).map_err(|source| {
-                    Error::invalid(format!("session {id} has no JSON form: {source}"))
-                })?;
-                Ok(CatalogRow::Session {
-                    created: entry.created,
-                    json,
-                })
+            Item::Session(number) => {
+                let entry = self.sessions.get(*number).ok_or_else(gone)?;
+                let row = SessionRow::of(&entry.session, entry.created)?;
+                Ok(CatalogRow::Session(row))
             }
-            Item::Instance(id) => {
-                let instance = self.instances.get(id).ok_or_else(gone)?;
-                Ok(CatalogRow::Instance(instance.clone()))
+            Item::Instance(number) => {
+                let instance = self.instance_at(*number).ok_or_else(gone)?;
+                Ok(CatalogRow::Instance(instance))
             }
         }
     }
+
+    /// Sessions are found by where they were made, which ascends with their numbers.
+    fn check_order(&self, created: u64) -> Result<()> {
+        if self.number_made_from(created) as usize == self.sessions.len() {
+            return Ok(());
+        }
+        Err(wrong(format!(
+            "a session was made at {created}, after one that was made later"
+        )))
+    }
 }
 
-fn session(json: &[u8]) -> Result<Session> {
-    read_bytes(json).map_err(|source| wrong(format!("a session can't be read: {source}")))
+impl SessionRow {
+    fn of(session: &Session, created: u64) -> Result<Self> {
+        let chat = session.chat.as_ref().map(serde_json::to_vec).transpose();
+        let chat = chat.map_err(|source| {
+            let id = session.id;
+            Error::invalid(format!("session {id} has no JSON form: {source}"))
+        })?;
+        Ok(Self {
+            created,
+            id: session.id,
+            name: session.name.clone(),
+            project: session.project.clone(),
+            title: session.title.clone(),
+            is_archived: session.status == SessionStatus::Archived,
+            metadata: session.metadata.as_ref().map(|it| it.as_str().to_owned()),
+            copied_from: session.copied_from,
+            created_at_ms: session.created_at_ms,
+            updated_at_ms: session.updated_at_ms,
+            deleted_at_ms: session.deleted_at_ms,
+            chat,
+        })
+    }
+
+    fn session(self) -> Result<Session> {
+        let unreadable = |source| wrong(format!("a session can't be read: {source}"));
+        let metadata = self.metadata.map(|json| RawJson::from_stored(json.into()));
+        let chat = self.chat.map(|json| read_bytes(&json)).transpose();
+        Ok(Session {
+            id: self.id,
+            name: self.name,
+            project: self.project,
+            title: self.title,
+            status: if self.is_archived {
+                SessionStatus::Archived
+            } else {
+                SessionStatus::Active
+            },
+            metadata: metadata.transpose()?,
+            copied_from: self.copied_from,
+            created_at_ms: self.created_at_ms,
+            updated_at_ms: self.updated_at_ms,
+            deleted_at_ms: self.deleted_at_ms,
+            chat: chat.map_err(unreadable)?,
+        })
+    }
 }
 
 fn wrong(what: impl Into<String>) -> Error {

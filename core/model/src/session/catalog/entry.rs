@@ -1,9 +1,7 @@
 //! [`SessionEntry`]: a session as the catalog has it.
 
-use crate::{Chat, ChatOrder, InstanceId, Session};
-
-/// Where a chat is in an order, and the sequence of its creation. Every order goes from the highest to the lowest.
-pub(super) type Rank = (u64, u64);
+use super::instances::List;
+use crate::{Chat, ChatOrder, Session};
 
 /// A session as the catalog has it.
 #[derive(Clone, Debug)]
@@ -13,7 +11,7 @@ pub(super) struct SessionEntry {
     pub(super) session: Session,
     /// The sequence of its creation.
     pub(super) created: u64,
-    pub(super) instances: Vec<InstanceId>,
+    pub(super) instances: List,
 }
 
 impl SessionEntry {
@@ -22,16 +20,15 @@ impl SessionEntry {
     }
 
     /// Where it is in an order, which goes from the highest to the lowest; of those alike the newest comes first.
-    pub(super) fn rank(&self, order: ChatOrder) -> Rank {
+    pub(super) fn rank(&self, order: ChatOrder) -> u64 {
         let chat = self.session.chat.as_deref();
-        let rank = match order {
+        match order {
             ChatOrder::Created => 0,
             ChatOrder::LastMessage => chat
                 .and_then(|chat| chat.last_message_at)
                 .map_or(self.session.created_at_ms, |at| at.0),
             // The lowest comes first: all bits but that of the sign are turned, so that it is the highest.
             ChatOrder::Sort => !(chat.map_or(0, |chat| chat.sort).cast_unsigned() ^ (1 << 63)),
-        };
-        (rank, self.created)
+        }
     }
 }

@@ -16,11 +16,9 @@ impl Catalog {
     ) -> Result<(), String> {
         let (id, at_ms) = match event {
             CatalogEvent::SessionCreated(session) => {
-                let before = session
-                    .name
-                    .as_ref()
-                    .and_then(|name| self.by_name.remove(name));
-                if let Some(before) = before {
+                let name = session.name.as_deref();
+                if let Some(before) = name.and_then(|name| self.session_named(name)) {
+                    let before = before.id;
                     let at_ms = session.created_at_ms;
                     self.change(before, |session| {
                         (session.updated_at_ms, session.deleted_at_ms) = (at_ms, Some(at_ms));

@@ -1,7 +1,7 @@
 //! The open requests of all chats, so that interrupted and unanswered ones are found without scanning chats.
 
 use super::Catalog;
-use crate::{OpenRequest, SessionId, limits::OPEN_REQUESTS_MAX};
+use crate::{OpenRequest, Session, SessionId, limits::OPEN_REQUESTS_MAX};
 
 impl Catalog {
     /// Applies a change of a request, and returns the place of its chat.
@@ -44,12 +44,11 @@ impl Catalog {
 
     /// Rebuilds the index from the sessions.
     pub(super) fn index_requests(&mut self) {
-        let numbers = self.sessions.iter().flat_map(|(id, entry)| {
-            let chat = entry.session.chat.iter();
-            chat.flat_map(|chat| &chat.open_requests)
-                .map(|request| (request.number, *id))
-        });
-        self.open_requests = numbers.collect();
+        for Session { id, chat, .. } in self.sessions.iter().map(|entry| &entry.session) {
+            let open = chat.iter().flat_map(|chat| &chat.open_requests);
+            self.open_requests
+                .extend(open.map(|request| (request.number, *id)));
+        }
     }
 
     /// The requests that aren't over and were begun before a number, of chats that aren't deleted: each with its chat, the

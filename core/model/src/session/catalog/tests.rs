@@ -1,5 +1,9 @@
+use uuid::Uuid;
+
 use super::*;
-use crate::{Checkpointed, ErrorKind, RawJson, SessionChanges};
+use crate::{
+    AgentInstance, Checkpointed, ErrorKind, InstanceId, RawJson, SessionChanges, SessionStatus,
+};
 
 fn session(number: u128, name: Option<&str>) -> Session {
     Session {

@@ -123,18 +123,20 @@ fn filter(numbers: &mut Numbers) -> ChatFilter {
     }
 }
 
+fn newest_first(catalog: &Catalog) -> impl Iterator<Item = &SessionEntry> {
+    let mut entries: Vec<_> = catalog.sessions.iter().collect();
+    entries.reverse();
+    entries.into_iter()
+}
+
 /// All that a filter admits, in its order.
 fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a SessionEntry> {
     let words = filter.words();
-    let newest_first = catalog
-        .by_creation
-        .values()
-        .rev()
-        .filter_map(|id| catalog.sessions.get(id));
+    let newest_first = newest_first(catalog);
     let mut found: Vec<_> = newest_first
         .filter(|entry| filter.admits(&entry.session, &words))
         .collect();
-    found.sort_by_key(|entry| std::cmp::Reverse(entry.rank(filter.order)));
+    found.sort_by_key(|entry| std::cmp::Reverse((entry.rank(filter.order), entry.created)));
     found
 }
 
@@ -185,12 +187,8 @@ fn check(catalog: &Catalog, numbers: &mut Numbers) {
         limit: usize::MAX,
         cursor: None,
     };
-    let newest_first = catalog
-        .by_creation
-        .values()
-        .rev()
-        .filter_map(|id| catalog.session(*id));
-    let expected: Vec<Session> = newest_first
+    let sessions = newest_first(catalog).map(|entry| &entry.session);
+    let expected: Vec<Session> = sessions
         .filter(|session| options.admits(session))
         .cloned()
         .collect();
@@ -208,7 +206,7 @@ fn lists_are_those_of_looking_through_everything() {
             check(&catalog, &mut numbers);
         }
         let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-        let restored = Catalog::restore(
+        let restored = crate::checkpoint::restore::<Catalog>(
             catalog.last_sequence(),
             checkpoint,
             parts.iter().map(Vec::as_slice),
