@@ -6,7 +6,7 @@ use std::{
     hash::{BuildHasher, Hash},
 };
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table::Entry};
 
 use crate::checkpoint::CHUNK;
 
@@ -110,6 +110,36 @@ impl PlaceIndex {
         let slot = Slot { hash, place };
         self.slots
             .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
+    }
+
+    /// Adds a key, unless `is_it` says that it is at another place: that place.
+    ///
+    /// # Errors
+    /// The place where it is.
+    pub(crate) fn insert_new(
+        &mut self,
+        key: impl Hash,
+        place: u32,
+        is_it: impl Fn(u32) -> bool,
+    ) -> Result<(), u32> {
+        let hash = self.hash(key);
+        let slot = self.slots.entry(
+            Slot::spread(hash),
+            |slot| slot.hash == hash && is_it(slot.place),
+            |slot| Slot::spread(slot.hash),
+        );
+        match slot {
+            Entry::Occupied(slot) => Err(slot.get().place),
+            Entry::Vacant(slot) => {
+                slot.insert(Slot { hash, place });
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes room for more keys, so that adding them moves none.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.slots.reserve(more, |slot| Slot::spread(slot.hash));
     }
 
     /// Removes a key with this place, if it is there.

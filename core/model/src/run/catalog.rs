@@ -257,15 +257,16 @@ impl RunCatalog {
         if let Some(number) = self.number_of_session(id) {
             return Ok(number);
         }
-        let number = self
-            .sessions
-            .push(SessionList {
-                id,
-                runs: List::default(),
-            })
-            .ok_or("there are too many runs")?;
+        let number = self.push_session(id)?;
         self.session_by_id.insert(id.as_u128(), number);
         Ok(number)
+    }
+
+    /// Adds a session, which isn't found by its id.
+    fn push_session(&mut self, id: Uuid) -> Result<u32, String> {
+        let runs = List::default();
+        let number = self.sessions.push(SessionList { id, runs });
+        number.ok_or_else(|| "there are too many runs".to_owned())
     }
 
     fn number_of_session(&self, id: Uuid) -> Option<u32> {
@@ -273,16 +274,24 @@ impl RunCatalog {
         self.session_by_id.find(id.as_u128(), is_it)
     }
 
-    /// Links an entry whose references are right.
-    fn insert(&mut self, mut entry: Entry) -> Result<u32, String> {
-        if self.place(RunId(entry.id)).is_some() {
-            return Err(format!("run {} is there already", entry.id));
+    /// Adds an entry whose references are right.
+    fn insert(&mut self, entry: Entry) -> Result<u32, String> {
+        let id = entry.id;
+        if self.place(RunId(id)).is_some() {
+            return Err(format!("run {id} is there already"));
         }
+        let place = self.push(entry)?;
+        self.by_id.insert(id.as_u128(), place);
+        Ok(place)
+    }
+
+    /// Links an entry, which isn't found by its id.
+    fn push(&mut self, mut entry: Entry) -> Result<u32, String> {
         let place = u32::try_from(self.entries.len())
             .ok()
             .filter(|place| *place < NONE);
         let place = place.ok_or("there are too many runs")?;
-        let (id, status) = (entry.id, entry.status);
+        let status = entry.status;
         entry.older_of_agent = self.agents.push(entry.agent, place);
         entry.older_of_project = self.projects.push(entry.project, place);
         entry.older_of_session = self
@@ -297,7 +306,6 @@ impl RunCatalog {
             resumed.resumed_by = place;
         }
         self.entries.push(entry).ok_or("there are too many runs")?;
-        self.by_id.insert(id.as_u128(), place);
         self.by_status[status as usize].insert(place);
         Ok(place)
     }

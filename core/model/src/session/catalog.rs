@@ -170,20 +170,20 @@ impl Catalog {
             return Ok(entry.place);
         }
         self.check_name(session.name.as_deref())?;
-        let (number, place) = self.add_unlisted(created, session)?;
-        self.add_to_indexes(number);
-        Ok(place)
-    }
-
-    /// Adds a session to no index by anything that may change, and returns its number and its place.
-    fn add_unlisted(&mut self, created: u64, session: Session) -> Result<(u32, u32), String> {
         let id = session.id;
         if self.number(id).is_some() {
             return Err(format!("session {id} is there already"));
         }
+        let (number, place) = self.push_session(created, session)?;
+        self.by_id.insert(id.0.as_u128(), number);
+        self.add_to_indexes(number);
+        Ok(place)
+    }
+
+    /// Adds a session that is found neither by its id nor by anything that may change, and returns its number and its place.
+    fn push_session(&mut self, created: u64, session: Session) -> Result<(u32, u32), String> {
         let number = next_number(self.sessions.len())?;
         let place = self.add_item(Item::Session(number))?;
-        self.by_id.insert(id.0.as_u128(), number);
         if let Some(project) = session.project.as_deref() {
             list::add(&mut self.by_project, project, number);
         }

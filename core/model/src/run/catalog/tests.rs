@@ -191,6 +191,7 @@ fn a_run_that_was_resumed_says_by_which() {
             .add_part(&catalog.encode_part(places).unwrap())
             .unwrap();
     }
+    again.restored().unwrap();
     assert_eq!(again.run(id(5)), catalog.run(id(5)));
 }
 

@@ -50,6 +50,25 @@ impl Default for List {
 }
 
 impl Instances {
+    /// Makes all instances found by their ids, once they are all there.
+    ///
+    /// # Errors
+    /// The id that two of them have.
+    pub(super) fn index(&mut self) -> Result<(), InstanceId> {
+        self.by_id.reserve(self.entries.len());
+        for (entry, number) in self.entries.iter().zip(0..) {
+            let is_it = |other| self.entries.get(other).is_some_and(|it| it.id == entry.id);
+            let added = self.by_id.insert_new(entry.id.0.as_u128(), number, is_it);
+            added.map_err(|_| entry.id)?;
+        }
+        Ok(())
+    }
+
+    /// The number of the session of the instance with a number.
+    pub(super) fn session_of(&self, number: u32) -> Option<u32> {
+        Some(self.entries.get(number)?.session)
+    }
+
     fn number(&self, id: InstanceId) -> Option<u32> {
         let is_it = |number| self.entries.get(number).is_some_and(|entry| entry.id == id);
         self.by_id.find(id.0.as_u128(), is_it)
@@ -71,12 +90,23 @@ impl Catalog {
         let session_id = instance.session_id;
         let session = self.number(session_id);
         let session = session.ok_or_else(|| format!("no session {session_id}"))?;
+        let (number, place) = self.push_instance(instance, session)?;
+        self.instances.by_id.insert(id.0.as_u128(), number);
+        Ok(place)
+    }
+
+    /// Adds an instance of the session with a number, which isn't found by its id; and returns its number and its place.
+    pub(super) fn push_instance(
+        &mut self,
+        instance: &AgentInstance,
+        session: u32,
+    ) -> Result<(u32, u32), String> {
         let number = next_number(self.instances.entries.len())?;
         let agent = self.instances.agents.number(&instance.agent_name);
         let agent = agent.ok_or("there are too many names of agents")?;
         let place = self.add_item(Item::Instance(number))?;
         self.instances.entries.push(Entry {
-            id,
+            id: instance.id,
             parent: instance.parent_instance_id,
             created_at_ms: instance.created_at_ms,
             session,
@@ -84,16 +114,15 @@ impl Catalog {
             next: NONE,
             place,
         });
-        self.instances.by_id.insert(id.0.as_u128(), number);
         let Some(entry) = self.sessions.get_mut(session) else {
-            return Ok(place);
+            return Err(format!("no session has the number {session}"));
         };
         let before = std::mem::replace(&mut entry.instances.newest, number);
         match self.instances.entries.get_mut(before) {
             Some(before) => before.next = number,
             None => entry.instances.oldest = number,
         }
-        Ok(place)
+        Ok((number, place))
     }
 
     /// The instance with this number.

@@ -8,6 +8,9 @@ use crate::{
     SessionStatus, Updates, session::catalog::LOOKED_AT,
 };
 
+/// How many names there are, so that some are of one session after another.
+const NAMES: u64 = 12;
+
 /// Numbers that look random, the same each time.
 struct Numbers(u64);
 
@@ -41,12 +44,12 @@ fn session(number: u64, numbers: &mut Numbers) -> Session {
     };
     let mut session = Session {
         id: id(number),
-        name: None,
+        name: (numbers.below(2) == 0).then(|| format!("name {}", numbers.below(NAMES))),
         project: Some(format!("project {}", numbers.below(3))),
         title: None,
         status: SessionStatus::Active,
         metadata: None,
-        copied_from: None,
+        copied_from: (number > 0 && numbers.below(3) == 0).then(|| id(numbers.below(number))),
         created_at_ms: number,
         updated_at_ms: number,
         deleted_at_ms: None,
@@ -140,7 +143,32 @@ fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a Sess
     found
 }
 
+/// Names and ids find what looking through everything does.
+fn check_found(catalog: &Catalog, numbers: &mut Numbers) {
+    let name = format!("name {}", numbers.below(NAMES));
+    let named = newest_first(catalog)
+        .map(|entry| &entry.session)
+        .find(|it| it.name.as_ref() == Some(&name) && it.deleted_at_ms.is_none());
+    assert_eq!(catalog.session_named(&name), named);
+    let prefix = format!("{:030x}{:x}", 0, numbers.below(16));
+    let ids = catalog.sessions_with_prefix(&prefix, 5);
+    let mut expected: Vec<_> = newest_first(catalog).map(|entry| &entry.session).collect();
+    expected.retain(|it| {
+        it.id.0.simple().to_string().starts_with(&prefix) && it.deleted_at_ms.is_none()
+    });
+    expected.sort_by_key(|session| session.id);
+    expected.truncate(5);
+    assert_eq!(ids, expected, "{prefix}");
+    let copied = id(numbers.below(20));
+    let mut copies: Vec<_> = newest_first(catalog).map(|entry| &entry.session).collect();
+    copies.retain(|it| it.copied_from == Some(copied));
+    copies.reverse();
+    let copies: Vec<_> = copies.iter().map(|it| it.id).collect();
+    assert_eq!(catalog.copies_of(copied), copies);
+}
+
 fn check(catalog: &Catalog, numbers: &mut Numbers) {
+    check_found(catalog, numbers);
     let filter = filter(numbers);
     let expected: Vec<Chat> = looked_through(catalog, &filter)
         .iter()
@@ -200,8 +228,22 @@ fn lists_are_those_of_looking_through_everything() {
     for seed in 0..8 {
         let (mut numbers, mut catalog, mut made) = (Numbers(seed), Catalog::new(), 0);
         for sequence in 1..200 {
-            let event = event(made, &mut numbers);
-            made += u64::from(matches!(event, CatalogEvent::SessionCreated(_)));
+            let mut event = event(made, &mut numbers);
+            // A name that is taken doesn't follow; a store refuses it before.
+            if let CatalogEvent::SessionCreated(session) = &mut event {
+                made += 1;
+                session
+                    .name
+                    .take_if(|name| catalog.session_named(name).is_some());
+            }
+            if let CatalogEvent::SessionRestored { id, .. } = &event {
+                let name = catalog
+                    .session(*id)
+                    .and_then(|session| session.name.as_deref());
+                if name.is_some_and(|name| catalog.session_named(name).is_some()) {
+                    event = CatalogEvent::ChatTouched { id: *id, at_ms: 1 };
+                }
+            }
             catalog.apply(sequence, event).unwrap();
             check(&catalog, &mut numbers);
         }
@@ -223,6 +265,7 @@ fn looked_at(chats: u64, filter: &ChatFilter, before: Option<ChatPlace>) -> u64 
     let (mut catalog, mut numbers) = (Catalog::new(), Numbers(1));
     for number in 0..chats {
         let mut session = session(number, &mut numbers);
+        session.name = None;
         let chat = Chat {
             created_by: Some(format!("user {}", number % (chats / 50))),
             ..Chat::new("a")

@@ -1,0 +1,65 @@
+//! What a session takes in memory, measured. A test binary of its own, so that nothing else is measured with it.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test looks at its own process, and tells"
+)]
+
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, Checkpointed, InstanceId, Session, SessionId,
+    SessionStatus,
+};
+use uuid::Uuid;
+
+const SESSIONS: u32 = 200_000;
+const BYTES_PER_SESSION_MAX: u64 = 400;
+
+/// The pages of this process that are in memory, in bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// An id as random as that of a UUID, from a number.
+fn id(number: u128) -> Uuid {
+    Uuid::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+}
+
+#[test]
+fn a_session_with_an_instance_takes_less_than_400_bytes() {
+    let mut catalog = Catalog::new();
+    let before = resident();
+    for number in 1..=u128::from(SESSIONS) {
+        let session_id = SessionId(id(number));
+        let session = CatalogEvent::SessionCreated(Session {
+            id: session_id,
+            name: None,
+            project: None,
+            title: None,
+            status: SessionStatus::Active,
+            metadata: None,
+            copied_from: None,
+            created_at_ms: 1_700_000_000_000,
+            updated_at_ms: 1_700_000_000_000,
+            deleted_at_ms: None,
+            chat: None,
+        });
+        let instance = CatalogEvent::InstanceCreated(AgentInstance {
+            id: InstanceId(id(number << 40)),
+            session_id,
+            agent_name: format!("agent {}", number % 100),
+            parent_instance_id: None,
+            created_at_ms: 1_700_000_000_000,
+        });
+        for event in [session, instance] {
+            catalog.apply(catalog.last_sequence() + 1, event).unwrap();
+        }
+    }
+    let bytes = (resident() - before) / u64::from(SESSIONS);
+    println!("{bytes} bytes per session and instance of {SESSIONS}");
+    assert!(bytes < BYTES_PER_SESSION_MAX, "{bytes} bytes per session");
+    assert_eq!(catalog.items(), 2 * SESSIONS as usize);
+}
