@@ -215,12 +215,13 @@ mod tests {
     fn a_partition_point_is_found_across_chunks() {
         let mut values = Chunked::default();
         assert_eq!(values.partition_point(|_: &u32| true), 0);
-        (0..3 * CHUNK as u32 + 2).for_each(|value| {
+        let count = u32::try_from(3 * CHUNK).unwrap() + 2;
+        for value in 0..count {
             values.push(value * 2);
-        });
-        for value in 0..3 * CHUNK as u32 + 4 {
-            let expected = value.min(3 * CHUNK as u32 + 2);
-            assert_eq!(values.partition_point(|it| *it < value * 2), expected);
+        }
+        for value in 0..count + 2 {
+            let found = values.partition_point(|it| *it < value * 2);
+            assert_eq!(found, value.min(count));
         }
     }
 

@@ -217,7 +217,7 @@ pub(super) fn begins_another_answer(event: &ContextEvent) -> bool {
 }
 
 /// Whether each result is a message of its own; elsewhere one may have several.
-pub(super) fn has_a_message_each(style: ToolStyle) -> bool {
+pub(crate) fn has_a_message_each(style: ToolStyle) -> bool {
     match style {
         ToolStyle::OpenAi
         | ToolStyle::OpenAiCamel

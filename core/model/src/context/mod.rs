@@ -1,13 +1,13 @@
 //! Contexts: the input of an agent's model, as a sequence of [`ContextEvent`]s, and the folds that rebuild it.
 
-mod dangling;
+pub(crate) mod dangling;
 mod event;
 mod fold;
 mod kind;
 pub(crate) mod message;
 mod new_event;
 mod new_message;
-mod placeholder;
+pub(crate) mod placeholder;
 mod summary;
 
 pub use crate::codec::ToolMark;

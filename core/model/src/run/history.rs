@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus, ToolMark,
-    context::message,
+    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallRequest,
+    ToolCallStatus, ToolMark,
+    context::{dangling, message, placeholder::REDACTED},
 };
 
 /// One message of a run.
@@ -92,7 +93,8 @@ pub struct ToolCall {
 /// Folds a run's events, given in order, into its tool calls.
 ///
 /// A result answers the newest call with its id that is open, by message; within one message, the first. So the fold
-/// may start at any assistant message, and returns the same calls from there on.
+/// may start at any assistant message, and returns the same calls from there on. A redacted result has lost whose it was:
+/// it is of the calls that no other result of its turn answers.
 ///
 /// A result may also come late, after the run: [`push_later`](Self::push_later).
 #[derive(Clone, Debug, Default)]
@@ -108,6 +110,10 @@ pub struct ToolCallFold {
     message: Option<(u64, u64)>,
     /// Its content.
     answer: Option<RawJson>,
+    /// How many calls were recorded since that message.
+    recorded: usize,
+    /// How many results were redacted since then: they have lost which calls they answered, which the others tell.
+    redacted: usize,
     /// How many open calls of each id were made after the run: the next results of that id are theirs.
     later: HashMap<Option<String>, usize>,
 }
@@ -120,10 +126,12 @@ impl ToolCallFold {
 
     /// Takes the next event.
     pub fn push(&mut self, event: &ContextEvent) {
+        self.end_turn(event);
         match event.event_type {
             ContextEventKind::AssistantMessage => {
                 self.message = Some((event.position, event.sequence_number));
                 self.answer = Some(event.content.clone());
+                self.recorded = 0;
             }
             ContextEventKind::ToolCall => self.call(event),
             ContextEventKind::ToolResult => self.result(event),
@@ -134,6 +142,7 @@ impl ToolCallFold {
     /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a call
     /// that the run left open. After the first such event, [`push`](Self::push) must not be called any more.
     pub fn push_later(&mut self, event: &ContextEvent) {
+        self.end_turn(event);
         match event.event_type {
             ContextEventKind::ToolCall => {
                 *self.later.entry(event.tool_call_id.clone()).or_default() += 1
@@ -164,7 +173,12 @@ impl ToolCallFold {
 
     /// Whether a call has no result yet.
     pub fn is_open(&self) -> bool {
-        !self.open.is_empty()
+        // Of how many calls a redacted result is that may be of several is known at the end of its turn.
+        let answered = match self.redacted {
+            redacted @ 1.. if self.has_a_message_each() => redacted,
+            _ => 0,
+        };
+        self.open.len() > answered
     }
 
     /// The calls so far that weren't taken, in the order they were made.
@@ -182,26 +196,40 @@ impl ToolCallFold {
     }
 
     /// The calls that weren't taken, in the order they were made.
-    pub fn finish(self) -> Vec<ToolCall> {
+    pub fn finish(mut self) -> Vec<ToolCall> {
+        self.settle_redacted(true);
         self.calls.into()
     }
 
     fn call(&mut self, event: &ContextEvent) {
         let Some(run_id) = event.run_id else { return };
-        let request = message::plain_call(&event.content);
+        let request = if event.redacted {
+            self.request_of_message()
+        } else {
+            message::plain_call(&event.content)
+        };
+        self.recorded += 1;
         let number = self.taken + self.calls.len();
         self.open.insert(number);
-        let id = event.tool_call_id.clone();
-        self.open_by_id.entry(id).or_default().insert(number);
+        let id = match event.redacted {
+            true => request.as_ref().and_then(|request| request.id.clone()),
+            false => event.tool_call_id.clone(),
+        };
+        let same = self.open_by_id.entry(id.clone()).or_default();
+        same.insert(number);
         self.calls.push_back(ToolCall {
             id: event.position,
             run_id,
             message_id: self.message.map(|(position, _)| position),
-            tool_call_id: event.tool_call_id.clone(),
+            tool_call_id: id,
             tool_name: request
                 .as_ref()
-                .map_or_else(|| "[redacted]".to_owned(), |request| request.name.clone()),
-            input: request.map_or_else(RawJson::null, |request| input_of(request.arguments)),
+                .map_or_else(|| REDACTED.to_owned(), |request| request.name.clone()),
+            input: match request {
+                _ if event.redacted => RawJson::string(REDACTED),
+                Some(request) => input_of(request.arguments),
+                None => RawJson::null(),
+            },
             output: None,
             status: ToolCallStatus::Pending,
             duration_ms: None,
@@ -216,29 +244,11 @@ impl ToolCallFold {
 
     fn result(&mut self, event: &ContextEvent) {
         if event.redacted {
-            // It was that of all calls of an answer, where their results are in one message.
-            let style = self.answer.as_ref().and_then(message::style_of);
-            let is_of_all = matches!(
-                style,
-                Some(message::ToolStyle::Gemini | message::ToolStyle::Bedrock)
-            );
-            let mut of_message = None;
-            while let Some(number) = self.first_of_newest(&self.open) {
-                let call = &self.calls[number - self.taken];
-                if of_message.is_some_and(|of| !is_of_all || of != call.message_sequence) {
-                    break;
-                }
-                of_message = Some(call.message_sequence);
-                let id = call.tool_call_id.clone();
-                if let Some(call) = self.close(number, &id) {
-                    call.status = ToolCallStatus::Completed;
-                    call.output = Some(RawJson::string("[redacted]"));
-                }
-            }
+            self.redacted += 1;
             return;
         }
         // Nothing is read of what no call waits for.
-        if !self.is_open() {
+        if self.open.is_empty() {
             return;
         }
         let mut outputs = message::outputs_of(&event.content);
@@ -248,8 +258,55 @@ impl ToolCallFold {
         }
     }
 
+    /// What the message asks for whose record comes next.
+    fn request_of_message(&self) -> Option<ToolCallRequest> {
+        let calls = message::tool_calls_of(self.answer.as_ref()?).ok()?;
+        calls.into_iter().nth(self.recorded)
+    }
+
+    /// Whether each result is a message of its own, in the form of the last message that tells.
+    fn has_a_message_each(&self) -> bool {
+        let style = self.answer.as_ref().and_then(message::style_of);
+        style.is_none_or(dangling::has_a_message_each)
+    }
+
+    /// Ends a turn that had redacted results, if a message begins another one.
+    fn end_turn(&mut self, event: &ContextEvent) {
+        if event.event_type.is_message() && event.event_type != ContextEventKind::ToolResult {
+            self.settle_redacted(false);
+        }
+    }
+
+    /// Gives the redacted results to open calls: those of the turn that have no other one. All of a turn have one that another
+    /// message follows; at the `end`, as many as there are, where each is a message of its own.
+    fn settle_redacted(&mut self, is_end: bool) {
+        let redacted = std::mem::take(&mut self.redacted);
+        let counts = is_end && self.has_a_message_each();
+        let (mut closed, mut newest) = (0, None);
+        while redacted > 0
+            && let Some(number) = self.first_of_newest(&self.open)
+        {
+            let call = &self.calls[number - self.taken];
+            let is_another = newest.is_some_and(|newest| newest != call.message_sequence);
+            // Items of one answer are messages of their own.
+            if closed >= redacted && (counts || is_another) {
+                break;
+            }
+            (closed, newest) = (closed + 1, Some(call.message_sequence));
+            let id = call.tool_call_id.clone();
+            if let Some(call) = self.close(number, &id) {
+                call.status = ToolCallStatus::Completed;
+                call.output = Some(RawJson::string(REDACTED));
+            }
+        }
+    }
+
     fn answer(&mut self, mark: &ToolMark, (output, tool): (RawJson, Option<String>)) {
-        let Some(call) = self.close_newest_of(&mark.tool_call_id, tool.as_deref()) else {
+        let id = &mark.tool_call_id;
+        // The id of a call is lost where its message and its record are redacted.
+        let is_lost = !self.open_by_id.contains_key(id) && self.has_lost_an_id();
+        let known = if is_lost { &None } else { id };
+        let Some(call) = self.close_newest_of(known, tool.as_deref()) else {
             return;
         };
         call.status = if mark.is_error {
@@ -261,6 +318,13 @@ impl ToolCallFold {
         let given = mark.output_is_json.then(|| output.in_text()).flatten();
         call.output = Some(given.unwrap_or(output));
         call.duration_ms = mark.duration_ms;
+    }
+
+    /// Whether an open call has lost its id.
+    fn has_lost_an_id(&self) -> bool {
+        let without_id = self.open_by_id.get(&None).into_iter().flatten();
+        let mut calls = without_id.map(|number| &self.calls[number - self.taken]);
+        calls.any(|call| call.tool_name == REDACTED)
     }
 
     /// Closes the first open call of an id, of the newest message that has one; among those without an id, a call of the tool that the

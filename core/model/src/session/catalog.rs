@@ -285,7 +285,7 @@ impl Catalog {
             return Vec::new();
         };
         let rest = 128 - 4 * digits.len();
-        let has_it = |id: u128| (id ^ first).checked_shr(rest as u32).unwrap_or(0) == 0;
+        let has_it = |id: u128| (id ^ first) >> rest == 0;
         let mut found: Vec<&Session> = (self.sessions.iter())
             .map(|entry| &entry.session)
             .filter(|session| has_it(session.id.0.as_u128()) && session.deleted_at_ms.is_none())

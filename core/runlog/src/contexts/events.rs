@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runlog_log::{Direction, Kind, ReadOptions, Sequence};
+use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
 use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, InstanceId, MessageFold, SessionId, ToolStyle,
     style_of,
@@ -127,27 +127,31 @@ impl Contexts {
         kinds: &[ContextEventKind],
         mut look: impl FnMut(&ContextEvent) -> Option<T>,
     ) -> Result<Option<T>> {
-        let kinds: Vec<Kind> = kinds.iter().map(|kind| Kind(kind.byte())).collect();
-        // It is usually near the end; further back, the pages grow.
-        let (mut next, mut limit) = (Some(from), 4_u64);
-        while let Some(last) = next {
-            let direction = Direction::Backward;
-            let options = ReadOptions {
-                last,
-                kinds: kinds.clone(),
-                direction,
-                limit,
-                ..ReadOptions::default()
-            };
-            let page = self.read_page(instance, options).await?;
-            (next, limit) = (page.next, limit.saturating_mul(8).min(1_024));
-            for record in page.records {
-                if let Some(found) = look(&ContextEvent::decode(instance, &record)?) {
+        let mut pages = self.pages_back(instance, from, kinds);
+        while let Some(page) = pages.next_page().await? {
+            for record in &page {
+                if let Some(found) = look(&ContextEvent::decode(instance, record)?) {
                     return Ok(Some(found));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// The events of some kinds, backwards from a sequence, in pages that grow: what is looked for is usually near.
+    pub(crate) fn pages_back(
+        &self,
+        instance: InstanceId,
+        from: Sequence,
+        kinds: &[ContextEventKind],
+    ) -> PagesBack<'_> {
+        PagesBack {
+            contexts: self,
+            instance,
+            kinds: kinds.iter().map(|kind| Kind(kind.byte())).collect(),
+            next: Some(from),
+            limit: 4,
+        }
     }
 
     /// A fold of a context's messages, which knows the form of the context where something of it may be redacted.
@@ -290,6 +294,34 @@ impl Contexts {
             }),
             page => page,
         }
+    }
+}
+
+/// Events of a context, backwards.
+pub(crate) struct PagesBack<'a> {
+    contexts: &'a Contexts,
+    instance: InstanceId,
+    kinds: Vec<Kind>,
+    next: Option<Sequence>,
+    limit: u64,
+}
+
+impl PagesBack<'_> {
+    /// The records of the next page, the newest first; `None` after the last one.
+    pub(crate) async fn next_page(&mut self) -> Result<Option<Vec<Record>>> {
+        let Some(last) = self.next else {
+            return Ok(None);
+        };
+        let options = ReadOptions {
+            last,
+            kinds: self.kinds.clone(),
+            direction: Direction::Backward,
+            limit: self.limit,
+            ..ReadOptions::default()
+        };
+        let page = self.contexts.read_page(self.instance, options).await?;
+        (self.next, self.limit) = (page.next, self.limit.saturating_mul(8).min(1_024));
+        Ok(Some(page.records))
     }
 }
 

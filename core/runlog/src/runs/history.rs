@@ -148,6 +148,9 @@ impl Runs {
     /// One page of a run's messages, in the order in which they were recorded, which is that of its steps, or newest
     /// first. The cost is that of the page; the first page of a step also needs a binary search.
     ///
+    /// A redacted message says `[redacted]`. It has lost its run and its step: it is of the run that was at work in the context
+    /// when it was recorded, and of the step of the messages around it.
+    ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
@@ -231,36 +234,36 @@ impl Runs {
             (None, None, None) => Sequence::MAX,
         };
         let (mut items, step) = (Vec::new(), options.step_number);
-        let look = |event: &ContextEvent| {
-            if event.position <= run.created_position {
-                return Some(Ok(None));
-            }
-            if !run.owns(event) {
-                return None;
-            }
-            let message = match RunMessage::of_event(event) {
-                Ok(message) => message?,
-                Err(error) => return Some(Err(error)),
-            };
-            if step.is_some_and(|step| message.step_number < step) {
-                return Some(Ok(None));
-            }
-            if step.is_none_or(|step| message.step_number == step) {
+        let (contexts, kinds) = (self.store.contexts(), message_kinds());
+        let mut pages = contexts.pages_back(instance, from, &kinds);
+        while let Some(page) = pages.next_page().await? {
+            for record in &page {
+                let mut event = ContextEvent::decode(instance, record)?;
+                if event.position <= run.created_position {
+                    return Ok((items, None));
+                }
+                if event.redacted {
+                    self.adopt(run, &mut event).await?;
+                }
+                if !run.owns(&event) {
+                    continue;
+                }
+                let Some(message) = RunMessage::of_event(&event)? else {
+                    continue;
+                };
+                if step.is_some_and(|step| message.step_number < step) {
+                    return Ok((items, None));
+                }
+                if step.is_some_and(|step| message.step_number != step) {
+                    continue;
+                }
                 if items.len() == options.limit {
-                    return Some(Ok(Some(event.sequence_number)));
+                    return Ok((items, Some(event.sequence_number)));
                 }
                 items.push(message);
             }
-            None
-        };
-        let kinds = message_kinds();
-        let found = self
-            .store
-            .contexts()
-            .find_back(instance, from, &kinds, look)
-            .await?;
-        let next = found.transpose()?.flatten();
-        Ok((items, next))
+        }
+        Ok((items, None))
     }
 
     /// One message of a run, by its id.

@@ -1,0 +1,272 @@
+//! What the history of a run shows of what was redacted: the same messages and calls, at the same places and steps, with
+//! placeholders in the place of their contents.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod both;
+
+use runlog::{
+    NewRun, NewSession, RawJson, RunId,
+    blocking::{RunRecorder, Store},
+    log::{Batch, Op, Position},
+    runs::{ListRunMessages, ListToolCalls, RunMessage, ToolCall, ToolCallStatus, ToolOutcome},
+};
+
+both! {
+    one_redacted_event_changes_nothing_but_its_content
+    whatever_is_redacted_stays_in_its_place
+    a_redacted_result_is_of_the_call_that_no_other_answers
+    a_call_that_waits_for_its_result_goes_on_waiting_whatever_else_is_redacted
+    what_was_redacted_beside_a_run_is_not_its_own
+}
+
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).unwrap()
+}
+
+/// A run of three steps: two calls, one call, an answer.
+fn run_of(store: &Store, asks: [&str; 2]) -> RunRecorder {
+    let user = raw(r#"{"role":"user","content":"go"}"#);
+    let run = store
+        .runs()
+        .start(NewRun {
+            messages: vec![user],
+            ..NewRun::in_new_session(NewSession::default(), "coder")
+        })
+        .unwrap();
+    for (ask, ids) in asks.into_iter().zip([&["a", "b"][..], &["c"]]) {
+        run.record_raw_message(raw(ask)).unwrap();
+        // In another order than they were made.
+        for id in ids.iter().rev() {
+            let output = RawJson::string(&format!("secret {id}"));
+            run.record_tool_result(&ToolOutcome::completed(*id, output))
+                .unwrap();
+        }
+        run.next_step().unwrap();
+    }
+    run.record_raw_message(raw(r#"{"role":"assistant","content":"done"}"#))
+        .unwrap();
+    run
+}
+
+const OPENAI: [&str; 2] = [
+    r#"{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"rm","arguments":"{}"}}]}"#,
+    r#"{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"cat","arguments":"{}"}}]}"#,
+];
+const ANTHROPIC: [&str; 2] = [
+    r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{}},{"type":"tool_use","id":"b","name":"rm","input":{}}]}"#,
+    r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"cat","input":{}}]}"#,
+];
+
+/// The events of the run's context as they are now: sequence, position, whether redacted.
+fn events(store: &Store, run: &RunRecorder) -> Vec<(u64, u64, bool)> {
+    let events = store.contexts().get_events(run.run().instance_id, 1);
+    let events = events.unwrap().into_iter();
+    events
+        .map(|event| (event.sequence_number, event.position, event.redacted))
+        .collect()
+}
+
+fn redact(store: &Store, position: u64) {
+    let ops = Op::redactions(&[Position(position)], "asked for");
+    pollster::block_on(store.backend().commit(Batch::new(ops))).unwrap();
+}
+
+/// All messages of a run, in pages of two; backwards they are the same, and those of each step are those of it.
+fn messages(store: &Store, id: RunId) -> Vec<RunMessage> {
+    let list = |newest_first, step_number| {
+        let mut options = ListRunMessages {
+            step_number,
+            newest_first,
+            limit: 2,
+            cursor: None,
+        };
+        let mut messages = Vec::new();
+        loop {
+            let page = store.runs().messages(id, &options).unwrap();
+            messages.extend(page.items);
+            options.cursor = page.next;
+            if options.cursor.is_none() {
+                return messages;
+            }
+        }
+    };
+    let forward = list(false, None);
+    let mut backward = list(true, None);
+    backward.reverse();
+    assert_eq!(backward, forward);
+    for step in 0..5 {
+        let of_step: Vec<_> = forward
+            .iter()
+            .filter(|message| message.step_number == step)
+            .cloned()
+            .collect();
+        assert_eq!(list(false, Some(step)), of_step, "of step {step}");
+        let mut backward = list(true, Some(step));
+        backward.reverse();
+        assert_eq!(backward, of_step, "of step {step}, backwards");
+    }
+    for message in &forward {
+        let alone = store.runs().message(id, message.id).unwrap();
+        assert_eq!(alone.as_ref(), Some(message));
+    }
+    forward
+}
+
+fn calls(store: &Store, id: RunId) -> Vec<ToolCall> {
+    let calls = store.runs().tool_calls(id, &ListToolCalls::default());
+    let calls = calls.unwrap().items;
+    for call in &calls {
+        let alone = store.runs().tool_call(id, call.id).unwrap();
+        assert_eq!(alone.as_ref(), Some(call));
+    }
+    calls
+}
+
+/// Where messages are, and their steps.
+fn places(messages: &[RunMessage]) -> Vec<(u64, u64, u32)> {
+    messages
+        .iter()
+        .map(|message| (message.id, message.sequence_number, message.step_number))
+        .collect()
+}
+
+fn one_redacted_event_changes_nothing_but_its_content(store: &Store) {
+    for form in [OPENAI, ANTHROPIC] {
+        let count = {
+            let run = run_of(store, form);
+            events(store, &run).len()
+        };
+        for place in 0..count {
+            let run = run_of(store, form);
+            let (before, before_calls) = (messages(store, run.id()), calls(store, run.id()));
+            let (sequence, position, _) = events(store, &run)[place];
+            redact(store, position);
+            let now = messages(store, run.id());
+            assert_eq!(places(&now), places(&before), "event {sequence}");
+            for (now, before) in now.iter().zip(&before) {
+                assert_eq!(now.role, before.role);
+                let is_it = now.sequence_number == sequence;
+                assert_eq!(now.content == before.content, !is_it, "event {sequence}");
+                assert_eq!(now.content.as_str().contains("[redacted]"), is_it);
+            }
+            let now = calls(store, run.id());
+            let told = |calls: &[ToolCall]| -> Vec<_> {
+                calls
+                    .iter()
+                    .map(|call| {
+                        let id = call.tool_call_id.clone();
+                        (
+                            call.id,
+                            id,
+                            call.tool_name.clone(),
+                            call.status,
+                            call.step_number,
+                        )
+                    })
+                    .collect()
+            };
+            assert_eq!(told(&now), told(&before_calls), "event {sequence}");
+            let changed = |(now, before): (&ToolCall, &ToolCall)| {
+                now.input != before.input || now.output != before.output
+            };
+            let changed = now.iter().zip(&before_calls).filter(|it| changed(*it));
+            let is_message = before.iter().any(|it| {
+                it.sequence_number == sequence && !it.content.as_str().contains("secret")
+            });
+            assert_eq!(
+                changed.count(),
+                usize::from(!is_message),
+                "event {sequence}: {now:?}"
+            );
+        }
+    }
+}
+
+fn whatever_is_redacted_stays_in_its_place(store: &Store) {
+    let count = {
+        let run = run_of(store, OPENAI);
+        events(store, &run).len()
+    };
+    for subset in (0..1_u32 << count).step_by(7) {
+        let run = run_of(store, OPENAI);
+        let before = messages(store, run.id());
+        let all = events(store, &run);
+        for (place, (_, position, _)) in all.iter().enumerate() {
+            if subset & 1 << place != 0 {
+                redact(store, *position);
+            }
+        }
+        let now = messages(store, run.id());
+        let ids = |messages: &[RunMessage]| -> Vec<_> { messages.iter().map(|it| it.id).collect() };
+        assert_eq!(ids(&now), ids(&before), "subset {subset:b}");
+        assert!(
+            now.is_sorted_by_key(|message| message.step_number),
+            "subset {subset:b}"
+        );
+        let now = calls(store, run.id());
+        // All calls have their results.
+        let statuses: Vec<_> = now.iter().map(|call| call.status).collect();
+        assert_eq!(
+            statuses,
+            [ToolCallStatus::Completed; 3],
+            "subset {subset:b}: {now:?}"
+        );
+    }
+}
+
+fn a_redacted_result_is_of_the_call_that_no_other_answers(store: &Store) {
+    let run = run_of(store, OPENAI);
+    // The result of the second call comes first.
+    let result = messages(store, run.id())[2].clone();
+    assert!(result.content.as_str().contains("secret b"));
+    redact(store, result.id);
+    let outputs: Vec<_> = calls(store, run.id())
+        .into_iter()
+        .map(|call| call.output.unwrap().as_str().to_owned())
+        .collect();
+    assert_eq!(
+        outputs,
+        [r#""secret a""#, r#""[redacted]""#, r#""secret c""#]
+    );
+}
+
+fn a_call_that_waits_for_its_result_goes_on_waiting_whatever_else_is_redacted(store: &Store) {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    run.record_raw_message(raw(OPENAI[0])).unwrap();
+    run.record_tool_result(&ToolOutcome::completed("b", RawJson::string("secret")))
+        .unwrap();
+    let all = events(store, &run);
+    redact(store, all.last().unwrap().1);
+    let statuses: Vec<_> = calls(store, run.id())
+        .iter()
+        .map(|call| call.status)
+        .collect();
+    // Which of the two it was is lost until the other is answered.
+    assert_eq!(
+        statuses,
+        [ToolCallStatus::Completed, ToolCallStatus::Pending]
+    );
+    run.record_tool_result(&ToolOutcome::completed("a", RawJson::string("x")))
+        .unwrap();
+    let outputs: Vec<_> = calls(store, run.id())
+        .into_iter()
+        .map(|call| call.output.unwrap().as_str().to_owned())
+        .collect();
+    assert_eq!(outputs, [r#""x""#, r#""[redacted]""#]);
+}
+
+fn what_was_redacted_beside_a_run_is_not_its_own(store: &Store) {
+    let run = run_of(store, OPENAI);
+    let before = messages(store, run.id()).len();
+    run.complete(None).unwrap();
+    let context = store.context(run.run().instance_id).unwrap();
+    let after = context
+        .append_message(runlog::NewMessage::user("a secret of nobody's run"))
+        .unwrap();
+    redact(store, after.position);
+    assert_eq!(messages(store, run.id()).len(), before);
+}
