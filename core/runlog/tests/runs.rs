@@ -7,9 +7,10 @@ mod watched;
 use std::sync::Arc;
 
 use runlog::{
-    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunStatus,
+    ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunStatus,
     backend::Backend,
     blocking::Store,
+    contexts::{AppendOptions, EventOptions},
     engine::{Embedded, SystemHost, Wait},
     runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
@@ -117,7 +118,7 @@ fn the_calls_for_waiting_callers_do_what_their_twins_do() {
     let run = runs.start(new).unwrap();
     let message = RawJson::parse(r#"{"role":"user","content":"x"}"#).unwrap();
     let recorded = run.record_raw_message(message.clone()).unwrap();
-    run.record_raw_message_with(message, &runlog::contexts::AppendOptions::default())
+    run.record_raw_message_with(message, &AppendOptions::default())
         .unwrap();
     run.record_tool_call(
         asks("a").to_json().unwrap(),
@@ -251,6 +252,33 @@ fn threads_that_race_with_the_end_of_a_run_write_what_they_were_told_was_written
         run.record_message(NewMessage::user("late"))
             .unwrap_err()
             .kind(),
-        runlog::ErrorKind::WrongStatus
+        ErrorKind::WrongStatus
     );
+}
+
+#[test]
+fn a_recorder_refuses_a_run_and_a_step_that_are_not_its_own() {
+    let store = Store::in_memory();
+    let start = || NewRun::in_new_session(NewSession::default(), "coder");
+    let (run, other) = (
+        store.runs().start(start()).unwrap(),
+        store.runs().start(start()).unwrap(),
+    );
+    let message = || NewMessage::user("a").to_json().unwrap();
+    let of = |run_id, step_number| AppendOptions {
+        event: EventOptions {
+            run_id,
+            step_number,
+            ..EventOptions::default()
+        },
+        ..AppendOptions::default()
+    };
+    for refused in [of(Some(other.id()), None), of(None, Some(3))] {
+        let error = run
+            .record_raw_message_with(message(), &refused)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    let own = of(Some(run.id()), None);
+    run.record_raw_message_with(message(), &own).unwrap();
 }

@@ -1,6 +1,6 @@
 //! [`Catalog`]: the fold that lists and finds sessions and instances.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use roaring::RoaringBitmap;
 
@@ -25,7 +25,7 @@ pub use list::{Deleted, ListInstances, ListSessions};
 
 use entry::SessionEntry;
 use instances::Instances;
-use listed::Listed;
+use listed::{Listed, OfText};
 
 /// Sessions and instances, folded from the catalog's events.
 ///
@@ -42,7 +42,7 @@ pub struct Catalog {
     /// Those with a name that aren't deleted.
     by_name: PlaceIndex,
     /// Those of each project, deleted or not.
-    by_project: HashMap<Box<str>, Numbers>,
+    by_project: OfText,
     /// Those that were copied from another.
     copies: Numbers,
     listed: Listed,
@@ -185,7 +185,7 @@ impl Catalog {
         let number = next_number(self.sessions.len())?;
         let place = self.add_item(Item::Session(number))?;
         if let Some(project) = session.project.as_deref() {
-            list::add(&mut self.by_project, project, number);
+            listed::add(&mut self.by_project, project, number);
         }
         if session.copied_from.is_some() {
             self.copies.insert(number);

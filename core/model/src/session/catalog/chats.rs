@@ -130,7 +130,7 @@ impl Catalog {
     fn found(&self, filter: &ChatFilter) -> Cow<'_, Numbers> {
         let (fields, words, visible) = (fields(filter), filter.words(), visible(filter));
         // Of sessions that needn't be chats there are lists of another kind.
-        let mut lists: Vec<&Numbers> = fields.iter().map(|field| self.of(field)).collect();
+        let mut lists: Vec<&Numbers> = fields.iter().map(|field| self.of(*field)).collect();
         let mut filters = lists.len();
         if let Some(status) = filter.status.filter(|_| filter.sessions) {
             lists.push(self.listed.of_status(status));
@@ -146,7 +146,7 @@ impl Catalog {
         if is_all {
             return Cow::Borrowed(all);
         }
-        let visible = visible.iter().flatten().map(|field| self.of(field));
+        let visible = visible.iter().flatten().map(|field| self.of(*field));
         let seen: u64 = visible.clone().map(Numbers::len).sum();
         let candidates = if filter.visible_to.is_some() && !filter.deleted && seen < all.len() {
             Cow::Owned(visible.fold(Numbers::new(), |all, list| all | list))
@@ -161,12 +161,9 @@ impl Catalog {
     }
 
     /// The chats of one value of a field.
-    fn of(&self, field: &Field) -> &Numbers {
+    fn of(&self, field: Field<'_>) -> &Numbers {
         static NONE: LazyLock<Numbers> = LazyLock::new(Numbers::new);
-        self.listed
-            .fields(&self.sessions)
-            .get(field)
-            .unwrap_or(&NONE)
+        self.listed.of(field, &self.sessions).unwrap_or(&NONE)
     }
 
     /// Some of the chats that were found, in the filter's order, before a rank.
@@ -219,18 +216,18 @@ fn count(numbers: &Numbers) -> usize {
 }
 
 /// The fields that a filter limits to one value. Each is said of chats, so that what is none needn't be left out besides.
-fn fields(filter: &ChatFilter) -> Vec<Field> {
+fn fields(filter: &ChatFilter) -> Vec<Field<'_>> {
     let status = filter.status.filter(|_| !filter.sessions);
     let fields = [
-        filter.user_id.clone().map(Field::User),
-        filter.team_id.clone().map(Field::Team),
-        filter.tenant_id.clone().map(Field::Tenant),
-        filter.assistant_id.clone().map(Field::Assistant),
+        filter.user_id.as_deref().map(Field::User),
+        filter.team_id.as_deref().map(Field::Team),
+        filter.tenant_id.as_deref().map(Field::Tenant),
+        filter.assistant_id.as_deref().map(Field::Assistant),
         filter.share.map(Field::Share),
         filter.public.map(Field::Public),
         status.map(Field::Status),
     ];
-    let mut fields: Vec<Field> = fields.into_iter().flatten().collect();
+    let mut fields: Vec<Field<'_>> = fields.into_iter().flatten().collect();
     if fields.is_empty() && !filter.sessions {
         fields.push(Field::Chat);
     }
@@ -238,9 +235,9 @@ fn fields(filter: &ChatFilter) -> Vec<Field> {
 }
 
 /// The fields of which a chat that is visible has one.
-fn visible(filter: &ChatFilter) -> Option<Vec<Field>> {
-    let user = filter.visible_to.clone()?;
-    let teams = filter.teams.iter().cloned().map(Field::SharedWith);
+fn visible(filter: &ChatFilter) -> Option<Vec<Field<'_>>> {
+    let user = filter.visible_to.as_deref()?;
+    let teams = filter.teams.iter().map(|team| Field::SharedWith(team));
     let own = [Field::User(user), Field::Public(true)];
     Some(own.into_iter().chain(teams).collect())
 }

@@ -1,10 +1,8 @@
 //! Lists of sessions: which ones, and in pages.
 
-use std::collections::HashMap;
-
 use serde::{Deserialize, Deserializer};
 
-use super::{Catalog, Numbers};
+use super::Catalog;
 use crate::{Session, SessionStatus};
 
 /// Which sessions to list, and how many.
@@ -126,15 +124,6 @@ impl Catalog {
     pub(super) fn number_made_from(&self, created: u64) -> u32 {
         self.sessions
             .partition_point(|entry| entry.created < created)
-    }
-}
-
-/// Adds a session to the list of a project.
-pub(super) fn add(lists: &mut HashMap<Box<str>, Numbers>, project: &str, number: u32) {
-    if let Some(list) = lists.get_mut(project) {
-        list.insert(number);
-    } else {
-        lists.insert(project.into(), Numbers::from_iter([number]));
     }
 }
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{Numbers, entry::SessionEntry};
-use crate::{ChatOrder, ChatShare, SessionStatus, table::Chunked};
+use crate::{ChatFields, ChatOrder, ChatShare, Session, SessionStatus, table::Chunked};
 
 /// Where a session is in an order, and its number. Every order goes from the highest to the lowest.
 pub(super) type Rank = (u64, u32);
 
-/// The sessions of each value of the fields of chats.
-type Fields = HashMap<Field, Numbers>;
+/// The sessions of each value of a field; a value without sessions is in it no more.
+pub(super) type OfText = HashMap<Box<str>, Numbers>;
 
 /// Invariant: every session is in each of these under its current values; a deleted one only among the deleted.
 #[derive(Clone, Debug, Default)]
@@ -28,20 +28,37 @@ pub(super) struct Listed {
     by_sort: OnceLock<BTreeSet<Rank>>,
 }
 
-/// A field of chats that a list can be filtered by.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Field {
+/// A field of chats that a list can be filtered by, and its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Field<'a> {
     /// Whatever is a chat.
     Chat,
     Status(SessionStatus),
-    User(String),
-    Team(String),
-    Tenant(String),
-    Assistant(String),
+    User(&'a str),
+    Team(&'a str),
+    Tenant(&'a str),
+    Assistant(&'a str),
     Share(ChatShare),
     /// Shared with this team.
-    SharedWith(String),
+    SharedWith(&'a str),
     Public(bool),
+}
+
+/// The chats of each value of each field.
+#[derive(Clone, Debug, Default)]
+struct Fields {
+    all: Numbers,
+    active: Numbers,
+    archived: Numbers,
+    private: Numbers,
+    shared: Numbers,
+    public: Numbers,
+    not_public: Numbers,
+    of_user: OfText,
+    of_team: OfText,
+    of_tenant: OfText,
+    of_assistant: OfText,
+    shared_with: OfText,
 }
 
 impl Listed {
@@ -53,8 +70,8 @@ impl Listed {
         }
         self.all.insert(number);
         self.of_status_mut(entry.session.status).insert(number);
-        if let Some(lists) = self.fields.get_mut() {
-            add(lists, number, entry);
+        if let Some(fields) = self.fields.get_mut() {
+            fields.insert(number, &entry.session);
         }
         for (order, ranks) in self.orders_mut() {
             ranks.insert((entry.rank(order), number));
@@ -69,16 +86,8 @@ impl Listed {
         }
         self.all.remove(number);
         self.of_status_mut(entry.session.status).remove(number);
-        if let Some(lists) = self.fields.get_mut() {
-            for field in fields(entry) {
-                if let Some(list) = lists.get_mut(&field) {
-                    list.remove(number);
-                    // An index without sessions is removed.
-                    if list.is_empty() {
-                        lists.remove(&field);
-                    }
-                }
-            }
+        if let Some(fields) = self.fields.get_mut() {
+            fields.remove(number, &entry.session);
         }
         for (order, ranks) in self.orders_mut() {
             ranks.remove(&(entry.rank(order), number));
@@ -103,15 +112,20 @@ impl Listed {
         }
     }
 
-    /// The chats of each value of a field, of these sessions.
-    pub(super) fn fields(&self, sessions: &Chunked<SessionEntry>) -> &Fields {
-        self.fields.get_or_init(|| {
-            let mut lists = Fields::new();
+    /// Those of these sessions that are chats of one value of a field.
+    pub(super) fn of(
+        &self,
+        field: Field<'_>,
+        sessions: &Chunked<SessionEntry>,
+    ) -> Option<&Numbers> {
+        let fields = self.fields.get_or_init(|| {
+            let mut fields = Fields::default();
             for (number, entry) in self.entries(sessions) {
-                add(&mut lists, number, entry);
+                fields.insert(number, &entry.session);
             }
-            lists
-        })
+            fields
+        });
+        fields.of(field)
     }
 
     /// Every one of these sessions that isn't deleted in an order that isn't that of creation.
@@ -160,32 +174,91 @@ impl Listed {
     }
 }
 
-/// Adds a session to the lists of its fields, if it is a chat.
-fn add(lists: &mut Fields, number: u32, entry: &SessionEntry) {
-    for field in fields(entry) {
-        lists.entry(field).or_default().insert(number);
+impl Fields {
+    fn insert(&mut self, number: u32, session: &Session) {
+        let Some(chat) = &session.chat else { return };
+        for list in self.of_few(session.status, chat) {
+            list.insert(number);
+        }
+        for (lists, value) in self.of_texts(chat) {
+            if let Some(value) = value {
+                add(lists, value, number);
+            }
+        }
+    }
+
+    fn remove(&mut self, number: u32, session: &Session) {
+        let Some(chat) = &session.chat else { return };
+        for list in self.of_few(session.status, chat) {
+            list.remove(number);
+        }
+        for (lists, value) in self.of_texts(chat) {
+            if let Some(value) = value
+                && let Some(list) = lists.get_mut(value)
+            {
+                list.remove(number);
+                if list.is_empty() {
+                    lists.remove(value);
+                }
+            }
+        }
+    }
+
+    /// The lists of a chat by the fields that have few values.
+    fn of_few(&mut self, status: SessionStatus, chat: &ChatFields) -> [&mut Numbers; 4] {
+        [
+            &mut self.all,
+            match status {
+                SessionStatus::Active => &mut self.active,
+                SessionStatus::Archived => &mut self.archived,
+            },
+            match chat.share {
+                ChatShare::Private => &mut self.private,
+                ChatShare::Team => &mut self.shared,
+            },
+            match chat.public {
+                true => &mut self.public,
+                false => &mut self.not_public,
+            },
+        ]
+    }
+
+    /// The fields that have any text, with that of a chat.
+    fn of_texts<'a>(&'a mut self, chat: &'a ChatFields) -> [(&'a mut OfText, Option<&'a str>); 5] {
+        let team = chat.team_id.as_deref();
+        let is_shared = chat.share == ChatShare::Team;
+        [
+            (&mut self.of_user, chat.created_by.as_deref()),
+            (&mut self.of_team, team),
+            (&mut self.of_tenant, chat.tenant_id.as_deref()),
+            (&mut self.of_assistant, Some(&chat.assistant_id)),
+            (&mut self.shared_with, team.filter(|_| is_shared)),
+        ]
+    }
+
+    fn of(&self, field: Field<'_>) -> Option<&Numbers> {
+        match field {
+            Field::Chat => Some(&self.all),
+            Field::Status(SessionStatus::Active) => Some(&self.active),
+            Field::Status(SessionStatus::Archived) => Some(&self.archived),
+            Field::Share(ChatShare::Private) => Some(&self.private),
+            Field::Share(ChatShare::Team) => Some(&self.shared),
+            Field::Public(true) => Some(&self.public),
+            Field::Public(false) => Some(&self.not_public),
+            Field::User(user) => self.of_user.get(user),
+            Field::Team(team) => self.of_team.get(team),
+            Field::Tenant(tenant) => self.of_tenant.get(tenant),
+            Field::Assistant(assistant) => self.of_assistant.get(assistant),
+            Field::SharedWith(team) => self.shared_with.get(team),
+        }
     }
 }
 
-fn fields(entry: &SessionEntry) -> Vec<Field> {
-    let session = &entry.session;
-    let Some(chat) = &session.chat else {
-        return Vec::new();
-    };
-    let mut fields = vec![
-        Field::Chat,
-        Field::Status(session.status),
-        Field::Assistant(chat.assistant_id.clone()),
-        Field::Share(chat.share),
-        Field::Public(chat.public),
-    ];
-    fields.extend(chat.created_by.clone().map(Field::User));
-    fields.extend(chat.tenant_id.clone().map(Field::Tenant));
-    if let Some(team) = &chat.team_id {
-        fields.push(Field::Team(team.clone()));
-        if chat.share == ChatShare::Team {
-            fields.push(Field::SharedWith(team.clone()));
-        }
+/// Adds a session to the list of a value.
+pub(super) fn add(lists: &mut OfText, value: &str, number: u32) {
+    if let Some(list) = lists.get_mut(value) {
+        list.insert(number);
+    } else {
+        lists.insert(value.into(), Numbers::from_iter([number]));
     }
-    fields
 }

@@ -79,10 +79,11 @@ impl RunRecorder {
             .await
     }
 
-    /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
+    /// [`record_raw_message`](Self::record_raw_message) with options.
     ///
     /// # Errors
-    /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
+    /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) for a run that isn't the recorder's
+    /// own, or a step, which it counts itself; [`Conflict`](ErrorKind::Conflict) when the context's last
     /// sequence isn't the expected one.
     pub async fn record_raw_message_with(
         &self,
@@ -379,6 +380,7 @@ impl RunRecorder {
     pub(super) fn events_of(&self, messages: &[RawMessage]) -> Result<Vec<NewContextEvent>> {
         let mut events = Vec::new();
         for message in messages {
+            self.check_own(&message.event)?;
             let options = EventOptions {
                 run_id: Some(self.id()),
                 ..message.event.clone()
@@ -386,6 +388,22 @@ impl RunRecorder {
             events.extend(NewContextEvent::of_message(message.json.clone(), &options)?);
         }
         Ok(events)
+    }
+
+    /// Refuses a run and a step that aren't the recorder's own: it would write others than it was told.
+    fn check_own(&self, event: &EventOptions) -> Result<()> {
+        if let Some(other) = event.run_id.filter(|id| *id != self.id()) {
+            return Err(Error::invalid(format!(
+                "an event of run {other} can't be recorded by the recorder of run {}; leave its run out, or use that run's recorder",
+                self.id()
+            )));
+        }
+        match event.step_number {
+            Some(step) => Err(Error::invalid(format!(
+                "an event is of the step that the recorder is in, not of one that is given ({step}); leave its step number out, next_step begins another"
+            ))),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn recorded(
