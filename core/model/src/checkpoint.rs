@@ -11,14 +11,11 @@ use crate::{Error, Result};
 
 mod layout;
 mod progress;
-mod restoration;
+pub(crate) mod restoration;
 
 pub use layout::Checkpoint;
 pub(crate) use layout::{CHUNK, Changes, Span};
 pub use progress::Progress;
-pub use restoration::Restoration;
-#[cfg(test)]
-pub(crate) use restoration::restore;
 
 /// The size of a part, unless a single item is larger: 1 MiB.
 const PART_BYTES: usize = 1 << 20;

@@ -38,7 +38,7 @@ pub use chat::{
     chat_labels, id_in_copy, is_in_copy, request_messages_label, status_steps_label,
     type_steps_label,
 };
-pub use checkpoint::{Checkpoint, Checkpointed, Progress, Restoration};
+pub use checkpoint::{Checkpoint, Checkpointed, Progress, restoration::Restoration};
 pub use context::{
     ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EncodedMeta, EventOptions,
     EventSummary, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall, Role, TokenUsage,

@@ -58,11 +58,15 @@ impl<T> Chunked<T> {
         u32::try_from(chunk * CHUNK + within).unwrap_or(u32::MAX)
     }
 
+    /// The place that the next value gets; `None` when no place is left.
+    pub(crate) fn next_place(&self) -> Option<u32> {
+        let place = u32::try_from(self.len).ok();
+        place.filter(|place| *place < u32::MAX)
+    }
+
     /// Adds a value, and returns its place; `None` when no place is left.
     pub(crate) fn push(&mut self, value: T) -> Option<u32> {
-        let place = u32::try_from(self.len)
-            .ok()
-            .filter(|place| *place < u32::MAX)?;
+        let place = self.next_place()?;
         if self.len.is_multiple_of(CHUNK) {
             self.chunks
                 .push(Vec::with_capacity(if self.len == 0 { 16 } else { CHUNK }));

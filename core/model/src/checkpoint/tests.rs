@@ -3,7 +3,7 @@ use std::fmt::Debug;
 use proptest::{prelude::*, sample::select};
 use uuid::Uuid;
 
-use super::*;
+use super::{restoration::restore, *};
 use crate::{
     AgentInstance, Catalog, CatalogEvent, ChatFilter, Deleted, ErrorKind, InstanceId, ListRuns,
     ListSessions, OpenRequest, RequestStatus, RunCatalog, RunCatalogEvent, RunId, RunStatus,

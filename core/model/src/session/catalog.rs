@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use roaring::RoaringBitmap;
-
 use super::{CatalogEvent, Chat, Session};
 use crate::{
     SessionId, Timestamp,
@@ -19,13 +17,15 @@ mod instances;
 mod list;
 mod listed;
 mod lost;
+mod of_session;
+mod options;
 mod requests;
 
-pub use list::{Deleted, ListInstances, ListSessions};
+pub use options::{Deleted, ListInstances, ListSessions};
 
 use entry::SessionEntry;
 use instances::Instances;
-use listed::{Listed, OfText};
+use listed::{Listed, Numbers, OfText};
 
 /// Sessions and instances, folded from the catalog's events.
 ///
@@ -53,9 +53,6 @@ pub struct Catalog {
     items: Vec<Item>,
     progress: Progress,
 }
-
-/// Numbers of sessions.
-type Numbers = RoaringBitmap;
 
 /// What was made: its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,8 +179,10 @@ impl Catalog {
 
     /// Adds a session that is found neither by its id nor by anything that may change, and returns its number and its place.
     fn push_session(&mut self, created: u64, session: Session) -> Result<(u32, u32), String> {
-        let number = next_number(self.sessions.len())?;
-        let place = self.add_item(Item::Session(number))?;
+        let number = self.sessions.next_place();
+        let number = number.ok_or("there are too many sessions")?;
+        let place = self.next_item()?;
+        self.items.push(Item::Session(number));
         if let Some(project) = session.project.as_deref() {
             listed::add(&mut self.by_project, project, number);
         }
@@ -229,11 +228,10 @@ impl Catalog {
         }
     }
 
-    fn add_item(&mut self, item: Item) -> Result<u32, String> {
-        let place = u32::try_from(self.items.len())
-            .map_err(|_| "there are too many sessions and instances")?;
-        self.items.push(item);
-        Ok(place)
+    /// The place that the next item gets.
+    fn next_item(&self) -> Result<u32, String> {
+        u32::try_from(self.items.len())
+            .map_err(|_| "there are too many sessions and instances".to_owned())
     }
 
     fn number(&self, id: SessionId) -> Option<u32> {
@@ -294,14 +292,6 @@ impl Catalog {
         found.truncate(limit);
         found
     }
-}
-
-/// The number of what comes after so many.
-fn next_number(count: usize) -> Result<u32, String> {
-    let number = u32::try_from(count)
-        .ok()
-        .filter(|number| *number < u32::MAX);
-    number.ok_or_else(|| "there are too many sessions or instances".to_owned())
 }
 
 #[cfg(test)]

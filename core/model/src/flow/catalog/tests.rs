@@ -63,7 +63,12 @@ fn written_down(catalog: &FlowCatalog) -> FlowCatalog {
         .parts()
         .flat_map(|part| part.map(|sequence| &parts[usize::try_from(sequence).unwrap() - 1][..]))
         .collect();
-    crate::checkpoint::restore::<FlowCatalog>(catalog.last_sequence(), checkpoint, read).unwrap()
+    crate::checkpoint::restoration::restore::<FlowCatalog>(
+        catalog.last_sequence(),
+        checkpoint,
+        read,
+    )
+    .unwrap()
 }
 
 proptest! {

@@ -3,9 +3,9 @@
 use std::{borrow::Cow, collections::HashSet, ops::Bound, sync::LazyLock};
 
 use super::{
-    Catalog, Numbers,
+    Catalog,
     entry::SessionEntry,
-    listed::{Field, Rank},
+    listed::{Field, Numbers, Rank},
 };
 use crate::{
     Chat, ChatFilter, ChatList, ChatOrder, ChatPlace, Error, Result, Session, SessionId,

@@ -5,8 +5,13 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{Numbers, entry::SessionEntry};
+use roaring::RoaringBitmap;
+
+use super::entry::SessionEntry;
 use crate::{ChatFields, ChatOrder, ChatShare, Session, SessionStatus, table::Chunked};
+
+/// Numbers of sessions.
+pub(super) type Numbers = RoaringBitmap;
 
 /// Where a session is in an order, and its number. Every order goes from the highest to the lowest.
 pub(super) type Rank = (u64, u32);

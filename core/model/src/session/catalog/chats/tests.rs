@@ -248,7 +248,7 @@ fn lists_are_those_of_looking_through_everything() {
             check(&catalog, &mut numbers);
         }
         let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-        let restored = crate::checkpoint::restore::<Catalog>(
+        let restored = crate::checkpoint::restoration::restore::<Catalog>(
             catalog.last_sequence(),
             checkpoint,
             parts.iter().map(Vec::as_slice),
