@@ -15,7 +15,7 @@ const AFTER_HELP: &str = "\
 The records of the log are all that were ever appended; `verify` counts those that are there, which are fewer after a \
 compaction.
 
-Events are those of the agents' contexts. The messages of chats aren't among them, and are not counted, since that would \
+Instances are those of agents in sessions, each with a context of its own; events are those of these contexts. The messages of chats aren't among them, and are not counted, since that would \
 read every chat: `runlog chats` lists the chats, `runlog chat show` counts the messages of one.
 
 With --json: {\"path\", \"sessions\", \"chats\": how many of these are chats, \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
@@ -76,7 +76,7 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
                 ),
             },
         ),
-        ("agents", text::thousands(report.instances)),
+        ("instances", text::thousands(report.instances)),
         ("events", text::thousands(report.events)),
         (
             "log",

@@ -26,6 +26,7 @@ use super::{
     problem::{Answer, Problem},
     query::{Query, is_light},
     tokens::Rights,
+    waiting::{Ends, Waiting},
 };
 
 /// The most bytes of a request's body.
@@ -97,17 +98,25 @@ where
     let handler = move |State(app): State<App>, request: Request| async move {
         let is_light = is_light(request.uri().query());
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
-        let work = move || {
+        let work = move |ends: Option<Ends>| {
             let made = pollster::block_on(async {
                 // Everything acknowledged before the request is visible, with a single refresh.
-                answer(app.store().as_of_now().await?, path, asked).await
+                let now = app.store().as_of_now().await?;
+                let now = match ends {
+                    Some(ends) => ends.reads_of(&now),
+                    None => now,
+                };
+                answer(now, path, asked).await
             })?;
             json(StatusCode::OK, &made)
         };
         if is_light {
-            return at_once(work).await;
+            return at_once(|| work(None)).await;
         }
-        let answering = in_background(work);
+        // Dropped with this future when the client goes away, and when the time is over.
+        let waiting = Waiting::default();
+        let ends = waiting.ends();
+        let answering = in_background(|| work(Some(ends)));
         tokio::time::timeout(ANSWER_TIME_MAX, answering)
             .await
             .unwrap_or_else(|_| Err(took_too_long()))

@@ -29,6 +29,7 @@ mod sse;
 mod tail;
 mod tokens;
 mod viewer;
+mod waiting;
 
 use std::path::PathBuf;
 

@@ -133,6 +133,11 @@ pub trait Decorator: Send + Sync + 'static {
         self.inner().read(stream, options)
     }
 
+    /// [`Backend::scan`].
+    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
+        self.inner().scan(first, limit)
+    }
+
     /// [`Backend::find`].
     fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
         self.inner().find(label, options)
@@ -168,7 +173,7 @@ impl<D: Decorator> Backend for D {
     }
 
     fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.inner().scan(first, limit)
+        Decorator::scan(self, first, limit)
     }
 
     fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {

@@ -155,6 +155,33 @@ impl Store {
         })
     }
 
+    /// The same store by a backend that wraps [its own](Self::backend), with what was read into memory already: to count calls, say,
+    /// or to end them. Its handles are other ones, and work as before.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use runlog::{NewSession, Store, backend::{Backend, Decorator}};
+    ///
+    /// struct Plain(Arc<dyn Backend>);
+    ///
+    /// impl Decorator for Plain {
+    ///     fn inner(&self) -> &dyn Backend {
+    ///         &*self.0
+    ///     }
+    /// }
+    ///
+    /// # pollster::block_on(async {
+    /// let store = Store::in_memory();
+    /// let session = store.create_session(NewSession::titled("Weather")).await?;
+    /// let same = store.through(|backend| Arc::new(Plain(backend)));
+    /// assert!(same.get_session(session.id).await?.is_some());
+    /// # Ok::<(), runlog::Error>(()) }).unwrap();
+    /// ```
+    pub fn through(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
+        let backend = wrap(Arc::clone(self.backend()));
+        Self::on(backend, self.shared.folds.clone())
+    }
+
     /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
     /// the store too. Dropping the last handle does the same, but can't report errors.
     ///
