@@ -14,6 +14,9 @@ use runlog::{
     },
 };
 
+/// What the ids of the streams begin with that the store keeps its lists in.
+const LISTS: &[u8] = b"runlog:";
+
 /// Held by whoever waits for an answer. It is dropped when the client goes away, and when the time is over.
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -51,6 +54,15 @@ struct Ending {
 }
 
 impl Ending {
+    /// Whether a stream may be read on. The store's own lists are read to their end: they are kept, and the next request that needs
+    /// them would begin at the beginning.
+    fn check_stream(&self, stream: StreamId) -> Result<()> {
+        match stream.as_bytes().starts_with(LISTS) {
+            true => Ok(()),
+            false => self.check(),
+        }
+    }
+
     fn check(&self) -> Result<()> {
         if self.is_over.load(Ordering::Relaxed) {
             let what = "nobody waits for the answer any more";
@@ -67,7 +79,7 @@ impl Decorator for Ending {
 
     fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
         Box::pin(async move {
-            self.check()?;
+            self.check_stream(stream)?;
             self.inner.read(stream, options).await
         })
     }
@@ -88,7 +100,7 @@ impl Decorator for Ending {
 
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
         Box::pin(async move {
-            self.check()?;
+            self.check_stream(stream)?;
             self.inner.stream(stream).await
         })
     }
@@ -99,7 +111,7 @@ impl Decorator for Ending {
         at_or_before: Sequence,
     ) -> BackendFuture<'_, Option<Snapshot>> {
         Box::pin(async move {
-            self.check()?;
+            self.check_stream(stream)?;
             self.inner.latest_snapshot(stream, at_or_before).await
         })
     }
@@ -130,7 +142,8 @@ mod tests {
         assert_eq!(found().unwrap().found.len(), 1);
         drop(waiting);
         assert_eq!(found().unwrap_err().kind(), ErrorKind::Closed);
-        // All others go on.
+        // The lists are read on, and so are all others.
+        assert!(block_on(ending.get_session(session.id)).unwrap().is_some());
         assert!(block_on(store.get_session(session.id)).unwrap().is_some());
     }
 }
