@@ -18,6 +18,10 @@ both! {
     a_redacted_result_is_of_the_call_that_no_other_answers
     a_call_that_waits_for_its_result_goes_on_waiting_whatever_else_is_redacted
     what_was_redacted_beside_a_run_is_not_its_own
+    the_step_of_what_was_redacted_does_not_hang_on_what_is_near
+    a_page_that_begins_within_an_answer_gives_no_call_the_output_of_another
+    a_call_that_a_run_left_open_takes_its_late_result
+    all_calls_of_an_answer_that_is_redacted_too_have_their_results
 }
 
 fn raw(text: &str) -> RawJson {
@@ -269,4 +273,157 @@ fn what_was_redacted_beside_a_run_is_not_its_own(store: &Store) {
         .unwrap();
     redact(store, after.position);
     assert_eq!(messages(store, run.id()).len(), before);
+}
+
+/// Sequences and steps.
+fn steps(messages: &[RunMessage]) -> Vec<(u64, u32)> {
+    let place = |message: &RunMessage| (message.sequence_number, message.step_number);
+    messages.iter().map(place).collect()
+}
+
+fn the_step_of_what_was_redacted_does_not_hang_on_what_is_near(store: &Store) {
+    let say = |run: &RunRecorder, role: &str, text: &str| {
+        let message = format!(r#"{{"role":"{role}","content":"{text}"}}"#);
+        run.record_raw_message(raw(&message)).unwrap();
+    };
+    let start = || NewRun::in_new_session(NewSession::default(), "coder");
+    let redact_from = |run: &RunRecorder, first: u64, last: u64| {
+        for (sequence, position, _) in events(store, run) {
+            if (first..=last).contains(&sequence) {
+                redact(store, position);
+            }
+        }
+    };
+    // Much of others stands in between.
+    let run = store.runs().start(start()).unwrap();
+    for _ in 0..3 {
+        run.next_step().unwrap();
+        say(&run, "assistant", "one");
+    }
+    let context = store.context(run.run().instance_id).unwrap();
+    for _ in 0..70 {
+        context
+            .append_message(runlog::NewMessage::user("of nobody"))
+            .unwrap();
+    }
+    say(&run, "user", "a secret");
+    say(&run, "user", "more");
+    redact_from(&run, 74, 74);
+    let told = steps(&messages(store, run.id()));
+    assert_eq!(told, [(1, 1), (2, 2), (3, 3), (74, 3), (75, 3)]);
+
+    // Much is redacted in a row, the answers that begin steps among it.
+    let run = store.runs().start(start()).unwrap();
+    for _ in 0..4 {
+        run.next_step().unwrap();
+        say(&run, "assistant", "an answer");
+        for _ in 0..99 {
+            say(&run, "user", "more");
+        }
+    }
+    let before = steps(&messages(store, run.id()));
+    redact_from(&run, 50, 350);
+    assert_eq!(steps(&messages(store, run.id())), before);
+
+    // A user's message follows the answer that begins the step.
+    let run = store.runs().start(start()).unwrap();
+    say(&run, "user", "go");
+    run.next_step().unwrap();
+    say(&run, "assistant", "one");
+    say(&run, "user", "more");
+    redact_from(&run, 2, 2);
+    let told = steps(&messages(store, run.id()));
+    assert_eq!(told, [(1, 0), (2, 1), (3, 1)]);
+}
+
+fn a_page_that_begins_within_an_answer_gives_no_call_the_output_of_another(store: &Store) {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    for id in ["c1", "c2", "c3"] {
+        let item = format!(
+            r#"{{"type":"function_call","call_id":"{id}","name":"ls","arguments":"{{}}"}}"#
+        );
+        run.record_raw_message(raw(&item)).unwrap();
+    }
+    for id in ["c1", "c2"] {
+        run.record_tool_result(&ToolOutcome::completed(id, RawJson::string(id)))
+            .unwrap();
+    }
+    // The last call, with its record.
+    for (_, position, _) in &events(store, &run)[4..6] {
+        redact(store, *position);
+    }
+    let (mut one_by_one, mut cursor) = (Vec::new(), None);
+    loop {
+        let options = ListToolCalls {
+            limit: 1,
+            cursor,
+            ..ListToolCalls::default()
+        };
+        let page = store.runs().tool_calls(run.id(), &options).unwrap();
+        one_by_one.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(one_by_one, calls(store, run.id()));
+    use ToolCallStatus::{Completed, Pending};
+    let statuses: Vec<_> = one_by_one.iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [Completed, Completed, Pending]);
+}
+
+fn a_call_that_a_run_left_open_takes_its_late_result(store: &Store) {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    run.record_raw_message(raw(OPENAI[0])).unwrap();
+    run.record_tool_result(&ToolOutcome::completed("a", RawJson::string("secret")))
+        .unwrap();
+    run.fail("boom").unwrap();
+    redact(store, events(store, &run).last().unwrap().1);
+    let context = store.context(run.run().instance_id).unwrap();
+    let outputs = || -> Vec<_> {
+        let calls = calls(store, run.id()).into_iter();
+        calls
+            .map(|call| call.output.map(|output| output.as_str().to_owned()))
+            .collect()
+    };
+    let redacted = Some(r#""[redacted]""#.to_owned());
+    assert_eq!(outputs(), [redacted.clone(), None]);
+    let late = raw(r#"{"role":"tool","tool_call_id":"b","content":"REAL B"}"#);
+    context.append_raw_message(late).unwrap();
+    assert_eq!(outputs(), [redacted, Some(r#""REAL B""#.to_owned())]);
+}
+
+fn all_calls_of_an_answer_that_is_redacted_too_have_their_results(store: &Store) {
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
+    for ids in [["x", "y"], ["a", "b"]] {
+        let ask = ANTHROPIC[0].replace(r#""a""#, &format!("{:?}", ids[0]));
+        let ask = ask.replace(r#""b""#, &format!("{:?}", ids[1]));
+        run.record_raw_message(raw(&ask)).unwrap();
+        let blocks = ids.map(|id| {
+            format!(r#"{{"type":"tool_result","tool_use_id":"{id}","content":"secret"}}"#)
+        });
+        let results = format!(r#"{{"role":"user","content":[{}]}}"#, blocks.join(","));
+        run.record_raw_message(raw(&results)).unwrap();
+    }
+    run.complete(None).unwrap();
+    // The second answer and its results: 5 and 8.
+    for (sequence, position, _) in events(store, &run) {
+        if matches!(sequence, 5 | 8) {
+            redact(store, position);
+        }
+    }
+    let statuses: Vec<_> = calls(store, run.id())
+        .iter()
+        .map(|call| call.status)
+        .collect();
+    assert_eq!(statuses, [ToolCallStatus::Completed; 4]);
 }

@@ -211,7 +211,7 @@ fn is_no_result(event: &ContextEvent) -> bool {
 
 /// Whether all calls before a message have their results: it is no further item of an answer, as OpenAI's Responses have them. A redacted one
 /// may be one.
-pub(super) fn begins_another_answer(event: &ContextEvent) -> bool {
+pub(crate) fn begins_another_answer(event: &ContextEvent) -> bool {
     event.event_type != ContextEventKind::AssistantMessage
         || (!event.redacted && !message::is_response_item(&event.content))
 }

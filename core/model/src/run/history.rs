@@ -1,12 +1,12 @@
 //! [`RunMessage`] and [`ToolCall`]: a run's part of its instance's context, as its history shows it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallRequest,
-    ToolCallStatus, ToolMark,
+    ToolCallStatus, ToolMark, ToolStyle,
     context::{dangling, message, placeholder::REDACTED},
 };
 
@@ -74,7 +74,7 @@ pub struct ToolCall {
     pub input: RawJson,
     /// Its output, or the error's details if it failed; `None` while there is no result.
     pub output: Option<RawJson>,
-    /// How it ended.
+    /// How it ended. A result that is redacted has lost whether the tool failed: the call is completed.
     pub status: ToolCallStatus,
     /// How long the tool itself took, in milliseconds of wall clock, without the model's time.
     pub duration_ms: Option<u64>,
@@ -112,6 +112,10 @@ pub struct ToolCallFold {
     answer: Option<RawJson>,
     /// How many calls were recorded since that message.
     recorded: usize,
+    /// The ids of the calls of the answer that they belong to, which may be of several items.
+    of_answer: HashSet<Option<String>>,
+    /// The form of the context, where the messages don't tell.
+    style: Option<ToolStyle>,
     /// How many results were redacted since then: they have lost which calls they answered, which the others tell.
     redacted: usize,
     /// How many open calls of each id were made after the run: the next results of that id are theirs.
@@ -124,11 +128,20 @@ impl ToolCallFold {
         Self::default()
     }
 
+    /// The same fold, of a context in this form: where an answer is redacted, it doesn't tell.
+    #[must_use]
+    pub fn in_form(self, style: Option<ToolStyle>) -> Self {
+        Self { style, ..self }
+    }
+
     /// Takes the next event.
     pub fn push(&mut self, event: &ContextEvent) {
         self.end_turn(event);
         match event.event_type {
             ContextEventKind::AssistantMessage => {
+                if dangling::begins_another_answer(event) {
+                    self.of_answer.clear();
+                }
                 self.message = Some((event.position, event.sequence_number));
                 self.answer = Some(event.content.clone());
                 self.recorded = 0;
@@ -142,7 +155,6 @@ impl ToolCallFold {
     /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a call
     /// that the run left open. After the first such event, [`push`](Self::push) must not be called any more.
     pub fn push_later(&mut self, event: &ContextEvent) {
-        self.end_turn(event);
         match event.event_type {
             ContextEventKind::ToolCall => {
                 *self.later.entry(event.tool_call_id.clone()).or_default() += 1
@@ -197,7 +209,7 @@ impl ToolCallFold {
 
     /// The calls that weren't taken, in the order they were made.
     pub fn finish(mut self) -> Vec<ToolCall> {
-        self.settle_redacted(true);
+        self.settle_redacted();
         self.calls.into()
     }
 
@@ -215,6 +227,7 @@ impl ToolCallFold {
             true => request.as_ref().and_then(|request| request.id.clone()),
             false => event.tool_call_id.clone(),
         };
+        self.of_answer.insert(id.clone());
         let same = self.open_by_id.entry(id.clone()).or_default();
         same.insert(number);
         self.calls.push_back(ToolCall {
@@ -267,29 +280,33 @@ impl ToolCallFold {
     /// Whether each result is a message of its own, in the form of the last message that tells.
     fn has_a_message_each(&self) -> bool {
         let style = self.answer.as_ref().and_then(message::style_of);
-        style.is_none_or(dangling::has_a_message_each)
+        style
+            .or(self.style)
+            .is_none_or(dangling::has_a_message_each)
     }
 
-    /// Ends a turn that had redacted results, if a message begins another one.
+    /// Ends a turn that had redacted results, if a message of the run begins another one.
     fn end_turn(&mut self, event: &ContextEvent) {
-        if event.event_type.is_message() && event.event_type != ContextEventKind::ToolResult {
-            self.settle_redacted(false);
+        if !event.redacted
+            && event.event_type.is_message()
+            && event.event_type != ContextEventKind::ToolResult
+        {
+            self.settle_redacted();
         }
     }
 
-    /// Gives the redacted results to open calls: those of the turn that have no other one. All of a turn have one that another
-    /// message follows; at the `end`, as many as there are, where each is a message of its own.
-    fn settle_redacted(&mut self, is_end: bool) {
+    /// Gives the redacted results to open calls, those that have no other one: to as many as there are, where each result is a
+    /// message of its own, otherwise to all of the last message that has any.
+    fn settle_redacted(&mut self) {
         let redacted = std::mem::take(&mut self.redacted);
-        let counts = is_end && self.has_a_message_each();
+        let has_a_message_each = redacted > 0 && self.has_a_message_each();
         let (mut closed, mut newest) = (0, None);
         while redacted > 0
             && let Some(number) = self.first_of_newest(&self.open)
         {
             let call = &self.calls[number - self.taken];
             let is_another = newest.is_some_and(|newest| newest != call.message_sequence);
-            // Items of one answer are messages of their own.
-            if closed >= redacted && (counts || is_another) {
+            if closed >= redacted && (has_a_message_each || is_another) {
                 break;
             }
             (closed, newest) = (closed + 1, Some(call.message_sequence));
@@ -304,7 +321,9 @@ impl ToolCallFold {
     fn answer(&mut self, mark: &ToolMark, (output, tool): (RawJson, Option<String>)) {
         let id = &mark.tool_call_id;
         // The id of a call is lost where its message and its record are redacted.
-        let is_lost = !self.open_by_id.contains_key(id) && self.has_lost_an_id();
+        let is_lost = !self.of_answer.contains(id)
+            && !self.open_by_id.contains_key(id)
+            && self.has_lost_an_id();
         let known = if is_lost { &None } else { id };
         let Some(call) = self.close_newest_of(known, tool.as_deref()) else {
             return;

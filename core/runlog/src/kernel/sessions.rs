@@ -288,7 +288,8 @@ impl Store {
             .catalog
             .read(|catalog| {
                 live_session(catalog, session)?;
-                Ok::<_, Error>(catalog.instances_page(session, first, options.limit))
+                let page = catalog.instances_page(session, first, options.limit);
+                page.ok_or_else(|| Error::invalid("the cursor names no place of the list"))
             })
             .await??;
         let next = next.map(|number| {

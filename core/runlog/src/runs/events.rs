@@ -6,9 +6,6 @@ use runlog_model::{ContextEvent, ContextEventKind, InstanceId};
 use super::{Runs, load::LoadedRun};
 use crate::{Result, kernel::records::context_stream};
 
-/// How many events beside a redacted one are looked at for its step.
-const NEAR: usize = 64;
-
 impl Runs {
     /// Passes the run's events from a sequence of its context to `take`, until that returns `Unwanted`; `expected` is
     /// about how many it needs. Returns the sequence of the first event after the run, if that was reached.
@@ -138,74 +135,6 @@ impl Runs {
         self.adopt(run, &mut event).await?;
         Ok(Some(event).filter(|event| run.owns(event)))
     }
-
-    /// Gives a redacted event to the run, if it was recorded while that was at work: it has lost its run and its step, and the
-    /// history would be without it.
-    ///
-    /// Its step is that of the run's last event before it that has one, unless the answer that begins the next step is redacted
-    /// too: behind that, it is the step of the next event.
-    pub(super) async fn adopt(&self, run: &LoadedRun, event: &mut ContextEvent) -> Result<()> {
-        if !event.redacted || event.run_id.is_some() || !run.is_at_work(event.position) {
-            return Ok(());
-        }
-        let (sequence, mut beside) = (event.sequence_number, Beside::default());
-        let mut answers = usize::from(is_answer(event));
-        let (contexts, mut left) = (self.store.contexts(), NEAR);
-        let look = |event: &ContextEvent| {
-            left -= 1;
-            let step = event.step_number.filter(|_| run.owns(event));
-            answers += usize::from(event.redacted && is_answer(event));
-            (step.is_some() || left == 0).then_some(step)
-        };
-        let (instance, last) = (run.run.instance_id, Sequence(sequence.saturating_sub(1)));
-        let before = contexts.find_back(instance, last, &ContextEventKind::ALL, look);
-        beside.before = before.await?.flatten();
-        let pages = contexts.events(instance, sequence + 1).await?;
-        let page = pages.beginning_with(NEAR as u64).next_page().await?;
-        for after in page.iter().flatten().take(NEAR) {
-            if after.redacted && is_answer(after) {
-                // The next step begins only there.
-                answers = 0;
-                break;
-            }
-            if run.owns(after) {
-                let goes_on = !matches!(
-                    after.event_type,
-                    ContextEventKind::AssistantMessage | ContextEventKind::UserMessage
-                );
-                beside.after = after.step_number.map(|step| (step, goes_on));
-                break;
-            }
-        }
-        event.run_id = Some(run.run.id);
-        event.step_number = Some(beside.step(run, answers > 0));
-        Ok(())
-    }
-}
-
-/// The steps of a run's events beside redacted ones.
-#[derive(Default)]
-struct Beside {
-    before: Option<u32>,
-    /// With whether it belongs to the answer before it.
-    after: Option<(u32, bool)>,
-}
-
-impl Beside {
-    /// The step of a redacted event, behind a redacted answer or not.
-    fn step(&self, run: &LoadedRun, is_behind_answer: bool) -> u32 {
-        let before = self.before.unwrap_or_else(|| run.fold.steps_before());
-        match self.after {
-            _ if !is_behind_answer => before,
-            Some((step, true)) => step,
-            Some((_, false)) => before,
-            None => run.run.step_count,
-        }
-    }
-}
-
-fn is_answer(event: &ContextEvent) -> bool {
-    event.event_type == ContextEventKind::AssistantMessage
 }
 
 /// Whether a reader wants to see more.
@@ -220,7 +149,7 @@ impl LoadedRun {
     }
 
     /// Whether it was at work when something was recorded.
-    fn is_at_work(&self, position: u64) -> bool {
+    pub(super) fn is_at_work(&self, position: u64) -> bool {
         position > self.created_position && self.ended_position.is_none_or(|ended| position < ended)
     }
 }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use runlog_log::Sequence;
 use runlog_model::{
-    ContextEvent, ContextEventKind, ToolCall, ToolCallFold, ToolCallStatus, is_response_item,
-    tool_error_label,
+    ContextEvent, ContextEventKind, ToolCall, ToolCallStatus, is_response_item, tool_error_label,
 };
 
 use super::{Runs, events::More, load::LoadedRun, recorder::SEARCHED_MAX, turns::Turns};
@@ -105,7 +104,7 @@ impl Runs {
         };
         let end = self.sequence_after(run.run.instance_id, ended).await?;
         let first = self.turn_before(run, end).await?;
-        let mut fold = ToolCallFold::new();
+        let mut fold = self.tool_call_fold(run).await?;
         let end = self.each_event(run, first, 1, |event| {
             fold.push(event);
             Ok(More::Wanted)
@@ -129,7 +128,8 @@ impl Runs {
             let goes_on = match event.event_type {
                 ContextEventKind::AssistantMessage => {
                     first = event.sequence_number;
-                    is_response_item(&event.content)
+                    // A redacted one may be an item.
+                    event.redacted || is_response_item(&event.content)
                 }
                 // A result after the turn belongs to it, one before it to an earlier turn.
                 ContextEventKind::ToolResult => first == sequence,

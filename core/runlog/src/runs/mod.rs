@@ -5,6 +5,7 @@
 //! record when a run starts and one whenever its status changes, in the same batch as the run's own. Its fold in memory
 //! lists runs; periodic checkpoints of the fold make opening fast.
 
+mod adopt;
 mod changes;
 mod creation;
 mod dangling;

@@ -39,7 +39,7 @@ use crate::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListToolCalls {
-    /// Only calls of this tool; `None` is all.
+    /// Only calls of this tool; `None` is all. A call whose own record is redacted is of no tool here.
     pub tool_name: Option<String>,
     /// Only calls of this status; `None` is all.
     pub status: Option<ToolCallStatus>,
@@ -79,12 +79,17 @@ impl Runs {
             let calls = self.failed_calls(&run, options.limit, cursor).await?;
             return Ok(page_of(calls, options.limit, &filter));
         }
-        // The fold begins at the message of the last returned call.
+        // The fold begins at the message of the last returned call, or of the answer that it is an item of: what another item asked
+        // for may be redacted.
         let (first, after) = match cursor {
+            Some(cursor) if self.store.backend().redactions() > 0 => {
+                let first = self.turn_before(&run, cursor.first + 1).await?;
+                (first, cursor.second)
+            }
             Some(cursor) => (cursor.first, cursor.second),
             None => (self.first_sequence(&run).await?, 0),
         };
-        let mut fold = ToolCallFold::new();
+        let mut fold = self.tool_call_fold(&run).await?;
         let wanted = options.limit.saturating_add(1);
         let admits = |call: &ToolCall| call.sequence_number > after && options.admits(call);
         let mut calls = Vec::new();

@@ -1,9 +1,7 @@
 //! [`Turns`]: the tool calls of one turn with their results, read once for all of them: a turn may have a thousand.
 
 use runlog_log::Sequence;
-use runlog_model::{
-    ContextEvent, ContextEventKind, ToolCall, ToolCallFold, ToolCallStatus, is_response_item,
-};
+use runlog_model::{ContextEvent, ContextEventKind, ToolCall, ToolCallStatus, is_response_item};
 
 use super::{
     Runs,
@@ -54,7 +52,12 @@ impl Runs {
         let sequence = |event: &ContextEvent| Some(event.sequence_number);
         let (contexts, kinds) = (self.store.contexts(), message_kinds());
         let message = contexts.find_back(run.run.instance_id, before, &kinds, sequence);
-        let first = message.await?.unwrap_or(event.sequence_number);
+        let first = if event.redacted {
+            // Another item of its answer may tell which results aren't its own.
+            self.turn_before(run, event.sequence_number).await?
+        } else {
+            message.await?.unwrap_or(event.sequence_number)
+        };
         let (turn, open) = self.turn(run, first, event.sequence_number, true).await?;
         let settled = turn.calls.iter().find(is_it).cloned();
         turns.last = Some(turn);
@@ -70,7 +73,7 @@ impl Runs {
         through: u64,
         wanted: bool,
     ) -> Result<(Turn, Vec<ToolCall>)> {
-        let (mut fold, mut end, mut is_over) = (ToolCallFold::new(), through, false);
+        let (mut fold, mut end, mut is_over) = (self.tool_call_fold(run).await?, through, false);
         let reached = self
             .each_event(run, first, events_to_read(1), |event| {
                 if event.sequence_number > through && begins_another(event) {

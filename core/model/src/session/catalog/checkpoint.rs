@@ -160,7 +160,14 @@ impl Checkpointed for Catalog {
                     "item {place} is no session, and can't change"
                 )));
             };
-            let is_it = |session: &Session, created| session.id == row.id && created == row.created;
+            // Nothing changes a session's project, nor what it is a copy of: the indexes of these stay.
+            let is_it = |session: &Session, created| {
+                let (own, others) = (
+                    (session.id, &session.project, session.copied_from),
+                    (row.id, &row.project, row.copied_from),
+                );
+                own == others && created == row.created
+            };
             match self.sessions.get_mut(number) {
                 Some(entry) if is_it(&entry.session, entry.created) => {
                     entry.session = row.session()?;

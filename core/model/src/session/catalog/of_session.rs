@@ -59,25 +59,26 @@ impl Catalog {
     }
 
     /// At most `limit` of a session's instances, the oldest first, from the one with a number on if one is given; and the
-    /// number of the first one of the next page. Empty where that is an instance of another session.
+    /// number of the first one of the next page. `None` where that is no instance of the session.
     pub fn instances_page(
         &self,
         session: SessionId,
         first: Option<u32>,
         limit: usize,
-    ) -> (Vec<AgentInstance>, Option<u32>) {
-        let oldest = || self.entry(session).map(|entry| entry.instances.oldest);
+    ) -> Option<(Vec<AgentInstance>, Option<u32>)> {
+        let first = match first {
+            Some(first) if self.instance_at(first)?.session_id != session => return None,
+            Some(first) => Some(first),
+            None => self.entry(session).map(|entry| entry.instances.oldest),
+        };
         let mut page = Vec::new();
-        for (number, instance) in self.instances_from(first.or_else(oldest)) {
-            if instance.session_id != session {
-                break;
-            }
+        for (number, instance) in self.instances_from(first) {
             if page.len() == limit {
-                return (page, Some(number));
+                return Some((page, Some(number)));
             }
             page.push(instance);
         }
-        (page, None)
+        Some((page, None))
     }
 
     /// An instance and the later ones of its session, with their numbers.

@@ -1,0 +1,145 @@
+//! Redacted events of a run: they have lost which run they are of, and which step.
+
+use runlog_log::{Kind, Position, ReadOptions, Sequence};
+use runlog_model::{ContextEvent, ContextEventKind, RunEvent, ToolCallFold, kinds};
+
+use super::{Runs, load::LoadedRun};
+use crate::{Result, kernel::records::run_stream};
+
+/// How many events before a redacted one are looked at for the step of one.
+const NEAR: usize = 64;
+
+/// The messages that a step may begin with.
+const BEGINNINGS: [ContextEventKind; 3] = [
+    ContextEventKind::SystemMessage,
+    ContextEventKind::UserMessage,
+    ContextEventKind::AssistantMessage,
+];
+
+/// The beginning of a step in a run's stream.
+#[derive(Clone, Copy)]
+struct Begun {
+    position: u64,
+    step: u32,
+}
+
+impl Runs {
+    /// A fold of a run's tool calls, which knows the form of the context where something of it may be redacted.
+    pub(super) async fn tool_call_fold(&self, run: &LoadedRun) -> Result<ToolCallFold> {
+        let fold = ToolCallFold::new();
+        if self.store.backend().redactions() == 0 {
+            return Ok(fold);
+        }
+        let style = self.store.contexts().style(run.run.instance_id).await?;
+        Ok(fold.in_form(style))
+    }
+
+    /// Gives a redacted event to the run, if it was recorded while that was at work: the history would be without it. Where
+    /// several runs are at work in a context at once, each shows it.
+    ///
+    /// Its step is told by the run's own stream, in which each step has a record, in one batch with the first message of the
+    /// step and behind it.
+    pub(super) async fn adopt(&self, run: &LoadedRun, event: &mut ContextEvent) -> Result<()> {
+        if !event.redacted || event.run_id.is_some() || !run.is_at_work(event.position) {
+            return Ok(());
+        }
+        let (before, after) = self.steps_around(run, event.position).await?;
+        let step = match after {
+            Some(after) if self.begins(run, event, after).await? => after.step,
+            _ => before.map_or_else(|| run.fold.steps_before(), |before| before.step),
+        };
+        // Entries that were recorded together may begin several steps in one batch, whose records are behind all of them.
+        let step = step.max(self.step_before(run, event).await?);
+        (event.run_id, event.step_number) = (Some(run.run.id), Some(step));
+        Ok(())
+    }
+
+    /// The step of the run's last event before another that tells it, if that is near; otherwise 0.
+    async fn step_before(&self, run: &LoadedRun, event: &ContextEvent) -> Result<u32> {
+        let mut left = NEAR;
+        let look = |event: &ContextEvent| {
+            left -= 1;
+            let step = event.step_number.filter(|_| run.owns(event));
+            step.or((left == 0).then_some(0))
+        };
+        let last = Sequence(event.sequence_number.saturating_sub(1));
+        let (instance, contexts) = (run.run.instance_id, self.store.contexts());
+        let step = contexts.find_back(instance, last, &ContextEventKind::ALL, look);
+        Ok(step.await?.unwrap_or(0))
+    }
+
+    /// Whether an event is in the batch that begins a step: it isn't before the last message that a step may begin with, and from
+    /// there to the step's record there is nothing but events of the context.
+    async fn begins(&self, run: &LoadedRun, event: &ContextEvent, begun: Begun) -> Result<bool> {
+        let (instance, contexts) = (run.run.instance_id, self.store.contexts());
+        let place = |event: &ContextEvent| Some((event.sequence_number, event.position));
+        let from = Sequence(event.sequence_number);
+        let message = contexts.find_back(instance, from, &BEGINNINGS, place);
+        let Some((sequence, position)) = message.await? else {
+            return Ok(false);
+        };
+        // The record directly before that of the step.
+        let events = begun.position.saturating_sub(position).saturating_sub(1);
+        let last = contexts.event(instance, sequence + events).await?;
+        if last.is_none_or(|last| last.position + 1 != begun.position) {
+            return Ok(false);
+        }
+        let later = Sequence(sequence + events);
+        let last_message = contexts.find_back(instance, later, &BEGINNINGS, place);
+        Ok(last_message.await? == Some((sequence, position)))
+    }
+
+    /// The last step of a run that was begun before a position of the log, and the first one that was begun behind it, by binary
+    /// search: positions grow with sequences.
+    async fn steps_around(
+        &self,
+        run: &LoadedRun,
+        position: u64,
+    ) -> Result<(Option<Begun>, Option<Begun>)> {
+        let (mut before, mut after) = (None, None);
+        let (mut first, mut end) = (Sequence::FIRST, run.last_sequence.next());
+        while first < end {
+            let middle = Sequence(first.0 + (end.0 - first.0) / 2);
+            // Other records may be in between.
+            match self.step_from(run, middle, end).await? {
+                Some((sequence, begun)) if begun.position < position => {
+                    (before, first) = (Some(begun), sequence.next());
+                }
+                found => {
+                    after = found.map(|(_, begun)| begun).or(after);
+                    end = middle;
+                }
+            }
+        }
+        Ok((before, after))
+    }
+
+    /// The first beginning of a step at a sequence of the run's stream or behind it, before an end.
+    async fn step_from(
+        &self,
+        run: &LoadedRun,
+        first: Sequence,
+        end: Sequence,
+    ) -> Result<Option<(Sequence, Begun)>> {
+        let options = ReadOptions {
+            first,
+            last: Sequence(end.0 - 1),
+            kinds: vec![Kind(kinds::RUN_STEP_STARTED)],
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = self.store.backend().read(run_stream(run.run.id), options);
+        let Some(record) = page.await?.records.into_iter().next() else {
+            return Ok(None);
+        };
+        let Position(position) = record.position;
+        let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload)?;
+        let RunEvent::StepStarted {
+            step_number: step, ..
+        } = event
+        else {
+            return Ok(None);
+        };
+        Ok(Some((record.sequence, Begun { position, step })))
+    }
+}
