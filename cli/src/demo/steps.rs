@@ -28,6 +28,8 @@ use crate::{
 const NAME: &str = "demo";
 /// How long the agent thinks before each message, so that there is something to see.
 const PAUSE_MS: u64 = 4;
+/// What the recorded session is called.
+const TITLE: &str = "Invoices are dated a day early";
 /// How many of the first events are shown.
 const SHOWN: usize = 5;
 /// How many tool calls without a result are named.
@@ -168,7 +170,10 @@ impl<'a> Steps<'a> {
         )?;
         let half = self.report.events / 2;
         let started = Instant::now();
-        let mut running = self.recorder(&["--name", NAME, "--agent", "coder"], PAUSE_MS)?;
+        let mut running = self.recorder(
+            &["--name", NAME, "--title", TITLE, "--agent", "coder"],
+            PAUSE_MS,
+        )?;
         let pid = running.0.id();
         let lines = running.0.stdout.take().map(BufReader::new);
         let mut acknowledged = 0;

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Start a run in this session, however its last one ended
     #[arg(long, value_name = "SESSION", group = "with")]
     pub(super) overwrite: Option<String>,
-    /// The last sequence that --overwrite leaves: what came after it is forgotten first
+    /// The last sequence that --overwrite keeps; what came after it is forgotten first
     #[arg(long, value_name = "N", requires = "overwrite")]
     pub(super) from_point: Option<u64>,
     /// What the user says to the agent before it begins; a resumed one is told to continue unless given
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// What to call the new session (or the copy)
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     pub(super) name: Option<String>,
-    /// The title of the new session; the program's name unless given
+    /// The title of the new session; that of the program, or of the script it runs, unless a title or a name is given
     #[arg(long, conflicts_with = "with")]
     pub(super) title: Option<String>,
     /// The name of the agent of the new session

@@ -1,6 +1,6 @@
 //! The session of a recorded run: a new one, one with a paused run, or another existing one.
 
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 use runlog::{
     AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
@@ -157,16 +157,11 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
 }
 
 fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
-    // Without the arguments, which may contain a secret.
-    let program = args
-        .program
-        .first()
-        .map(Path::new)
-        .and_then(Path::file_name);
-    let title = args
-        .title
-        .clone()
-        .or_else(|| Some(program?.to_string_lossy().into_owned()));
+    // A session that has a name is known by it.
+    let title = match (&args.title, &args.name) {
+        (None, None) => program_name(&args.program),
+        (title, _) => title.clone(),
+    };
     let session = NewSession {
         name: args.name.clone(),
         title,
@@ -196,6 +191,28 @@ fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
         run,
         how: "new",
     })
+}
+
+/// What the agent is called: its program, or the script that an interpreter runs. Without other arguments, which may contain a secret.
+fn program_name(program: &[OsString]) -> Option<String> {
+    const INTERPRETERS: [&str; 8] = ["bash", "bun", "deno", "node", "python", "ruby", "sh", "uv"];
+    const SCRIPTS: [&str; 8] = ["cjs", "js", "mjs", "mts", "py", "rb", "sh", "ts"];
+    let name_of = |argument: &OsString| {
+        let name = Path::new(argument).file_name()?;
+        Some(name.to_string_lossy().into_owned())
+    };
+    let name = name_of(program.first()?)?;
+    // `python3.11`, too.
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if !INTERPRETERS.contains(&plain) {
+        return Some(name);
+    }
+    let is_script = |argument: &&OsString| {
+        let extension = Path::new(argument).extension();
+        extension.is_some_and(|it| SCRIPTS.iter().any(|script| it == *script))
+    };
+    let script = program.iter().skip(1).find(is_script);
+    script.and_then(name_of).or(Some(name))
 }
 
 /// The failure for a session name that exists, with the command to continue that session, which an earlier attempt of
@@ -278,5 +295,25 @@ fn note_closed(calls: usize, json: bool) {
     if calls > 0 {
         let what = text::count(calls as u64, "tool call", "tool calls");
         note(json, format!("closed {what} that had no result"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_called_as_its_script() {
+        let name = |line: &str| {
+            let program: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            program_name(&program).unwrap()
+        };
+        assert_eq!(name("./my-agent --key secret"), "my-agent");
+        assert_eq!(
+            name("/usr/bin/python3.11 -u agents/slow.py secret.txt"),
+            "slow.py"
+        );
+        assert_eq!(name("node --import tsx agent.ts"), "agent.ts");
+        assert_eq!(name("python3 -m my.secret"), "python3");
     }
 }
