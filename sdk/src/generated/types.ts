@@ -860,7 +860,7 @@ export interface ListToolCalls {
   limit?: number | undefined;
   /** Only calls of this status; left out, all. */
   status?: ToolCallStatus | undefined;
-  /** Only calls of this tool; left out, all. */
+  /** Only calls of this tool; left out, all. A call whose own record is redacted is of no tool here. */
   toolName?: string | undefined;
 }
 

@@ -13,7 +13,7 @@ use runlog::{
     agents::{AgentEnd, AgentVisibility, OrchestratorOptions, RunContext, SpawnRequest},
     runs::{ListRuns, StopKind, pause_reason},
 };
-use tokio::sync::{Barrier, Notify};
+use tokio::sync::{Barrier, Notify, Semaphore};
 
 use crate::{
     claims,
@@ -1401,31 +1401,45 @@ async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: Wor
 }
 
 async fn code_spawns_once_at_a_time(world: World) {
+    // The first one is at work until the second one is answered.
+    let answered = Arc::new(Semaphore::new(0));
+    let of_leaf = Arc::clone(&answered);
     world
-        .agent("leaf", |run: RunContext| async move {
-            steps(&run, 1).await.map(AgentEnd::from)
+        .agent("leaf", move |run: RunContext| {
+            let answered = Arc::clone(&of_leaf);
+            async move {
+                let _turn = answered.acquire().await;
+                steps(&run, 1).await.map(AgentEnd::from)
+            }
         })
         .await;
     world
-        .agent("root", |run: RunContext| async move {
-            let spawn = || run.spawn_agents(vec![SpawnRequest::new("leaf", "t")]);
-            let (one, other) = tokio::join!(spawn(), spawn());
-            // Whichever comes first.
-            let (spawned, error) = if one.is_ok() {
-                (one, other)
-            } else {
-                (other, one)
-            };
-            assert_eq!(spawned?[0].status, RunStatus::Completed);
-            let error = error.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            assert!(error.to_string().contains("(spawn_agents)"), "{error}");
-            assert!(
-                error.to_string().contains("spawn all of it at once"),
-                "{error}"
-            );
-            spawn().await?;
-            Ok(AgentEnd::from(()))
+        .agent("root", move |run: RunContext| {
+            let answered = Arc::clone(&answered);
+            async move {
+                let spawn = || async {
+                    let result = run.spawn_agents(vec![SpawnRequest::new("leaf", "t")]).await;
+                    answered.add_permits(1);
+                    result
+                };
+                let (one, other) = tokio::join!(spawn(), spawn());
+                // Whichever comes first.
+                let (spawned, error) = if one.is_ok() {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
+                assert_eq!(spawned?[0].status, RunStatus::Completed);
+                let error = error.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                assert!(error.to_string().contains("(spawn_agents)"), "{error}");
+                assert!(
+                    error.to_string().contains("spawn all of it at once"),
+                    "{error}"
+                );
+                spawn().await?;
+                Ok(AgentEnd::from(()))
+            }
         })
         .await;
     let root = world.orchestrator.start(world.start("root")).await.unwrap();
