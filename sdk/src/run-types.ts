@@ -93,7 +93,7 @@ export class RunMessage {
     this.#bytes = bytes;
   }
 
-  /** The whole message as it was sent to the model, byte for byte. */
+  /** The whole message as it was sent to the model, byte for byte; what was redacted says `[redacted]`. */
   get json(): string {
     return textOf(this.#bytes);
   }
@@ -121,7 +121,7 @@ export class ToolCall {
   readonly toolCallId: string | undefined;
   /** The tool. */
   readonly toolName: string;
-  /** How it ended. */
+  /** How it ended. A redacted result has lost whether the tool failed: its call is completed. */
   readonly status: ToolCallStatus;
   /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
   readonly durationMs: number | undefined;

@@ -537,9 +537,9 @@ export interface EventHeads {
 export interface EventOptions {
   /** When it happened, where that isn't now: milliseconds since 1970-01-01 UTC. */
   createdAtMs?: number | undefined;
-  /** The run it belongs to. */
+  /** The run it belongs to; a recorder takes only its own. */
   runId?: RunId | undefined;
-  /** The step of the run. */
+  /** The step of the run; a recorder gives it, and takes none. */
   stepNumber?: number | undefined;
   /** How long the tool itself took, for a tool result: milliseconds of wall clock. */
   toolDurationMs?: number | undefined;

@@ -181,9 +181,9 @@ impl ContextEvent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EventOptions {
-    /// The run it belongs to.
+    /// The run it belongs to; a recorder takes only its own.
     pub run_id: Option<RunId>,
-    /// The step of the run.
+    /// The step of the run; a recorder gives it, and takes none.
     pub step_number: Option<u32>,
     /// When it happened, where that isn't now: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: Option<u64>,
