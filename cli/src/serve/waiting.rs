@@ -7,15 +7,12 @@ use std::sync::{
 
 use runlog::{
     Error, ErrorKind, Result, Store,
-    backend::{Backend, BackendFuture, Decorator},
+    backend::{Backend, BackendFuture, Decorator, is_list},
     log::{
         FindOptions, Label, Maintenance, Page, Position, ReadOptions, Sequence, Snapshot, StreamId,
         StreamInfo,
     },
 };
-
-/// What the ids of the streams begin with that the store keeps its lists in.
-const LISTS: &[u8] = b"runlog:";
 
 /// Held by whoever waits for an answer. It is dropped when the client goes away, and when the time is over.
 #[derive(Default)]
@@ -57,7 +54,7 @@ impl Ending {
     /// Whether a stream may be read on. The store's own lists are read to their end: they are kept, and the next request that needs
     /// them would begin at the beginning.
     fn check_stream(&self, stream: StreamId) -> Result<()> {
-        match stream.as_bytes().starts_with(LISTS) {
+        match is_list(stream) {
             true => Ok(()),
             false => self.check(),
         }

@@ -176,14 +176,19 @@ pub(crate) struct Interned {
 impl Interned {
     /// The number of a text, which is added if it is new; `None` when no number is left.
     pub(crate) fn number(&mut self, text: &str) -> Option<u32> {
-        let is_it = |number: u32| self.get(number) == Some(text);
-        if let Some(number) = self.numbers.find(text, is_it) {
+        if let Some(number) = self.find(text) {
             return Some(number);
         }
         let number = u32::try_from(self.texts.len()).ok()?;
         self.texts.push(text.into());
         self.numbers.insert(text, number);
         Some(number)
+    }
+
+    /// The number of a text, if it is there.
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
+        let is_it = |number: u32| self.get(number) == Some(text);
+        self.numbers.find(text, is_it)
     }
 
     /// The text of a number.

@@ -8,24 +8,15 @@
     reason = "a test looks at its own process, and tells"
 )]
 
+mod measured;
+
+use measured::{id, resident};
 use runlog_model::{
     Checkpointed, InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId,
 };
-use uuid::Uuid;
 
 const RUNS: u32 = 200_000;
 const BYTES_PER_RUN_MAX: u64 = 200;
-
-/// The pages of this process that are in memory, in bytes.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
-/// An id as random as that of a UUID, from a number.
-fn id(number: u128) -> Uuid {
-    Uuid::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
-}
 
 #[test]
 fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {

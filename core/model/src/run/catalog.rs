@@ -5,8 +5,7 @@
 //! which changes, are a set. Details that a list doesn't show are read from the run's own stream.
 
 pub(crate) mod checkpoint;
-
-use std::collections::HashMap;
+mod linked;
 
 use roaring::RoaringBitmap;
 use uuid::Uuid;
@@ -19,11 +18,10 @@ use crate::{
 };
 use serde::Deserialize;
 
+use linked::{List, NONE, Names};
+
 /// The link from a run to the next older one of the same list.
 type Older = fn(&Entry) -> u32;
-
-/// No place: the end of a linked list.
-const NONE: u32 = u32::MAX;
 
 /// Which runs to list, and how many. A filter that is `None` lets every run pass.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -123,71 +121,10 @@ struct Entry {
     status: RunStatus,
 }
 
-/// A list of runs, linked from its newest to its oldest.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    newest: u32,
-    count: u32,
-}
-
-impl Default for List {
-    fn default() -> Self {
-        Self {
-            newest: NONE,
-            count: 0,
-        }
-    }
-}
-
-impl List {
-    /// Adds a newer run, and returns the previous newest one.
-    fn push(&mut self, place: u32) -> u32 {
-        self.count += 1;
-        std::mem::replace(&mut self.newest, place)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct SessionList {
     id: Uuid,
     runs: List,
-}
-
-/// Names, each kept once, with the list of its runs.
-#[derive(Debug, Default)]
-struct Names {
-    numbers: HashMap<Box<str>, u32>,
-    lists: Vec<(Box<str>, List)>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = u32::try_from(self.lists.len()).expect("there are fewer names than runs");
-        self.numbers.insert(name.into(), number);
-        self.lists.push((name.into(), List::default()));
-        number
-    }
-
-    fn name(&self, number: u32) -> Option<&str> {
-        self.lists.get(number as usize).map(|(name, _)| &**name)
-    }
-
-    fn list(&self, name: &str) -> List {
-        self.numbers
-            .get(name)
-            .and_then(|number| self.lists.get(*number as usize))
-            .map(|(_, list)| *list)
-            .unwrap_or_default()
-    }
-
-    fn push(&mut self, number: u32, place: u32) -> u32 {
-        self.lists
-            .get_mut(number as usize)
-            .map_or(NONE, |(_, list)| list.push(place))
-    }
 }
 
 impl RunCatalog {

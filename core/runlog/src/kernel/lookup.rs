@@ -37,6 +37,11 @@ pub(crate) async fn check_unused(backend: &dyn Backend, id: Option<Uuid>) -> Res
     }
 }
 
+/// Whether a stream is one of the lists that the store keeps for itself: of sessions, runs, flows or agents.
+pub fn is_list(stream: StreamId) -> bool {
+    stream.as_bytes().starts_with(RESERVED)
+}
+
 /// Checks that no operation changes a stream that the store keeps for itself: a list of sessions, runs, flows or agents, which
 /// a record of another kind would make unreadable, and a truncation empty. For bindings that take operations on streams from
 /// callers; reading them is fine.
@@ -53,7 +58,7 @@ pub fn check_streams(ops: &[Op<'_>]) -> Result<()> {
             Op::Fork { child, .. } => child,
             Op::Redact { .. } | Op::RedactMany { .. } => continue,
         };
-        if changed.as_bytes().starts_with(RESERVED) {
+        if is_list(*changed) {
             return Err(Error::invalid(format!(
                 "stream {} is a list that the store keeps for itself; change what it lists by the calls for sessions, runs, flows and agents",
                 changed.0

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::{Entry, List, NONE, Names, RunCatalog, RunCatalogEvent};
+use super::{
+    Entry, RunCatalog, RunCatalogEvent,
+    linked::{List, NONE, Names},
+};
 use crate::{
     Error, InstanceId, Result, RunId, RunStatus, SessionId,
     checkpoint::{Checkpointed, Progress},
