@@ -120,8 +120,30 @@ async function hasFileSystem(): Promise<boolean> {
   }
 }
 
-/** Opens the store of a folder, and lets go of the folder where that fails. */
+/** So often what another tab's writer changed in the middle of an opening is opened again. */
+const OPENINGS_MAX = 20;
+
+/**
+ * Opens the store of a folder.
+ *
+ * A reader sees the folder as it was before it was opened, and the files as they are: where a writer has begun a segment in
+ * between, one seems to be missing. What is damaged is so for the next look too, which sees all that this one spoke of.
+ */
 async function openMounted(folder: Mount, how: object, place: StorePlace): Promise<Store> {
+  let before: string | undefined;
+  for (let opening = 1; ; opening += 1) {
+    try {
+      return await openMountedOnce(folder, how, place);
+    } catch (error) {
+      const mayBeWritten = folder.kind === "opfs" && !folder.isWriter && error instanceof RunlogError && error.code === "damaged";
+      if (!mayBeWritten || error.message === before || opening === OPENINGS_MAX) throw error;
+      before = error.message;
+    }
+  }
+}
+
+/** The same, as it is found, and lets go of the folder where that fails. */
+async function openMountedOnce(folder: Mount, how: object, place: StorePlace): Promise<Store> {
   const { channel, mount, unmount, figures } = await begin();
   const path = await mount(folder);
   try {

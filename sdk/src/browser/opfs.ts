@@ -73,7 +73,11 @@ export class OpfsFiles implements Files {
   }
 
   async #load(): Promise<void> {
-    if (!this.#isWriter) return this.#look();
+    if (!this.#isWriter) {
+      // Before the first look nobody knows which file is the watermark: it is taken by the second, before what it speaks of.
+      await this.#look();
+      return this.#look();
+    }
     await this.#addAll();
     const named = new Map<string, Pooled>();
     for (const file of this.#pool) {
@@ -233,9 +237,7 @@ export class OpfsFiles implements Files {
     await this.#addAll();
     if (!this.#isOpen) return;
     for (const file of this.#pool) Object.assign(file, headOf(file.handle));
-    // At the first look only now it is known which file it is.
-    const first = this.#find(WATERMARK);
-    this.#watermark = seen ?? (first === undefined ? undefined : contentsOf(first));
+    this.#watermark = seen;
   }
 
   /** What a reader sees of a file that isn't read from the file itself. */

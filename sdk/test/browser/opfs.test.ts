@@ -46,19 +46,17 @@ test("a store of the browser's is one that Node opens, with the same answers", a
   expect(await commands.answersOfNode(await base64(await storeFiles(name)))).toEqual({ sound: true, answers });
 });
 
-test("what was acknowledged is there after the worker was terminated at 100 moments", { timeout: 600_000 }, async () => {
-  let name = "";
-  let stream = "";
+/** Has a worker write to a store, terminates it, and looks at what is there, so many times; how many records are there then. */
+async function terminated(rounds: number): Promise<number> {
+  const name = await freshName();
+  const stream = crypto.randomUUID();
   let written = 0;
-  let all = 0;
-  for (let round = 0; round < 100; round += 1) {
-    // Each store has ten of them.
-    if (round % 10 === 0) [name, stream, written] = [await freshName(), crypto.randomUUID(), 0];
+  for (let round = 0; round < rounds; round += 1) {
     const worker = new Worker(new URL("./crasher.ts", import.meta.url), { type: "module" });
     let acknowledged = written;
     // While it opens what the one before left, or any time later.
-    const moment = Math.random() * 250;
-    const place = `terminated in round ${round} after ${moment} ms`;
+    const moment = Math.random() * 500;
+    const place = `${name}, terminated in round ${round} after ${moment} ms`;
     const up = new Promise<void>((resolve, reject) => {
       worker.addEventListener("error", (event) => reject(new Error(event.message)));
       worker.addEventListener("message", ({ data }: MessageEvent<{ opening?: true; count?: number }>) => {
@@ -75,12 +73,17 @@ test("what was acknowledged is there after the worker was terminated at 100 mome
     expect(records.length, place).toBeGreaterThanOrEqual(acknowledged);
     expect(records.every((record, index) => record.text().startsWith(`event ${index + 1} x`))).toBe(true);
     expect((await soon(store.verify(), `${place}: verify`)).sound).toBe(true);
-    all += records.length - written;
     written = records.length;
     await soon(store.close(), `${place}: close`);
   }
+  return written;
+}
+
+test("what was acknowledged is there after the worker was terminated at 100 moments", { timeout: 600_000 }, async () => {
+  // Browsers take longer to end a worker and begin the next than these work, so several stores have it at a time.
+  const written = await Promise.all(Array.from({ length: 10 }, () => terminated(10)));
   // Most of them came to write.
-  expect(all).toBeGreaterThan(100);
+  expect(written.reduce((sum, one) => sum + one)).toBeGreaterThan(100);
 });
 
 test("a full quota is told, loses nothing, and is gone on from when there is room", { timeout: 120_000 }, async () => {

@@ -35,11 +35,33 @@ test("another tab can't write, but reads and follows, also over new segments, an
   expect(await tab.ask({ write: name, stream })).toEqual({ lastSequence: 1001 });
 });
 
+test("a store that is being written is opened for reading at any moment", { timeout: 120_000 }, async () => {
+  const name = await freshName();
+  const stream = crypto.randomUUID();
+  const writer = new Worker(new URL("./crasher.ts", import.meta.url), { type: "module" });
+  onTestFinished(() => writer.terminate());
+  const started = new Promise<void>((resolve, reject) => {
+    writer.addEventListener("error", (event) => reject(new Error(event.message)));
+    writer.addEventListener("message", ({ data }: MessageEvent<{ count?: number }>) => data.count !== undefined && resolve());
+  });
+  writer.postMessage({ name, stream, from: 0 });
+  await started;
+  let before = 0;
+  for (let round = 0; round < 30; round += 1) {
+    await using reader = await open(name, { mode: "readOnly" });
+    const { lastSequence = 0 } = (await reader.streams.get(stream)) ?? {};
+    expect(lastSequence).toBeGreaterThanOrEqual(before);
+    before = lastSequence;
+  }
+});
+
 test("what another page of this origin writes is followed here, and the store is free when that page is closed", { timeout: 120_000 }, async () => {
   const name = await freshName();
   const stream = crypto.randomUUID();
   const url = new URL("/test/browser/tab.html", location.href);
   url.search = new URLSearchParams({ name, stream, count: "300" }).toString();
+  // One that stays open would keep the pages of all other tests in the background.
+  onTestFinished(() => commands.closePage(url.href));
   await commands.openPage(url.href);
   await expect.poll(() => open(name, { mode: "readOnly" }).then((it) => it.close().then(() => true), () => false), { timeout: 30_000 }).toBe(true);
   expect((await failure(open(name), "locked")).message).toContain("another tab");
