@@ -5,5 +5,5 @@ import config from "./vitest.config.js";
 /** The packed package in pages, as bundlers make them; needs Chromium. */
 export default defineConfig(() => {
   const merged = mergeConfig(config, {});
-  return { ...merged, test: { ...merged.test, include: ["test/bundlers/*.test.ts"], exclude: [], testTimeout: 180_000, fileParallelism: false } };
+  return { ...merged, test: { ...merged.test, include: ["test/bundlers/*.test.ts"], exclude: [], testTimeout: 180_000 } };
 });
