@@ -1,6 +1,5 @@
-//! Tests of the whole system, and what they stand on.
+//! What the whole-system tests of the log stand on. Those of runs and the orchestration are in `runlog-agent-tests`, above it.
 
-pub mod agents;
 pub mod alike;
 pub mod answers;
 pub mod beside;
@@ -25,6 +24,4 @@ pub mod processes;
 pub mod random;
 pub mod restarted;
 pub mod script;
-pub mod sim;
 pub mod tally;
-pub mod tree;

@@ -127,13 +127,7 @@ pub(crate) fn test(report: &mut Report) {
     ] {
         report.count(name, || match &chromium {
             Ok(chromium) => node::vitest_in_browser(package, script, chromium),
-            Err(why) => (
-                Counts {
-                    failed: 1,
-                    ..Counts::default()
-                },
-                why.clone(),
-            ),
+            Err(why) => (Counts::failed(), why.clone()),
         });
     }
 }

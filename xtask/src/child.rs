@@ -4,7 +4,7 @@ use std::{
     env,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 /// The workspace root, which holds `xtask/`.
@@ -87,6 +87,32 @@ pub(crate) fn run_watched(
         on_line(&String::from_utf8_lossy(&line));
     }
     child.wait()
+}
+
+/// Another verb of this program's that works beside this one, to have done what this one needs later. It prints nothing: what
+/// it could not do is tried again, and told, by whoever needs it.
+pub(crate) struct Beside(Option<Child>);
+
+impl Beside {
+    pub(crate) fn start(verb: &str) -> Self {
+        let program = env::current_exe();
+        let started = program.and_then(|program| {
+            command(program)
+                .arg(verb)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        });
+        Self(started.ok())
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(self) {
+        if let Some(mut child) = self.0 {
+            child.wait().ok();
+        }
+    }
 }
 
 /// What a command prints on standard output, or `None` when it cannot be run or fails.

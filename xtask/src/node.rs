@@ -54,13 +54,7 @@ pub(crate) fn quick(report: &mut Report) {
             .and_then(|()| addon::build_here(Profile::Dev))
         {
             Ok(_) => vitest("test:quick"),
-            Err(why) => (
-                Counts {
-                    failed: 1,
-                    ..Counts::default()
-                },
-                why,
-            ),
+            Err(why) => (Counts::failed(), why),
         }
     });
 }
@@ -73,13 +67,7 @@ pub(crate) fn integrations(report: &mut Report) {
             .and_then(|()| addon::build_here(Profile::Dev))
         {
             Ok(_) => vitest("test:integrations"),
-            Err(why) => (
-                Counts {
-                    failed: 1,
-                    ..Counts::default()
-                },
-                why,
-            ),
+            Err(why) => (Counts::failed(), why),
         }
     });
 }

@@ -27,6 +27,16 @@ pub(crate) struct Counts {
     pub(crate) ignored: u64,
 }
 
+impl Counts {
+    /// Those of a check that could not be done.
+    pub(crate) fn failed() -> Self {
+        Self {
+            failed: 1,
+            ..Self::default()
+        }
+    }
+}
+
 /// The result of one check: `Ok` with a remark (may be empty), or why it failed.
 pub(crate) type Outcome = Result<String, String>;
 
@@ -41,13 +51,7 @@ impl Report {
                 },
                 note,
             ),
-            Err(why) => (
-                Counts {
-                    failed: 1,
-                    ..Counts::default()
-                },
-                why,
-            ),
+            Err(why) => (Counts::failed(), why),
         });
     }
 

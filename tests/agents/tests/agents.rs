@@ -12,13 +12,13 @@ use std::{
 };
 
 use runlog::{blocking::Store, engine};
+use runlog_agent_tests::agents::{
+    check::{Acknowledged, Extent, Found, check},
+    seen::{Seen, TOLD},
+    tasks::{Line, Task},
+    work::{Agent, ROOT, helper_name, session_name},
+};
 use runlog_tests::{
-    agents::{
-        check::{Acknowledged, Extent, Found, check},
-        seen::{Seen, TOLD},
-        tasks::{Line, Task},
-        work::{Agent, ROOT, helper_name, session_name},
-    },
     budget::{self, Budget},
     checker,
     random::Random,
@@ -137,7 +137,7 @@ fn same_as(store: &Store, unkilled: &Store, tasks: &[Task]) {
             let killed = kept(&killed);
             let killed: Vec<&String> = killed
                 .iter()
-                .filter(|json| !runlog_tests::agents::seen::is_cut_off(json))
+                .filter(|json| !runlog_agent_tests::agents::seen::is_cut_off(json))
                 .collect();
             assert_eq!(killed, expected, "task {}", task.name);
         }

@@ -25,7 +25,7 @@ use super::{
     ledger::{Ledger, ToldMessage, ToldSpawn, Working},
     scheduler::Scheduler,
 };
-use crate::random::Random;
+use runlog_tests::random::Random;
 
 /// The agents that are defined, with the most steps of each run and the milliseconds it may work.
 pub(super) const AGENTS: [(&str, Option<u32>, Option<u64>); 4] = [

@@ -21,7 +21,7 @@ use super::{
     ledger::Ledger,
     scheduler::{Scheduler, Turn},
 };
-use crate::{
+use runlog_tests::{
     checker,
     faulty::{Failure, Fault, FaultyStorage, Lasting},
     host::TestHost,

@@ -12,10 +12,8 @@ use std::{
 };
 
 use runlog::agents::Defect;
-use runlog_tests::{
-    budget,
-    sim::{self, Figures, Outcome},
-};
+use runlog_agent_tests::sim::{self, Figures, Outcome};
+use runlog_tests::budget;
 
 /// The seeds of the test command.
 const SEEDS: u64 = 1_000;

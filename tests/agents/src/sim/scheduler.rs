@@ -14,7 +14,7 @@ use runlog::{
     engine::Host,
 };
 
-use crate::{host::TestHost, random::Random};
+use runlog_tests::{host::TestHost, random::Random};
 
 /// Clones share the tasks and the clock.
 #[derive(Clone)]

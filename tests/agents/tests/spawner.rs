@@ -11,11 +11,8 @@ use std::{
 };
 
 use runlog::{RunStatus, Store, runs::ListRuns};
-use runlog_tests::{
-    budget, checker,
-    random::Random,
-    tree::{Found, PARTS, Shape, check},
-};
+use runlog_agent_tests::tree::{Found, PARTS, Shape, check};
+use runlog_tests::{budget, checker, random::Random};
 
 /// 1,365 agents.
 const SHAPE: Shape = Shape { deep: 5, wide: 4 };

@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use runlog::{StoreOptions, blocking::Store};
-use runlog_tests::agents::{tasks::Task, work::Agent};
+use runlog_agent_tests::agents::{tasks::Task, work::Agent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

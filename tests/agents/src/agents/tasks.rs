@@ -1,6 +1,6 @@
 //! [`Task`]: what one agent is going to say and do, the same in every process.
 
-use crate::random::Random;
+use runlog_tests::random::Random;
 
 /// How the provider writes tool calls and their results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

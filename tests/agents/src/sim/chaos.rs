@@ -10,7 +10,7 @@ use runlog::{
 };
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};
-use crate::random::Random;
+use runlog_tests::random::Random;
 
 /// The users of one process.
 #[derive(Clone)]

@@ -11,10 +11,8 @@ use runlog::{
     },
     runs::ListRuns,
 };
-use runlog_tests::{
-    faulty::{Call, FaultyStorage},
-    tree::Shape,
-};
+use runlog_agent_tests::tree::Shape;
+use runlog_tests::faulty::{Call, FaultyStorage};
 
 /// The root, and 1,364 below it.
 const SHAPE: Shape = Shape { deep: 5, wide: 4 };

@@ -8,7 +8,7 @@ use runlog::{
     Orchestrator, RunId, Store, StoreOptions,
     agents::{OrchestratorOptions, TokioRuntime},
 };
-use runlog_tests::tree::{Shape, play};
+use runlog_agent_tests::tree::{Shape, play};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
