@@ -482,7 +482,8 @@ export class Store implements AsyncDisposable {
    * they are. The records keep their places, empty, and the sessions stay. Copies lose what they share with it, too. It can't
    * be undone. Titles, names and metadata of sessions, summaries and flows of runs, backups and exports aren't erased.
    *
-   * @throws {@link RunlogError} `invalid_input` where nothing is named or the reason is empty; `not_found` for a session or a
+   * @throws {@link RunlogError} `invalid_input` where nothing is named, the reason is empty, or a position is of what says how a run
+   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session or a
    * message that isn't there; `wrong_status` for a session with a run at work; and those of {@link compact}.
    *
    * @example

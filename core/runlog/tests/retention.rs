@@ -26,9 +26,9 @@ use runlog::{
     chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
     engine::{Host, SystemHost},
     flows::{AgentEvent, PlaybackOptions, RuntimeEvent, Speed},
-    log::{Codec, CompactOptions, StreamId},
+    log::{Codec, CompactOptions, Position, StreamId},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
-    runs::ListRuns,
+    runs::{ListRunMessages, ListRuns},
     sessions::{CopySession, ListSessions},
 };
 use watched::Watched;
@@ -499,7 +499,7 @@ fn holds(folder: &Path, text: &[u8]) -> bool {
 
 /// Whether any record of the log has a text, in blocks that reading decodes.
 fn tells(store: &Store, text: &str) -> bool {
-    let mut first = runlog::log::Position(1);
+    let mut first = Position(1);
     loop {
         let page = pollster::block_on(store.backend().scan(first, 1_000)).unwrap();
         let has = |bytes: &[u8]| bytes.windows(text.len()).any(|at| at == text.as_bytes());
@@ -590,6 +590,50 @@ fn erasing_nothing_or_what_is_at_work_is_refused() {
     assert_eq!(error.kind(), ErrorKind::WrongStatus);
     run.complete(None).unwrap();
     assert!(store.erase(&erase("a name")).unwrap().is_gone);
+}
+
+#[test]
+fn entries_of_lists_and_of_the_course_of_a_run_are_not_erased_by_their_positions() {
+    let store = Store::in_memory();
+    let run = started(&store, "finished");
+    run.complete(None).unwrap();
+    let id = run.run().id;
+    let (before, calls) = (
+        store.runs().get(id).unwrap(),
+        store.runs().list(&ListRuns::default()).unwrap(),
+    );
+    let mut refused = 0_u32;
+    for record in pollster::block_on(store.backend().scan(Position(1), 1_000))
+        .unwrap()
+        .records
+    {
+        let what = Erase {
+            positions: vec![record.position.0],
+            reason: "a name".to_owned(),
+            ..Erase::default()
+        };
+        match store.erase(&what) {
+            Ok(erased) => assert_eq!(erased.records, 1, "{record:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+                assert!(error.to_string().contains("position "), "{error}");
+                refused += u32::from(record.kind.0 < 128);
+            }
+        }
+        assert_eq!(store.runs().get(id).unwrap(), before, "{record:?}");
+        assert_eq!(
+            store.runs().list(&ListRuns::default()).unwrap(),
+            calls,
+            "{record:?}"
+        );
+    }
+    // Beside the engine's: session, instance, the run in its list and its end there, and its creation, its step and its end.
+    assert_eq!(refused, 7);
+    let said = store
+        .runs()
+        .messages(id, &ListRunMessages::default())
+        .unwrap();
+    assert!(format!("{:?}", said.items[0]).contains("[redacted]"));
 }
 
 #[test]
@@ -845,7 +889,7 @@ fn deltas_share_few_redactions_and_a_compaction_gives_their_bytes_back() {
     };
     let with_deltas = store.compact(all).unwrap().bytes_after;
     std::thread::sleep(std::time::Duration::from_millis(5));
-    let last = || pollster::block_on(store.backend().wait_past(runlog::log::Position(0))).unwrap();
+    let last = || pollster::block_on(store.backend().wait_past(Position(0))).unwrap();
     let before = last();
     let done = store.retain(&of_deltas(1)).unwrap();
     assert_eq!((done.deltas, done.deltas_kept), (2_000, 0));

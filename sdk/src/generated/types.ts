@@ -501,7 +501,10 @@ export type EdgeStatus = "pending" | "fired" | "skipped";
 export interface Erase {
   /** These messages of chats, by their ids. */
   messages?: readonly string[] | undefined;
-  /** The records at these positions of the log. */
+  /**
+   * The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused:
+   * without them what they are of couldn't be found, or read.
+   */
   positions?: readonly number[] | undefined;
   /** Why, for readers that find the records empty. It must not say what was erased. */
   reason?: string | undefined;

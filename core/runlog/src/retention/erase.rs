@@ -3,10 +3,20 @@
 use std::collections::BTreeSet;
 
 use runlog_log::{Batch, CompactOptions, Compaction, Op, Position, ReadOptions};
-use runlog_model::{RunStatus, SessionId};
+use runlog_model::{RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result, Store, journal::follow::read_each, kernel::lookup};
+
+/// What says how a run went: all of its own records but those of its flow, its space and its details.
+const COURSE: [u8; 6] = [
+    kinds::RUN_CREATED,
+    kinds::RUN_STEP_STARTED,
+    kinds::RUN_STATUS_CHANGED,
+    kinds::RUN_RESUMED,
+    kinds::SPAWNED,
+    kinds::COMMANDS_TAKEN,
+];
 
 /// How many records are redacted in one batch.
 const BATCH: usize = 10_000;
@@ -20,7 +30,8 @@ pub struct Erase {
     pub sessions: Vec<SessionId>,
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
-    /// The records at these positions of the log.
+    /// The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused: without
+    /// them what they are of couldn't be found, or read.
     pub positions: Vec<u64>,
     /// Why, for readers that find the records empty. It must not say what was erased.
     pub reason: String,
@@ -51,7 +62,8 @@ impl Store {
     /// redacted records stay redacted, and the compaction erases them.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named or the reason is empty,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
+    /// content,
     /// [`NotFound`](ErrorKind::NotFound) for a session or a message that doesn't exist,
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
@@ -64,6 +76,9 @@ impl Store {
             return Err(Error::invalid(
                 "the reason to erase is empty; say why, for readers that find the records empty",
             ));
+        }
+        for position in &what.positions {
+            self.check_is_content(Position(*position)).await?;
         }
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
@@ -87,6 +102,34 @@ impl Store {
             is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
             compaction,
         })
+    }
+
+    /// Refuses a record that other reads can't do without: without its creation there is no run.
+    async fn check_is_content(&self, position: Position) -> Result<()> {
+        let page = self.backend().scan(position, 1).await?;
+        let found = page.records.into_iter().next();
+        let Some(record) = found.filter(|record| record.position == position) else {
+            // The log says what stands at this position, or that nothing does.
+            return Ok(());
+        };
+        if lookup::is_list(record.stream) {
+            let message = format!(
+                "position {position} is an entry of a list of the store's, which would lose what it is of; give the positions of \
+                 what was said"
+            );
+            return Err(Error::invalid(message));
+        }
+        let run = RunId(record.stream.0);
+        if !COURSE.contains(&record.kind.0)
+            || self.shared.runs.read(|runs| runs.run(run)).await?.is_none()
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "position {position} says how run {run} went, and it can't be read without that; give the positions of what was said in \
+             it, or delete its session"
+        );
+        Err(Error::invalid(message))
     }
 
     /// The positions of all content of a session.
@@ -115,7 +158,7 @@ impl Store {
             };
             read_each(&**self.backend(), stream, options, |record| {
                 // The mark of a copied chat has no content, and is needed for its messages' ids.
-                if !record.redacted && record.kind.0 != runlog_model::kinds::CHAT_COPIED {
+                if !record.redacted && record.kind.0 != kinds::CHAT_COPIED {
                     positions.push(record.position.0);
                 }
                 Ok(())

@@ -3,7 +3,10 @@
 use runlog_log::{Kind, Position, ReadOptions, Sequence};
 use runlog_model::{ContextEvent, ContextEventKind, RunEvent, ToolCallFold, kinds};
 
-use super::{Runs, load::LoadedRun};
+use super::{
+    Runs,
+    load::{LoadedRun, event_of},
+};
 use crate::{Result, kernel::records::run_stream};
 
 /// How many events before a redacted one are looked at for the step of one.
@@ -133,10 +136,9 @@ impl Runs {
             return Ok(None);
         };
         let Position(position) = record.position;
-        let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload)?;
         let RunEvent::StepStarted {
             step_number: step, ..
-        } = event
+        } = event_of(&record, run.run.id)?
         else {
             return Ok(None);
         };

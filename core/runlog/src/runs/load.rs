@@ -47,8 +47,7 @@ impl Runs {
 
         let (mut fold, mut ended_position) = (RunFold::new(), None);
         for record in events.iter().rev() {
-            let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-            let event = event.map_err(|error| name_run(error, id, record.sequence))?;
+            let event = event_of(record, id)?;
             if matches!(event, RunEvent::StatusChanged(_) | RunEvent::Resumed { .. }) {
                 ended_position = Some(record.position.0);
             }
@@ -125,9 +124,7 @@ impl Runs {
         let Some(record) = self.description(run.id).await? else {
             return Ok(());
         };
-        let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-        let event = event.map_err(|error| name_run(error, run.id, record.sequence))?;
-        if let RunEvent::Described(description) = event {
+        if let RunEvent::Described(description) = event_of(&record, run.id)? {
             (run.usage, run.metadata) = (description.usage, description.metadata);
         }
         Ok(())
@@ -152,9 +149,8 @@ impl Runs {
             ..ReadOptions::default()
         };
         read_each(&**backend, run_stream(id), options, |record| {
-            let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-            let pushed = event.and_then(|event| fold.push(event));
-            pushed.map_err(|error| name_run(error, id, record.sequence))
+            fold.push(event_of(record, id)?)
+                .map_err(|error| name_run(error, id, record.sequence))
         })
         .await?;
         Ok(info.last_sequence)
@@ -176,12 +172,24 @@ impl Runs {
         let Some(record) = page.records.first() else {
             return Ok(None);
         };
-        match RunEvent::decode(record.kind.0, &record.meta, &record.payload) {
-            Ok(RunEvent::StepStarted { step_number, .. }) => Ok(Some(step_number)),
-            Ok(_) => Ok(None),
-            Err(error) => Err(name_run(error, id, record.sequence)),
-        }
+        Ok(match event_of(record, id)? {
+            RunEvent::StepStarted { step_number, .. } => Some(step_number),
+            _ => None,
+        })
     }
+}
+
+/// The event that a record of a run's stream has.
+pub(super) fn event_of(record: &Record, id: RunId) -> Result<RunEvent> {
+    if record.redacted {
+        let message = format!(
+            "event {} of run {id} was redacted, and what the run was can't be told without it",
+            record.sequence
+        );
+        return Err(Error::new(ErrorKind::Damaged, message));
+    }
+    RunEvent::decode(record.kind.0, &record.meta, &record.payload)
+        .map_err(|error| name_run(error, id, record.sequence))
 }
 
 fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
