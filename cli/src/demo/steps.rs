@@ -377,7 +377,7 @@ impl<'a> Steps<'a> {
         for rest in [
             "runs",
             "show demo | less",
-            "replay demo --speed 2",
+            "replay demo --speed 0.05",
             "stat",
             "show demo-fork | tail -n 20",
         ] {

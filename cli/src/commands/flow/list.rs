@@ -1,6 +1,6 @@
 //! `runlog flows`: lists flows, and those to be resumed.
 
-use runlog::flows::FlowSummary;
+use runlog::{blocking::Store, flows::FlowSummary};
 
 use crate::{
     args::Global,
@@ -14,13 +14,16 @@ const AFTER_HELP: &str = "\
 A flow is that of a run, whose id it has, or has an id of its own. The flow of a run that is paused goes on once the \
 run is resumed; one with an id of its own is resumed by the program that runs it.
 
-With --resumable, what a process that was killed had left running is paused first, which writes to the store, unless \
-another process has it open, which may be at work on what is listed, or it can't be written to. Without --resumable \
-nothing is written.
+What a process that was killed had left running is paused first, which writes to the store, unless another process has it \
+open, which may be at work on what is listed, or it can't be written to. A flow is `interrupted` that was running, and that \
+nobody has open any more.
 
 With --json one document: {\"items\": [{\"run_id\", \"status\", \"run_status\", \"parent_run_id\", \"resumed_from\", \
 \"resumed_by\", \"is_over\", \"is_live\", \"created_at_ms\", \"updated_at_ms\"}], \"next\": the cursor of the next page or \
 null}.";
+
+/// The status of a flow that has not ended.
+const RUNNING: &str = "running";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -31,20 +34,35 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     let resumable = args.filter.resumable;
-    let store = if resumable {
-        store::open_recovered(global)?
-    } else {
-        store::open_read_only(global)?
+    let store = match resumable {
+        true => store::open_recovered(global)?,
+        false => store::open_read_only(global)?,
     };
     let options = args.filter.options(&store)?;
-    let page = store.flows().list(&options).map_err(Failure::of_argument)?;
+    let listed = |store: &Store| store.flows().list(&options).map_err(Failure::of_argument);
+    let mut page = listed(&store)?;
+    // Only who has the store open for writing knows whether what hasn't ended is at work.
+    if page
+        .items
+        .iter()
+        .any(|flow| !flow.is_over && flow.is_live.is_none())
+        && let Ok(recovered) = store::open_recovered(global)
+    {
+        page = listed(&recovered)?;
+    }
     let empty = match resumable {
         true => "no flow to resume",
         false => "no flows",
     };
     let columns: [table::Cells<'_, FlowSummary>; 4] = [
         (table::left("flow", 36), &|flow| flow.run_id.to_string()),
-        (table::left("status", 12), &|flow| flow.status.clone()),
+        (
+            table::left("status", 12),
+            &|flow| match flow.is_live == Some(false) && flow.status == RUNNING {
+                true => "interrupted".to_owned(),
+                false => flow.status.clone(),
+            },
+        ),
         (table::left("its run", 9), &|flow| {
             flow.run_status
                 .map_or_else(|| "none".to_owned(), |status| status.to_string())

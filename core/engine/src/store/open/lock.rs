@@ -35,11 +35,11 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
             let message = match is_own {
                 true => format!(
                     "{store} is open for writing in this process already: {other}; use that handle, close it first, or open \
-                     this one for reading only (`readOnly`)"
+                     this one for reading only"
                 ),
                 false => format!(
                     "{store} is open for writing by another: {other}; close that one, wait until it is closed, or open this \
-                     one for reading only (`readOnly`)"
+                     one for reading only"
                 ),
             };
             Error::new(ErrorKind::Locked, message)
