@@ -73,3 +73,4 @@ for (const call of (await store.runs.toolCalls(run.id)).items) {
   console.log(`  step ${call.stepNumber}: ${call.toolName}(${call.inputJson}) ${call.status}`);
 }
 await store.close();
+console.log(`kept in ${path}: runlog --store ${path} show @last`);

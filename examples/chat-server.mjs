@@ -9,7 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RunlogError, open } from "runlog";
 
-const store = await open(join(mkdtempSync(join(tmpdir(), "runlog-example-")), "store"));
+const path = join(mkdtempSync(join(tmpdir(), "runlog-example-")), "store");
+const store = await open(path);
 const text = (content) => ({ role: "assistant", type: "text", props: { content } });
 
 /** POST /chats/ID {"content": "…"}: answers word by word. */
@@ -77,4 +78,5 @@ server.listen(Number(port ?? 0), "127.0.0.1", async () => {
   server.close();
   server.closeAllConnections();
   await store.close();
+  console.log(`kept in ${path}: runlog --store ${path} chats`);
 });

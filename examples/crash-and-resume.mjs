@@ -53,5 +53,6 @@ async function main() {
   await recorder.complete(`counted to ${next}`);
   console.log(`went on with step ${next}`);
   await store.close();
+  console.log(`kept in ${path}: runlog --store ${path} runs`);
   if (!whole) process.exitCode = 1;
 }

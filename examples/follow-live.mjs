@@ -45,4 +45,5 @@ async function main() {
   await run.complete("counted");
   process.exitCode = await ended;
   await store.close();
+  console.log(`kept in ${path}: runlog --store ${path} show @last`);
 }
