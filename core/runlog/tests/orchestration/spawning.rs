@@ -296,7 +296,8 @@ async fn scenario_spawn_with_timeout(world: World) {
     };
     world
         .agent_as(hasty, |_| async {
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            // Much longer than its own time: on a busy machine, too, that has to be over before.
+            tokio::time::sleep(Duration::from_millis(500)).await;
             Ok(AgentEnd::completed("in time"))
         })
         .await;
@@ -577,8 +578,8 @@ async fn scenario_parent_cancellation_cascades(world: World) {
             Ok(AgentEnd::completed("never"))
         })
         .await;
-    // By its own timeout, and by being cancelled.
-    let timed = world.start("lead").with_timeout(Duration::from_millis(50));
+    // By its own timeout, and by being cancelled; both once those below have taken their steps.
+    let timed = world.start("lead").with_timeout(Duration::from_secs(1));
     let lead = world.orchestrator.start(timed).await.unwrap();
     let result = lead.wait().await.unwrap();
     assert_eq!(
