@@ -103,10 +103,10 @@ export async function open(name: string, options: OpenHereOptions = {}): Promise
   const isWriter = mode !== "readOnly";
   // Room that is reserved counts against the origin's quota.
   const how = { preallocation: "none", ...rest, mode, missing };
-  const mount = { kind: "opfs", name, isWriter, create: isWriter && missing !== "fail", lockTimeoutMs } as const;
+  const { segmentBytesMax = SEGMENT_BYTES_MAX } = rest;
+  const mount: Mount = isWriter ? { kind: "opfs", name, isWriter, create: missing !== "fail", lockTimeoutMs, segmentBytesMax } : { kind: "opfs", name, isWriter };
   if (fallback === "fail" || (await hasFileSystem())) return openMounted(mount, how, { kind: "origin" });
-  const { segmentBytesMax } = rest;
-  return openedInMemory(segmentBytesMax === undefined ? {} : { segmentBytesMax }, NO_FILE_SYSTEM);
+  return openedInMemory({ segmentBytesMax }, NO_FILE_SYSTEM);
 }
 
 /** Whether the browser has a file system of its own here, in whatever thread. */
@@ -120,6 +120,8 @@ async function hasFileSystem(): Promise<boolean> {
   }
 }
 
+/** The largest size of a segment unless one is given. */
+const SEGMENT_BYTES_MAX = 32 << 20;
 /** So often what another tab's writer changed in the middle of an opening is opened again. */
 const OPENINGS_MAX = 20;
 

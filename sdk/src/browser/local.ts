@@ -4,12 +4,14 @@ import * as glue from "../wasm/runlog_wasm.js";
 import { type WasmSource, compiled } from "./compile.js";
 import { type Files, type ReadFigures, ReadOnlyFiles } from "./files.js";
 import { OpfsFiles } from "./opfs.js";
+import { OpfsReader } from "./opfs-reader.js";
 import { pickedFiles } from "./picked.js";
 import { remoteFiles } from "./remote-files.js";
 
 /** A folder to open a store in. @internal */
 export type Mount =
-  | { kind: "opfs"; name: string; create: boolean; isWriter: boolean; lockTimeoutMs: number }
+  | { kind: "opfs"; name: string; isWriter: false }
+  | { kind: "opfs"; name: string; isWriter: true; create: boolean; lockTimeoutMs: number; segmentBytesMax: number }
   | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> }
   | { kind: "served"; url: string; names: readonly string[] | undefined };
 
@@ -40,19 +42,38 @@ async function instantiate(source: WasmSource | undefined): Promise<void> {
 
 /** The folders that are only read, by their paths. */
 const readOnly = new Map<string, ReadOnlyFiles>();
+/** Those of the browser's own file system. */
+const opfs = new Map<string, OpfsFiles | OpfsReader>();
 
 /** Makes a folder reachable for the core, under the path that this gives. @internal */
 export async function mountHere(mount: Mount): Promise<string> {
   const files = await filesOf(mount);
   const path = guarded(() => glue.mount(files));
   if (files instanceof ReadOnlyFiles) readOnly.set(path, files);
+  else opfs.set(path, files as OpfsFiles | OpfsReader);
   return path;
 }
 
 /** Lets go of a folder, in which no store could be opened or whose store is closed. @internal */
 export function unmountHere(path: string): void {
   readOnly.delete(path);
+  opfs.delete(path);
   if (ended === undefined) glue.unmount(path);
+}
+
+/**
+ * Waits for files of the browser's own file system that the next call needs, which can't: those that a writer elsewhere has added,
+ * and spare ones for so many bytes. `undefined` when they are there.
+ *
+ * @internal
+ */
+export function readyHere(bytes: number): Promise<unknown> | undefined {
+  let waits: Promise<void>[] | undefined;
+  for (const files of opfs.values()) {
+    const wait = files.ready(bytes);
+    if (wait !== undefined) (waits ??= []).push(wait);
+  }
+  return waits && Promise.all(waits);
 }
 
 /** How much was read of a folder that is only read, so far. @internal */
@@ -63,7 +84,7 @@ export function figuresHere(path: string): ReadFigures | undefined {
 function filesOf(mount: Mount): Files | Promise<Files> {
   switch (mount.kind) {
     case "opfs":
-      return OpfsFiles.open(mount);
+      return mount.isWriter ? OpfsFiles.open(mount) : OpfsReader.open(mount.name);
     case "picked":
       return pickedFiles(mount.name, mount.files);
     case "served":
@@ -86,19 +107,12 @@ export function localBinding(): Binding {
     }
     listener(parts);
   };
-  // Microtasks are soonest, but one after the other they let nothing else of the thread have its turn.
-  let turnedAt = 0;
-  const turn = () => {
-    turnedAt = performance.now();
-    poll();
-  };
-  const nextTurn = turns(turn);
+  const next = turnsBetween(poll);
   // It is called in the middle of a call.
   glue.start(() => {
     if (isScheduled) return;
     isScheduled = true;
-    if (performance.now() - turnedAt < TURN_MS) queueMicrotask(poll);
-    else nextTurn();
+    next();
   });
   return {
     call: (handle, method, args, data) => guarded(() => glue.call(handle, method, args, data)),
@@ -111,6 +125,23 @@ export function localBinding(): Binding {
     onReplies: (to) => void (listener = to),
     onEnded: (to) => void (endListener = to),
     keepAlive: () => {},
+  };
+}
+
+/**
+ * What has `work` done soon. Microtasks are soonest, but one after the other they let nothing else of the thread have its turn.
+ *
+ * @internal
+ */
+export function turnsBetween(work: () => void): () => void {
+  let turnedAt = 0;
+  const nextTurn = turns(() => {
+    turnedAt = performance.now();
+    work();
+  });
+  return () => {
+    if (performance.now() - turnedAt < TURN_MS) queueMicrotask(work);
+    else nextTurn();
   };
 }
 

@@ -91,6 +91,65 @@ export async function openPooled(folder: FileSystemDirectoryHandle, name: string
   }
 }
 
+/**
+ * How a pool stands, between the slots and the contents of its first file: for readers, who see by one short read whether to look
+ * again. It is never flushed, and the next writer writes it anew.
+ */
+const STATE_AT = 2 * SLOT_BYTES;
+const STATE_BYTES = 12;
+
+export interface PoolState {
+  /** Of the last rename. */
+  generation: number;
+  /** Files with higher numbers are spare ones, if they are there. */
+  files: number;
+}
+
+export function writeState(first: Pooled, { generation, files }: PoolState): void {
+  const view = new DataView(new ArrayBuffer(STATE_BYTES));
+  view.setBigUint64(0, BigInt(generation));
+  view.setUint32(8, files);
+  writeAll(first.handle, STATE_AT, new Uint8Array(view.buffer));
+}
+
+export function stateOf(first: Pooled): PoolState {
+  const view = new DataView(new ArrayBuffer(STATE_BYTES));
+  first.handle.read(new Uint8Array(view.buffer), { at: STATE_AT });
+  return { generation: Number(view.getBigUint64(0)), files: view.getUint32(8) };
+}
+
+/** Opening one takes the browser's processes a few rounds, whatever the others do. */
+const FILES_AT_ONCE = 16;
+
+/** Opens the files of a pool that aren't open yet. */
+export async function addTo(pool: Pooled[], folder: FileSystemDirectoryHandle, isOpen: () => boolean): Promise<void> {
+  // Mostly there is none.
+  if ((await addSome(pool, folder, isOpen, 1, false)) === 0) return;
+  while ((await addSome(pool, folder, isOpen, FILES_AT_ONCE, false)) === FILES_AT_ONCE);
+}
+
+/** Opens the next so many files of a pool, at the same time; how many there were, or were made. */
+export async function addSome(pool: Pooled[], folder: FileSystemDirectoryHandle, isOpen: () => boolean, count: number, create: boolean): Promise<number> {
+  const first = pool.length;
+  const opening = Array.from({ length: count }, (_, at) => openPooled(folder, String(first + at), create));
+  const opened = await Promise.allSettled(opening);
+  // A file has its place in the pool by its number: what comes after one that couldn't be opened stays closed.
+  const end = opened.findIndex((one) => one.status === "rejected" || one.value === undefined || !isOpen());
+  const added = end === -1 ? count : end;
+  opened.forEach((one, at) => {
+    if (one.status === "rejected" || one.value === undefined) return;
+    if (at < added) pool.push(one.value);
+    else one.value.handle.close();
+  });
+  const refused = opened[added];
+  if (refused?.status === "rejected") throw refused.reason;
+  return added;
+}
+
+export function closeAll(pool: Pooled[]): void {
+  for (const file of pool.splice(0)) file.handle.close();
+}
+
 type Head = Pick<Pooled, "name" | "generation" | "slot">;
 
 export function contentsOf({ handle }: Pooled): Uint8Array {

@@ -1,6 +1,6 @@
 import type { Binding, Part } from "../binding.js";
 import type { WasmSource } from "./compile.js";
-import { figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import { figuresHere, load, localBinding, mountHere, readyHere, unmountHere } from "./local.js";
 import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
 /** Does for a page, in its worker, what it asks for; `wasm` is the module, where the page doesn't give one. @internal */
@@ -89,9 +89,37 @@ export function serve(wasm: WasmSource | undefined, scope: { postMessage(message
       }
     }
   };
+  /** What waits for files, in order. */
+  const waiting: ToWorker[] = [];
+  const handleInTurn = async (wait: Promise<unknown>) => {
+    await wait;
+    for (let message = waiting[0]; message !== undefined; message = waiting[0]) {
+      handle(message);
+      waiting.shift();
+      const next = waiting[0];
+      if (next !== undefined) await readyFor(next);
+    }
+  };
   scope.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<ToWorker>> | null>) => {
-    if (data?.runlog !== undefined) handle(data.runlog);
+    const message = data?.runlog;
+    if (message === undefined) return;
+    const wait = waiting.length === 0 ? readyFor(message) : undefined;
+    if (wait === undefined && waiting.length === 0) return handle(message);
+    waiting.push(message);
+    if (wait !== undefined) void handleInTurn(wait);
   });
+}
+
+/** Waits for the files that a message may need; `undefined` when they are there. */
+function readyFor(message: ToWorker): Promise<unknown> | undefined {
+  switch (message.type) {
+    case "append":
+      return readyHere(message.packed.length);
+    case "call":
+      return readyHere(message.args.length + (message.data?.length ?? 0));
+    default:
+      return undefined;
+  }
 }
 
 async function answerOf(ask: Ask): Promise<Extract<FromWorker, { type: "answer" }>["answer"]> {

@@ -4,6 +4,7 @@ import { RunlogError } from "../error.js";
 import type { ReadFigures } from "./files.js";
 import { type WasmSource, compiled } from "./compile.js";
 import { type Mount, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
+import { ownWorker } from "./own-worker.js";
 import { spawnWorker } from "./spawn.js";
 
 /** How Runlog is set up in this thread. */
@@ -73,7 +74,13 @@ export function begin(options: InitOptions = {}): Promise<Core> {
 }
 
 async function setUp(options: InitOptions, onEnded: () => void): Promise<Core> {
-  const started = options.worker ?? (isWorker() ? false : entry?.worker?.());
+  const isOwn = isWorker() && !options.worker;
+  const started = options.worker ?? (isOwn ? false : entry?.worker?.());
+  if (isOwn) {
+    const wasm = options.wasm ?? (await entry?.wasm());
+    const { binding, ...rest } = await spawnWorker(ownWorker(wasm), Promise.resolve(undefined), onEnded);
+    return { channel: new Channel(binding), ...rest };
+  }
   if (!started) {
     await load(options.wasm ?? (await entry?.wasm()));
     return { channel: new Channel(localBinding()), mount: mountHere, unmount: unmountHere, figures: async (path) => figuresHere(path) };

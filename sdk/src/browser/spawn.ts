@@ -4,6 +4,9 @@ import type { ReadFigures } from "./files.js";
 import type { Mount } from "./local.js";
 import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
+/** What is used of a worker. @internal */
+export type WorkerPort = Pick<Worker, "postMessage" | "addEventListener" | "terminate">;
+
 /** The core in a worker of this page. @internal */
 export interface Remote {
   binding: Binding;
@@ -19,7 +22,7 @@ export interface Remote {
  *
  * @internal
  */
-export async function spawnWorker(worker: Worker, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void): Promise<Remote> {
+export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void): Promise<Remote> {
   let listener: (parts: Part[]) => void = () => {};
   let endListener: (why: string) => void = () => {};
   const asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();

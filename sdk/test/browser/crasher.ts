@@ -2,9 +2,9 @@
 
 import { open } from "#runlog";
 
-const scope = globalThis as unknown as { postMessage(message: unknown): void; addEventListener(type: "message", listener: (event: MessageEvent<{ name: string; stream: string; from: number }>) => void): void };
+const scope = globalThis as unknown as { postMessage(message: unknown): void; addEventListener(type: "message", listener: (event: MessageEvent<{ name: string; stream: string; from: number; pauseMs?: number }>) => void): void };
 
-scope.addEventListener("message", ({ data: { name, stream, from } }) => {
+scope.addEventListener("message", ({ data: { name, stream, from, pauseMs } }) => {
   void (async () => {
     scope.postMessage({ opening: true });
     // The one before was terminated: its lock is free soon.
@@ -16,6 +16,7 @@ scope.addEventListener("message", ({ data: { name, stream, from } }) => {
         scope.postMessage({ count: count + index });
       });
       await Promise.all(some);
+      if (pauseMs !== undefined) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   })();
 });

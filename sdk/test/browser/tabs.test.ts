@@ -44,7 +44,8 @@ test("a store that is being written is opened for reading at any moment", { time
     writer.addEventListener("error", (event) => reject(new Error(event.message)));
     writer.addEventListener("message", ({ data }: MessageEvent<{ count?: number }>) => data.count !== undefined && resolve());
   });
-  writer.postMessage({ name, stream, from: 0 });
+  // A segment of 64 KiB every 150 ms or so.
+  writer.postMessage({ name, stream, from: 0, pauseMs: 4 });
   await started;
   let before = 0;
   for (let round = 0; round < 30; round += 1) {

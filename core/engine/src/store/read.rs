@@ -180,8 +180,8 @@ impl Reader {
             located => return located,
         }
         let shared = self.shared.clone();
+        // Another record may have led to the pack already: the first try is with the segments as they are known now.
         shared.past_packs(|| {
-            shared.renew()?;
             let durable = shared.durable();
             self.know_redacted(&durable);
             let spot = durable.spot(source, ordinal)?;
@@ -254,7 +254,6 @@ impl Reader {
         }
         let shared = self.shared.clone();
         shared.past_packs(|| {
-            shared.renew()?;
             let durable = shared.durable();
             self.know_redacted(&durable);
             let spot = durable.spot(located.source, located.ordinal)?;
