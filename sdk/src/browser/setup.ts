@@ -74,7 +74,8 @@ export function begin(options: InitOptions = {}): Promise<Core> {
 }
 
 async function setUp(options: InitOptions, onEnded: () => void): Promise<Core> {
-  const isOwn = isWorker() && !options.worker;
+  // Where there are no workers there are no files to wait for, and what one request waits for may not answer another.
+  const isOwn = isWorker() && entry?.worker !== undefined && !options.worker;
   const started = options.worker ?? (isOwn ? false : entry?.worker?.());
   if (isOwn) {
     const wasm = options.wasm ?? (await entry?.wasm());
