@@ -84,7 +84,10 @@ afterAll(() => application?.remove());
 
 function start(story: keyof typeof STORIES, program: string) {
   const { child, ended } = started(program, application.folderOf(story));
-  return { child, ended, hasSaid: once(child.stdout as Readable, "data") };
+  const data = once(child.stdout as Readable, "data");
+  // One that ends without a word would be waited for until the test is given up.
+  const silent = () => ended.then(({ stderr }) => Promise.reject(new Error(`${program} ended without a word: ${stderr}`)));
+  return { child, ended, hasSaid: () => Promise.race([data, silent()]) };
 }
 
 /** All that a program says that ends well. */
@@ -126,7 +129,7 @@ test.each(["readme", "package"] as const)("the two programs of the %s: one kills
 
 test("the programs of the first guide: a run is killed, gone on with, and looked at", async () => {
   const first = start("start", "agent.mjs");
-  await first.hasSaid;
+  await first.hasSaid();
   // Not before it has counted: the first thing it says is that it began.
   for (let text = ""; !text.includes("2"); ) [text] = await once(first.child.stdout?.setEncoding("utf8") as Readable, "data");
   first.child.kill("SIGKILL");
@@ -139,13 +142,13 @@ test("the programs of the first guide: a run is killed, gone on with, and looked
 
 test("the programs of the guide of agents do what it says, with a kill in the middle", async () => {
   const first = start("agent", "agent.mjs");
-  await first.hasSaid;
+  await first.hasSaid();
   first.child.kill("SIGKILL");
   await first.ended;
 
   const second = start("agent", "agent.mjs");
   // Once it has gone on from where the first was killed, there is a run to watch.
-  await second.hasSaid;
+  await second.hasSaid();
   const [watched, rest] = await Promise.all([said("agent", "watch.mjs"), second.ended]);
   expect(rest).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining('add {"a":4,"b":1} 5') });
   expect(watched).toContain("All is added.");
