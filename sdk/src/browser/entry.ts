@@ -103,10 +103,10 @@ export async function open(name: string, options: OpenHereOptions = {}): Promise
   const isWriter = mode !== "readOnly";
   // Room that is reserved counts against the origin's quota.
   const how = { preallocation: "none", ...rest, mode, missing };
-  const { segmentBytesMax = SEGMENT_BYTES_MAX } = rest;
+  const { segmentBytesMax } = rest;
   const mount: Mount = isWriter ? { kind: "opfs", name, isWriter, create: missing !== "fail", lockTimeoutMs, segmentBytesMax } : { kind: "opfs", name, isWriter };
   if (fallback === "fail" || (await hasFileSystem())) return openMounted(mount, how, { kind: "origin" });
-  return openedInMemory({ segmentBytesMax }, NO_FILE_SYSTEM);
+  return openedInMemory(segmentBytesMax === undefined ? {} : { segmentBytesMax }, NO_FILE_SYSTEM);
 }
 
 /** Whether the browser has a file system of its own here, in whatever thread. */
@@ -120,16 +120,14 @@ async function hasFileSystem(): Promise<boolean> {
   }
 }
 
-/** The largest size of a segment unless one is given. */
-const SEGMENT_BYTES_MAX = 32 << 20;
-/** So often what another tab's writer changed in the middle of an opening is opened again. */
+/** How often a store is opened again that another tab's writer changed in the middle of it. */
 const OPENINGS_MAX = 20;
 
 /**
  * Opens the store of a folder.
  *
- * A reader sees the folder as it was before it was opened, and the files as they are: where a writer has begun a segment in
- * between, one seems to be missing. What is damaged is so for the next look too, which sees all that this one spoke of.
+ * A writer in another tab may take a file for a segment that isn't open here yet, in the middle of the opening; then a segment
+ * seems to be missing. What is damaged is so at the next opening too, which has all files that this one could speak of.
  */
 async function openMounted(folder: Mount, how: object, place: StorePlace): Promise<Store> {
   let before: string | undefined;

@@ -11,7 +11,7 @@ import { remoteFiles } from "./remote-files.js";
 /** A folder to open a store in. @internal */
 export type Mount =
   | { kind: "opfs"; name: string; isWriter: false }
-  | { kind: "opfs"; name: string; isWriter: true; create: boolean; lockTimeoutMs: number; segmentBytesMax: number }
+  | { kind: "opfs"; name: string; isWriter: true; create: boolean; lockTimeoutMs: number; segmentBytesMax: number | undefined }
   | { kind: "picked"; name: string; files: ReadonlyMap<string, Blob> }
   | { kind: "served"; url: string; names: readonly string[] | undefined };
 
@@ -62,18 +62,23 @@ export function unmountHere(path: string): void {
 }
 
 /**
- * Waits for files of the browser's own file system that the next call needs, which can't: those that a writer elsewhere has added,
- * and spare ones for so many bytes. `undefined` when they are there.
+ * Opens files of the browser's own file system that the next call may need, since a call can't wait for them: those that a writer
+ * elsewhere has added, and spare ones for so many bytes. `undefined` when they are open; it never fails, for a call that lacks
+ * one says so itself.
  *
  * @internal
  */
 export function readyHere(bytes: number): Promise<unknown> | undefined {
   let waits: Promise<void>[] | undefined;
   for (const files of opfs.values()) {
-    const wait = files.ready(bytes);
-    if (wait !== undefined) (waits ??= []).push(wait);
+    try {
+      const wait = files.ready(bytes);
+      if (wait !== undefined) (waits ??= []).push(wait);
+    } catch {
+      // As above.
+    }
   }
-  return waits && Promise.all(waits);
+  return waits && Promise.allSettled(waits);
 }
 
 /** How much was read of a folder that is only read, so far. @internal */

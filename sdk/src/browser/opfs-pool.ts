@@ -93,7 +93,7 @@ export async function openPooled(folder: FileSystemDirectoryHandle, name: string
 
 /**
  * How a pool stands, between the slots and the contents of its first file: for readers, who see by one short read whether to look
- * again. It is never flushed, and the next writer writes it anew.
+ * again. It is never flushed; the next writer says it anew.
  */
 const STATE_AT = 2 * SLOT_BYTES;
 const STATE_BYTES = 12;

@@ -122,6 +122,6 @@ export function errorOfOpening(error: unknown, name: string): Error {
   if (error instanceof RunlogError) return error;
   const { name: kind, message } = error as DOMException;
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
-  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause: error });
+  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing, or being deleted, in another tab or worker`, { cause: error });
   return new RunlogError("io", kind === "SecurityError" ? NO_FILE_SYSTEM : `the browser's file system: ${message}`, { cause: error });
 }

@@ -15,6 +15,11 @@ import { errorOfOpening, folderOf, lock } from "./opfs-stores.js";
 /** So many files are there to be taken; when fewer are left, more are made. */
 const SPARES = 16;
 const SPARES_MIN = 8;
+/** So many spare files are made at most for what is to be written at once. */
+const SPARES_MAX = 2048;
+/** Unless another size of segments is given; the least that the core takes, which refuses others when it opens the store. */
+const SEGMENT_BYTES = 32 << 20;
+const SEGMENT_BYTES_MIN = 64 << 10;
 /** So many are opened at once at most. */
 const FILES_AT_ONCE = 16;
 /** What a reader may still be reading keeps its contents until another takes the file; what is larger is cut at once. */
@@ -33,10 +38,11 @@ export class OpfsFiles implements Files {
   #growing: Promise<void> | undefined;
   #isOpen = true;
 
-  private constructor(name: string, folder: FileSystemDirectoryHandle, segmentBytesMax: number, unlock: () => void) {
+  private constructor(name: string, folder: FileSystemDirectoryHandle, segmentBytesMax: number | undefined, unlock: () => void) {
     this.name = name;
     this.#folder = folder;
-    this.#segmentBytesMax = segmentBytesMax;
+    // Nothing has looked yet at what was given.
+    this.#segmentBytesMax = Math.max(Number(segmentBytesMax) || SEGMENT_BYTES, SEGMENT_BYTES_MIN);
     this.#unlock = unlock;
   }
 
@@ -46,7 +52,7 @@ export class OpfsFiles implements Files {
    * @throws {@link RunlogError} `locked` when another tab or worker has it open; `not_found` when it isn't there and isn't
    * to be made; `io` where there is no such file system.
    */
-  static async open(which: { name: string; create: boolean; lockTimeoutMs: number; segmentBytesMax: number }): Promise<OpfsFiles> {
+  static async open(which: { name: string; create: boolean; lockTimeoutMs: number; segmentBytesMax: number | undefined }): Promise<OpfsFiles> {
     const { name, create, segmentBytesMax } = which;
     const unlock = await lock(name, which.lockTimeoutMs);
     try {
@@ -78,13 +84,14 @@ export class OpfsFiles implements Files {
       if (dropped !== undefined) this.#free(dropped);
     }
     await this.#grow();
+    this.#tellReaders();
   }
 
   /**
    * Waits until there are files for what is to be written in one turn, in which none can be opened; `undefined` when there are.
    */
   ready(bytes: number): Promise<void> | undefined {
-    const wanted = Math.ceil(bytes / this.#segmentBytesMax) + SPARES_MIN;
+    const wanted = Math.min(Math.ceil(bytes / this.#segmentBytesMax) + SPARES_MIN, SPARES_MAX);
     if (!this.#isOpen || this.#spares() >= wanted) return undefined;
     return this.#growTo(Math.max(wanted, SPARES));
   }
@@ -201,7 +208,18 @@ export class OpfsFiles implements Files {
     file.name = name;
     file.isHeadDirty = true;
     this.#used = Math.max(this.#used, this.#pool.indexOf(file) + 1);
-    writeState(this.#pool[0] as Pooled, { generation: this.#generation, files: this.#used });
+    this.#tellReaders();
+  }
+
+  /** Says in the first file how the pool stands, for readers in other tabs. */
+  #tellReaders(): void {
+    const [first] = this.#pool;
+    if (first === undefined) return;
+    try {
+      writeState(first, { generation: this.#generation, files: this.#used });
+    } catch {
+      // What was renamed is so nevertheless; readers see it after the next one.
+    }
   }
 
   /** Frees the file that another has taken the name of: never before the device knows of that one. */

@@ -89,12 +89,17 @@ export function serve(wasm: WasmSource | undefined, scope: { postMessage(message
       }
     }
   };
-  /** What waits for files, in order. */
+  /** What waits for files, in order: the first one is what is waited for. */
   const waiting: ToWorker[] = [];
   const handleInTurn = async (wait: Promise<unknown>) => {
     await wait;
     for (let message = waiting[0]; message !== undefined; message = waiting[0]) {
-      handle(message);
+      try {
+        handle(message);
+      } catch (error) {
+        // As where nothing waits: the page is told by an event, and the others have their turn.
+        reportError(error);
+      }
       waiting.shift();
       const next = waiting[0];
       if (next !== undefined) await readyFor(next);

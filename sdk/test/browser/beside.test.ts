@@ -4,6 +4,7 @@ import { open } from "#runlog";
 import { freshName } from "#places";
 import { expect, onTestFinished, test } from "vitest";
 
+import { failure } from "../code.js";
 import { pause, toldWorker } from "./told.js";
 
 /** A writer whose `more` writes some records that stay, and as much again that goes, in small segments. */
@@ -98,6 +99,25 @@ test("as many segments as are written at once have files", { timeout: 60_000 }, 
     return (await store.streams.get(stream))?.lastSequence;
   }, name);
   expect(last).toBe(800);
+});
+
+test("what is no size of segments is refused, and makes no files for it", async () => {
+  for (const segmentBytesMax of [0, -1, Number.NaN, "large", 1e300]) {
+    await failure(open(await freshName(), { segmentBytesMax: segmentBytesMax as number }), "invalid_input");
+  }
+});
+
+test("bytes that a worker gives to a call are those at the time of the call", async () => {
+  const kept = await toldWorker().run(async ({ api }, name) => {
+    await using store = await api.open(name);
+    const { instance } = await store.startSession({}, "coder");
+    const context = await store.context(instance.id);
+    const json = new TextEncoder().encode('{"role":"user","content":"as it was"}');
+    const saved = context.appendEvent("user_message", json);
+    json.fill(32);
+    return (await context.event((await saved).sequenceNumber))?.content;
+  }, await freshName());
+  expect(kept).toEqual({ role: "user", content: "as it was" });
 });
 
 test("a worker that awaits call after call has its other events, and news of another worker's", async () => {
