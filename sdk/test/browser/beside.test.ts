@@ -115,7 +115,7 @@ test("bytes that a worker gives to a call are those at the time of the call", as
     const json = new TextEncoder().encode('{"role":"user","content":"as it was"}');
     const saved = context.appendEvent("user_message", json);
     json.fill(32);
-    return (await context.event((await saved).sequenceNumber))?.content;
+    return (await context.event((await saved).sequenceNumber))?.content();
   }, await freshName());
   expect(kept).toEqual({ role: "user", content: "as it was" });
 });
