@@ -25,3 +25,4 @@ pub mod random;
 pub mod restarted;
 pub mod script;
 pub mod tally;
+pub mod tapped;

@@ -76,7 +76,10 @@ fn page() -> String {
 #[test]
 fn every_test_that_the_model_page_names_exists() {
     let page = page();
-    let text = sources(&["core", "cli/tests", "tests/tests", "tests/agents/tests"], "rs");
+    let text = sources(
+        &["core", "cli/tests", "tests/tests", "tests/agents/tests"],
+        "rs",
+    );
     let functions: HashSet<&str> = text
         .split("fn ")
         .skip(1)

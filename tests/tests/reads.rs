@@ -14,8 +14,9 @@ use std::{
 use runlog_engine::{
     Batch, Direction, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation,
     ReadOptions, Sequence, Store, StreamId,
-    storage::{Access, File, MemoryStorage, Storage},
+    storage::{Access, MemoryStorage, Storage},
 };
+use runlog_tests::tapped::{self, Tap};
 
 /// What happens to the next read of a file of the log.
 #[derive(Default)]
@@ -27,92 +28,34 @@ enum Next {
     Waits(mpsc::Sender<()>, mpsc::Receiver<()>),
 }
 
-/// Memory whose next read of a segment fails or waits, when it is told to.
-#[derive(Clone, Default)]
-struct Tapped {
-    storage: MemoryStorage,
-    next: Arc<Mutex<Next>>,
-}
+/// The next read of a segment fails or waits, when it is told to.
+#[derive(Default)]
+struct NextRead(Mutex<Next>);
 
-struct TappedFile {
-    file: Arc<dyn File>,
-    is_segment: bool,
-    next: Arc<Mutex<Next>>,
-}
+/// Memory of which a test decides what happens to the next read of a segment.
+type Tapped = tapped::Tapped<MemoryStorage, NextRead>;
 
-impl Tapped {
+impl NextRead {
     fn set(&self, next: Next) {
-        *self.next.lock().unwrap() = next;
-    }
-
-    fn tap(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(TappedFile {
-            file,
-            is_segment: name.contains(".seg"),
-            next: self.next.clone(),
-        })
+        *self.0.lock().unwrap() = next;
     }
 }
 
-impl Storage for Tapped {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.tap(name, self.storage.create(name)?))
-    }
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        Ok(self.tap(name, self.storage.open(name, access)?))
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.storage.list()
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.storage.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.storage.remove(name)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.storage.sync_dir()
-    }
-    fn create_dir(&self) -> io::Result<()> {
-        self.storage.create_dir()
-    }
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
-        self.storage.lock(name, holder)
-    }
-    fn describe(&self) -> String {
-        self.storage.describe()
-    }
-    fn boot_id(&self) -> Option<[u8; 16]> {
-        self.storage.boot_id()
-    }
-}
-
-impl File for TappedFile {
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        if self.is_segment {
-            let next = std::mem::take(&mut *self.next.lock().unwrap());
-            match next {
-                Next::Reads => {}
-                Next::Fails => return Err(io::Error::other("injected: this read fails")),
-                Next::Waits(began, go_on) => {
-                    began.send(()).unwrap();
-                    let _ = go_on.recv();
-                }
+impl Tap for NextRead {
+    fn read(&self, name: &str, _offset: u64, _bytes: u64) -> io::Result<()> {
+        if !name.contains(".seg") {
+            return Ok(());
+        }
+        let next = std::mem::take(&mut *self.0.lock().unwrap());
+        match next {
+            Next::Reads => {}
+            Next::Fails => return Err(io::Error::other("injected: this read fails")),
+            Next::Waits(began, go_on) => {
+                began.send(()).unwrap();
+                let _ = go_on.recv();
             }
         }
-        self.file.read_at(offset, bytes)
-    }
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
+        Ok(())
     }
 }
 
@@ -153,7 +96,7 @@ fn damage(storage: &Tapped, number: u64) {
     let wanted = payload(number);
     let names = storage.list().unwrap();
     for name in names.iter().filter(|name| name.ends_with(".seg")) {
-        let file = storage.storage.open(name, Access::Write).unwrap();
+        let file = storage.storage().open(name, Access::Write).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         file.read_at(0, &mut bytes).unwrap();
         if let Some(at) = bytes
@@ -333,7 +276,7 @@ fn subscription_goes_on_where_it_was_after_a_read_that_failed() {
     let mut found = Vec::new();
     for place in 0.. {
         if place % 50 == 7 {
-            storage.set(Next::Fails);
+            storage.tap().set(Next::Fails);
         }
         match subscription.next_timeout(Duration::ZERO) {
             Ok(Some(record)) => found.push(record.sequence.0),
@@ -407,7 +350,7 @@ fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
     assert!(first.last_position > Position(RECORDS));
     let (began, begun) = mpsc::channel();
     let (go_on, gone_on) = mpsc::channel();
-    storage.set(Next::Waits(began, gone_on));
+    storage.tap().set(Next::Waits(began, gone_on));
     let reader = store.clone();
     let reading = thread::spawn(move || work(&reader));
     begun

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use runlog::{
@@ -18,8 +18,9 @@ use runlog::{
 use runlog_engine::{
     Appended, Durability, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store,
     StreamId,
-    storage::{Access, File, MemoryStorage, Storage},
+    storage::{Access, MemoryStorage, Storage},
 };
+use runlog_tests::tapped::{Tap, Tapped};
 
 const HEADER_BYTES: u64 = 4096;
 const TRAILER_BYTES: u64 = 128;
@@ -40,111 +41,49 @@ struct Counts {
     writebacks: Vec<u64>,
 }
 
-/// A storage that counts.
-#[derive(Clone, Default)]
-struct Counting {
-    storage: MemoryStorage,
-    counts: Arc<Mutex<Counts>>,
-}
+/// Counts what is asked.
+#[derive(Default)]
+struct Counter(Mutex<Counts>);
 
-struct CountingFile {
-    file: Arc<dyn File>,
-    name: String,
-    counts: Arc<Mutex<Counts>>,
-}
+/// Memory that counts what is asked of it.
+type Counting = Tapped<MemoryStorage, Counter>;
 
-impl Counting {
+impl Counter {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().expect("no panic under this lock")
+    }
+
     fn take(&self) -> Counts {
-        std::mem::take(&mut self.counts.lock().expect("no panic under this lock"))
-    }
-
-    fn counted(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(CountingFile {
-            file,
-            name: name.to_owned(),
-            counts: self.counts.clone(),
-        })
+        std::mem::take(&mut self.counts())
     }
 }
 
-impl Storage for Counting {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.counted(name, self.storage.create(name)?))
+impl Tap for Counter {
+    fn open(&self, _name: &str) {
+        self.counts().opens += 1;
     }
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        self.counts.lock().expect("no panic under this lock").opens += 1;
-        Ok(self.counted(name, self.storage.open(name, access)?))
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.storage.list()
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.storage.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.storage.remove(name)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.storage.sync_dir()
-    }
-    fn create_dir(&self) -> io::Result<()> {
-        self.storage.create_dir()
-    }
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
-        self.storage.lock(name, holder)
-    }
-    fn describe(&self) -> String {
-        self.storage.describe()
-    }
-    fn boot_id(&self) -> Option<[u8; 16]> {
-        self.storage.boot_id()
-    }
-}
-
-impl File for CountingFile {
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let mut counts = self.counts.lock().expect("no panic under this lock");
+    fn read(&self, name: &str, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut counts = self.counts();
         counts
             .reads
-            .entry(self.name.clone())
+            .entry(name.to_owned())
             .or_default()
-            .push((offset, bytes.len() as u64));
-        drop(counts);
-        self.file.read_at(offset, bytes)
+            .push((offset, bytes));
+        Ok(())
     }
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        // A segment that was just made keeps its unfinished name here.
-        if self.name.contains(".seg") {
-            self.counts
-                .lock()
-                .expect("no panic under this lock")
-                .writes
-                .push(bytes.len() as u64);
+    fn write(&self, name: &str, bytes: u64) {
+        if name.contains(".seg") {
+            self.counts().writes.push(bytes);
         }
-        if self.name.contains("CHECKPOINT") {
-            self.counts.lock().expect("no panic under this lock").saved += bytes.len() as u64;
+        if name.contains("CHECKPOINT") {
+            self.counts().saved += bytes;
         }
-        self.file.write_at(offset, bytes)
     }
-    fn sync(&self) -> io::Result<()> {
-        self.counts
-            .lock()
-            .expect("no panic under this lock")
-            .flushes += 1;
-        self.file.sync()
+    fn sync(&self, _name: &str) {
+        self.counts().flushes += 1;
     }
     fn start_writeback(&self, end: u64) {
-        self.counts
-            .lock()
-            .expect("no panic under this lock")
-            .writebacks
-            .push(end);
-    }
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
+        self.counts().writebacks.push(end);
     }
 }
 
@@ -205,9 +144,9 @@ fn reopening_reads_no_record_of_a_sealed_segment() {
                 )
             })
             .collect();
-        storage.take();
+        storage.tap().take();
         let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
-        let reads = storage.take().reads;
+        let reads = storage.tap().take().reads;
         let active = sizes.keys().rfind(|name| name.ends_with(".seg")).unwrap();
         for (name, reads) in reads
             .iter()
@@ -250,9 +189,9 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
     store.sync().unwrap();
     let last = u64::try_from(events()).unwrap();
     let work = |step: &dyn Fn() -> runlog_engine::Result<Appended>| {
-        storage.take();
+        storage.tap().take();
         step().unwrap();
-        let counts = storage.take();
+        let counts = storage.tap().take();
         let reads = counts
             .reads
             .keys()
@@ -297,7 +236,7 @@ fn what_no_append_flushes_goes_to_the_device_meanwhile() {
         };
         let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
         let payload = vec![7; usize::try_from(PIECE).unwrap()];
-        storage.take();
+        storage.tap().take();
         let mut handed = Vec::new();
         for mebibytes in 1..=6_u64 {
             for _ in 0..(1 << 20) / PIECE {
@@ -307,13 +246,13 @@ fn what_no_append_flushes_goes_to_the_device_meanwhile() {
             }
             // The maintenance thread does it.
             while is_handed && handed.last().is_none_or(|end| *end < mebibytes << 20) {
-                let counts = storage.take();
+                let counts = storage.tap().take();
                 assert_eq!(counts.flushes, 0);
                 handed.extend(counts.writebacks);
                 std::thread::yield_now();
             }
         }
-        handed.extend(storage.take().writebacks);
+        handed.extend(storage.tap().take().writebacks);
         let expected = if is_handed { 6 } else { 0 };
         assert_eq!(handed.len(), expected, "{handed:?}");
         assert!(handed.iter().all(|end| end.is_multiple_of(4096)));
@@ -343,7 +282,7 @@ fn checkpoints_take_an_eighth_of_what_the_log_does() {
         .len()
         .unwrap();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
-    storage.take();
+    storage.tap().take();
     for _ in 0..200 {
         store
             .append(
@@ -355,7 +294,7 @@ fn checkpoints_take_an_eighth_of_what_the_log_does() {
     }
     // The keeper thread writes them; closing waits for it, and writes the last.
     store.close().unwrap();
-    let saved = storage.take().saved;
+    let saved = storage.tap().take().saved;
     assert!(
         saved <= 20_000_000 / 8 + 2 * one,
         "{saved} bytes of checkpoints of {one} bytes each for 20 MB of log"
@@ -379,7 +318,7 @@ fn first_record_of_a_scan_costs_one_record() {
     // Once, so that index blocks are in memory.
     assert_eq!(store.scan(runlog_engine::Position(1)).unwrap().count(), 201);
     for position in [2, 100, 150, 199, 201] {
-        storage.take();
+        storage.tap().take();
         assert!(
             store
                 .scan(runlog_engine::Position(position))
@@ -389,6 +328,7 @@ fn first_record_of_a_scan_costs_one_record() {
                 .is_ok()
         );
         let read: u64 = storage
+            .tap()
             .take()
             .reads
             .values()
@@ -409,10 +349,10 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
     let storage = Counting::default();
     let store = runlog::blocking::Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     let once = |act: &str| {
-        let counts = storage.take();
+        let counts = storage.tap().take();
         assert_eq!((counts.writes.len(), counts.flushes), (1, 1), "{act}");
     };
-    storage.take();
+    storage.tap().take();
     let run = store
         .runs()
         .start(NewRun::in_new_session(NewSession::titled("t"), "coder"))
@@ -420,7 +360,7 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
     once("a session, its instance, a run and their places in two catalogs");
     run.next_step().unwrap();
     assert_eq!(
-        storage.take().flushes,
+        storage.tap().take().flushes,
         0,
         "a step is written with its first message"
     );
@@ -465,7 +405,11 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
             .unwrap();
         request.complete_step(&step, None).unwrap();
     }
-    assert_eq!(storage.take().flushes, 0, "in between all is in memory");
+    assert_eq!(
+        storage.tap().take().flushes,
+        0,
+        "in between all is in memory"
+    );
     request.finish(RequestEnd::Completed).unwrap();
     once("its exit");
     let session = store.find_session(&chat).unwrap().id;
@@ -479,10 +423,10 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
 fn left_behind(storage: &Counting) -> Counting {
     let left = Counting::default();
     for name in storage.list().unwrap() {
-        let file = storage.storage.open(&name, Access::Read).unwrap();
+        let file = storage.storage().open(&name, Access::Read).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         file.read_at(0, &mut bytes).unwrap();
-        left.storage
+        left.storage()
             .create(&name)
             .unwrap()
             .write_at(0, &bytes)
@@ -500,20 +444,20 @@ fn reader_beside_a_writer_opens_no_file_to_look_for_news() {
         .unwrap();
     let reader = Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap();
     reader.last_position().unwrap();
-    storage.take();
+    storage.tap().take();
     for _ in 0..100 {
         assert_eq!(
             reader.last_position().unwrap(),
             store.last_position().unwrap()
         );
     }
-    let counts = storage.take();
+    let counts = storage.tap().take();
     assert_eq!(counts.opens, 0, "the watermark's file stays open");
     assert_eq!(counts.reads["WATERMARK"].len(), 100, "one look each");
     for _ in 0..10_000 {
         reader.last_position().unwrap();
     }
-    let opens = storage.take().opens;
+    let opens = storage.tap().take().opens;
     assert!(
         (1..=40).contains(&opens),
         "it may have been replaced, which is looked after once in 256 looks, not {opens} times in 10,000"
@@ -535,21 +479,24 @@ fn free_room_is_read_once_after_a_crash_whether_its_front_is_torn_or_not() {
         let left = left_behind(&storage);
         let name = "00000001.seg";
         if torn {
-            left.storage
+            left.storage()
                 .open(name, Access::Write)
                 .unwrap()
                 .write_at(8192, &[7; 100])
                 .unwrap();
         }
         let size = left
-            .storage
+            .storage()
             .open(name, Access::Read)
             .unwrap()
             .len()
             .unwrap();
         let reopened = Store::open_on(Arc::new(left.clone()), preallocated.clone()).unwrap();
         assert_eq!(reopened.recovery().torn_bytes > 0, torn);
-        let read: u64 = left.take().reads[name].iter().map(|(_, bytes)| bytes).sum();
+        let read: u64 = left.tap().take().reads[name]
+            .iter()
+            .map(|(_, bytes)| bytes)
+            .sum();
         // The front is read for records, and where it is torn, for records behind the torn place.
         assert!(read <= size + (1 << 20), "{read} bytes read of {size}");
         drop(store);
@@ -573,7 +520,7 @@ fn what_nobody_has_seen_is_durable_before_anybody_does_however_much_it_is() {
             .unwrap();
         let mut bytes = vec![0; 96];
         storage
-            .storage
+            .storage()
             .open("WATERMARK", Access::Read)
             .unwrap()
             .read_at(0, &mut bytes)
@@ -582,7 +529,7 @@ fn what_nobody_has_seen_is_durable_before_anybody_does_however_much_it_is() {
     }
     // The process ended after it wrote the last two and before it acknowledged them.
     let left = left_behind(&storage);
-    left.storage
+    left.storage()
         .open("WATERMARK", Access::Write)
         .unwrap()
         .write_at(0, &watermarks[3])
@@ -592,7 +539,7 @@ fn what_nobody_has_seen_is_durable_before_anybody_does_however_much_it_is() {
         reopened.stream(stream(1)).unwrap().unwrap().last_sequence,
         Sequence(6)
     );
-    let counts = left.take();
+    let counts = left.tap().take();
     let written: u64 = counts.writes.iter().sum();
     assert!(
         written >= 2 * (600 << 10) && counts.flushes >= 1,
