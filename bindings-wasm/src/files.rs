@@ -20,6 +20,8 @@ extern "C" {
     fn name(this: &Files) -> String;
     #[wasm_bindgen(method, catch)]
     fn list(this: &Files) -> Result<Array, JsValue>;
+    #[wasm_bindgen(method, catch, js_name = isWhole)]
+    fn is_whole(this: &Files) -> Result<bool, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn create(this: &Files, name: &str) -> Result<u32, JsValue>;
     #[wasm_bindgen(method, catch)]
@@ -150,6 +152,11 @@ impl Storage for Mounted {
     fn list(&self) -> io::Result<Vec<String>> {
         let names = self.0.with(Files::list)?;
         Ok(names.iter().filter_map(|name| name.as_string()).collect())
+    }
+
+    fn is_whole(&self) -> bool {
+        // One that can't say has failed, which the call says that needs it.
+        self.0.with(Files::is_whole).unwrap_or(true)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

@@ -8,6 +8,8 @@ export interface Files {
   /** What it is called in messages. */
   readonly name: string;
   list(): string[];
+  /** Whether every file that there is can be opened: those that a writer elsewhere adds during a call can't until it has ended. */
+  isWhole(): boolean;
   /** Makes an empty file, in the place of one of that name. */
   create(name: string): number;
   open(name: string, write: boolean): number;
@@ -86,6 +88,10 @@ export class ReadOnlyFiles implements Files {
 
   list(): string[] {
     return this.#sources.map((source) => source.name);
+  }
+
+  isWhole(): boolean {
+    return true;
   }
 
   open(name: string, write: boolean): number {

@@ -92,6 +92,12 @@ export class OpfsReader implements Files {
     return this.#pool.filter((file) => file.name !== "").map((file) => file.name);
   }
 
+  /** A segment that the writer has begun may lie in any file that it has taken. */
+  isWhole(): boolean {
+    const [first] = this.#pool;
+    return first !== undefined && stateOf(first).files <= this.#pool.length;
+  }
+
   open(name: string): number {
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const file = this.#find(name);
@@ -211,15 +217,9 @@ export class OpfsReader implements Files {
     if (this.#watermark !== undefined && isSame(watermark, this.#watermark)) return true;
     const segment = segmentOf(watermark);
     // One that isn't whole is none, of a store whose writer has published nothing yet.
-    const isThere = segment === undefined ? this.#watermark === undefined : this.#hasAll() && (this.#has(segment) || (this.#lookAtHeads(), this.#has(segment)));
+    const isThere = segment === undefined ? this.#watermark === undefined : this.isWhole() && (this.#has(segment) || (this.#lookAtHeads(), this.#has(segment)));
     if (isThere) this.#watermark = watermark;
     return isThere || segment === undefined;
-  }
-
-  /** Whether all files are open that the writer has taken: a segment before that of the watermark may lie in any of them. */
-  #hasAll(): boolean {
-    const [first] = this.#pool;
-    return first !== undefined && stateOf(first).files <= this.#pool.length;
   }
 
   #has(segment: number): boolean {

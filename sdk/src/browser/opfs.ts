@@ -100,6 +100,10 @@ export class OpfsFiles implements Files {
     return this.#pool.filter((file) => file.name !== "").map((file) => file.name);
   }
 
+  isWhole(): boolean {
+    return true;
+  }
+
   create(name: string): number {
     const replaced = this.#find(name);
     const index = this.#pool.findIndex((file) => file.name === "" && file.users === 0);

@@ -101,6 +101,34 @@ test("as many segments as are written at once have files", { timeout: 60_000 }, 
   expect(last).toBe(800);
 });
 
+test("a store is sound for a reader that verifies it while segments are begun", { timeout: 60_000 }, async () => {
+  const name = await freshName();
+  const writer = toldWorker();
+  await writer.run(async ({ api, state }, name) => {
+    const store = (state.store = await api.open(name, { segmentBytesMax: 64 << 10 }));
+    state.stream = store.newId();
+    await store.streams.append(state.stream, "first");
+  }, name);
+  onTestFinished(() => writer.run(({ state }) => state.store.close()));
+  const reader = await open(name, { mode: "readOnly" });
+  onTestFinished(() => reader.close());
+  let isOver = false;
+  const writing = writer
+    .run(async ({ state }) => {
+      for (let count = 0; count < 800; count += 1) {
+        await state.store.streams.append(state.stream, "x".repeat(3000));
+        if (count % 4 === 0) await new Promise((resolve) => setTimeout(resolve, 8));
+      }
+    })
+    .finally(() => (isOver = true));
+  while (!isOver) {
+    const { sound, problems } = await reader.verify();
+    expect({ sound, problems }).toEqual({ sound: true, problems: [] });
+    await pause(20);
+  }
+  await writing;
+});
+
 test("what is no size of segments is refused, and makes no files for it", async () => {
   for (const segmentBytesMax of [0, -1, Number.NaN, "large", 1e300]) {
     await failure(open(await freshName(), { segmentBytesMax: segmentBytesMax as number }), "invalid_input");

@@ -47,6 +47,11 @@ pub trait Storage: Send + Sync + 'static {
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     /// The names of all files, in any order.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// Whether every file that there is can be opened. A reader in a browser can open those that a writer adds during a
+    /// call only when the call has ended.
+    fn is_whole(&self) -> bool {
+        true
+    }
     /// Gives a file another name, replacing a file of that name. Atomic.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file. Handles of it that can write stay usable.

@@ -23,8 +23,10 @@ pub(crate) fn load_beside_a_writer(
             Ok(loaded) if storage.boot_id().is_some() || seen.is_none() => {
                 return Ok((loaded, seen));
             }
-            Ok(_) => match load_without_boot_id(storage, identity, seen) {
+            Ok(loaded) => match load_without_boot_id(storage, identity, seen) {
                 Ok(loaded) => return Ok(loaded),
+                // What seems to be missing may be in a file that the writer has added.
+                Err(_) if !storage.is_whole() => return Ok((loaded, seen)),
                 Err(error) => error,
             },
             // Without a boot id, the watermark may be ahead of a log that lost power.

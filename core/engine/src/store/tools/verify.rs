@@ -55,6 +55,8 @@ fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
         }
         match loaded {
             Ok(loaded) => return View::of(loaded),
+            // What seems to be missing may be in a file that the writer has added.
+            Err(_) if !storage.is_whole() => break,
             // Retried once: a write in progress may have been read in part.
             Err(error) if error.kind() == ErrorKind::Damaged && refused.is_none() => {
                 refused = Some(error)
