@@ -1145,6 +1145,56 @@ fn of_two_branches_that_were_interrupted_each_is_resumed_until_the_request_is_ov
     assert_eq!(chats.resume(&chat).unwrap(), None);
 }
 
+/// A tool that a scout asks twice, the second time with an answer; and whether what is written is flushed in between.
+fn ask_twice_below(request: &mut RequestBuffer, flushes: [bool; 2]) {
+    let flush = |request: &mut RequestBuffer, wanted: bool| {
+        if wanted {
+            request.flush().unwrap();
+        }
+    };
+    let asked = request.start_step(StepType::Delegate, raw("{}")).unwrap();
+    request.enter("scout").unwrap();
+    let first = request.start_step(StepType::Tool, raw("{}")).unwrap();
+    request.fail_step(&first, "no answer").unwrap();
+    flush(request, flushes[0]);
+    let second = request.start_step(StepType::Tool, raw("{}")).unwrap();
+    request.complete_step(&second, None).unwrap();
+    request.leave().unwrap();
+    request.complete_step(&asked, None).unwrap();
+    flush(request, flushes[1]);
+}
+
+#[test]
+fn a_failed_try_below_leaves_nothing_to_be_resumed_whenever_it_was_made_up_for_and_written() {
+    for (before, flushes) in [false, true].into_iter().flat_map(|before| {
+        [[false, false], [false, true], [true, false], [true, true]]
+            .map(|flushes| (before, flushes))
+    }) {
+        let (store, chats, chat) = chats();
+        let asked = message("", "?");
+        let mut request = chats
+            .begin_request(&chat, NewRequest::new("lead"), asked)
+            .unwrap();
+        let id = request.request_id().to_owned();
+        if before {
+            ask_twice_below(&mut request, flushes);
+        }
+        request.start_step(StepType::Llm, raw("{}")).unwrap();
+        request.finish(RequestEnd::Interrupted).unwrap();
+        let mut request = chats.go_on(&chats.resume(&chat).unwrap().unwrap()).unwrap();
+        if !before {
+            ask_twice_below(&mut request, flushes);
+        }
+        request.finish(RequestEnd::Completed).unwrap();
+        let what = format!("failed before it was interrupted: {before}, flushes: {flushes:?}");
+        for chats in [chats, Store::with_backend(store.backend().clone()).chats()] {
+            let status = chats.get_request(&id).unwrap().unwrap().status;
+            assert_eq!(status, RequestStatus::Completed, "{what}");
+            assert_eq!(chats.resume(&chat).unwrap(), None, "{what}");
+        }
+    }
+}
+
 #[test]
 fn a_node_of_the_stack_is_one_call() {
     let (_store, chats, chat) = chats();

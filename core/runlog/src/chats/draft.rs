@@ -319,6 +319,13 @@ impl RequestDraft {
         &self.given_ids
     }
 
+    /// Whether a step was started here.
+    pub(super) fn has_step(&self, id: &str) -> bool {
+        self.steps
+            .iter()
+            .any(|buffered| buffered.step.step_id == id)
+    }
+
     /// The events to write when the request ends this way.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();

@@ -405,7 +405,7 @@ impl RequestBuffer {
                 let now = Timestamp(backend.now_ms());
                 let fold = shared.read();
                 events.extend(ended_with_request(&fold, resumed, now)?);
-                if has_other_open_steps(&fold, resumed, &events)? {
+                if has_other_open_steps(&fold, resumed, &events, |id| self.draft.has_step(id))? {
                     still_interrupted(&mut events);
                 }
             }

@@ -282,9 +282,8 @@ fn over(
 
 /// Whether no step of a request can be resumed after some events.
 fn leaves_none_open(fold: &ChatFold, request_id: &str, events: &[ChatEvent]) -> bool {
-    let steps = fold.steps_of_request(request_id).into_iter();
-    let mut open = steps.filter(|step| step.can_resume());
-    open.all(|step| is_updated(events, &step.step_id))
+    fold.resumable_steps_of(request_id)
+        .all(|step| is_over(step, events))
 }
 
 fn check_given(request_id: &str) -> Result<()> {
@@ -372,22 +371,32 @@ fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a FoldedStep> 
     }
 }
 
-/// Whether a request has resumable steps that aren't on the path to `resumed`, after some events.
+/// Whether a request has steps to be resumed that aren't on the path to `resumed`, after some events. What `is_own` says yes to
+/// was begun since it was resumed, and ends with it.
 pub(super) fn has_other_open_steps(
     fold: &ChatFold,
     resumed: &Step,
     events: &[ChatEvent],
+    is_own: impl Fn(&str) -> bool,
 ) -> Result<bool> {
     let path = fold.stack_path(&resumed.stack_id)?.unwrap_or_default();
-    let steps = fold.steps_of_request(&resumed.request_id).into_iter();
-    let mut open = steps.filter(|step| step.can_resume() && !path.contains(&step.stack_id));
-    Ok(open.any(|step| !is_updated(events, &step.step_id)))
+    let mut others = fold
+        .resumable_steps_of(&resumed.request_id)
+        .filter(|step| !path.contains(&step.stack_id) && !is_own(&step.step_id));
+    Ok(others.any(|step| !is_over(step, events)))
 }
 
-fn is_updated(events: &[ChatEvent], id: &str) -> bool {
-    events
-        .iter()
-        .any(|event| matches!(event, ChatEvent::StepUpdated { step_id, .. } if step_id == id))
+/// Whether one of the events ends a step, or is another attempt at it, with success.
+fn is_over(step: &FoldedStep, events: &[ChatEvent]) -> bool {
+    events.iter().any(|event| match event {
+        ChatEvent::StepUpdated { step_id, .. } => *step_id == step.step_id,
+        ChatEvent::StepSaved(other) => {
+            step.status == StepStatus::Failed
+                && other.status == StepStatus::Completed
+                && (&other.stack_id, other.step_type) == (&step.stack_id, step.step_type)
+        }
+        _ => false,
+    })
 }
 
 /// The delegate step of a node that waits for an assistant it called.

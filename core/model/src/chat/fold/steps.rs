@@ -64,15 +64,20 @@ impl ChatFold {
 
     /// As [`last_resumable_step`](Self::last_resumable_step), of one request.
     pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&FoldedStep> {
-        let places = self
-            .requests
-            .get(request_id)?
-            .steps
-            .iter()
-            .map(|(_, place)| *place);
-        let open =
-            places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place));
-        open.max().map(|place| &self.steps[place])
+        let last = self.resumable_places(request_id).max()?;
+        Some(&self.steps[last])
+    }
+
+    /// The steps of a request that can be resumed and that nothing has made up for, in any order.
+    pub fn resumable_steps_of(&self, request_id: &str) -> impl Iterator<Item = &FoldedStep> {
+        self.resumable_places(request_id)
+            .map(|place| &self.steps[place])
+    }
+
+    fn resumable_places(&self, request_id: &str) -> impl Iterator<Item = usize> {
+        let request = self.requests.get(request_id).into_iter();
+        let places = request.flat_map(|request| request.steps.iter().map(|(_, place)| *place));
+        places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place))
     }
 
     fn is_made_up_for(&self, place: usize) -> bool {
