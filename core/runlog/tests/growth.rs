@@ -342,6 +342,38 @@ fn a_change_of_a_chat_reads_itself() {
 }
 
 #[test]
+fn a_change_of_what_was_changed_often_reads_itself() {
+    reads_at_most(4, "a message's or a step's next change", |changes| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, 1);
+        let chats = store.chats();
+        let message = ChatMessage {
+            message_id: "m".into(),
+            ..ChatMessage::text(ChatRole::Assistant, "")
+        };
+        chats.save_messages(&chat, vec![message]).unwrap();
+        let of_message = |number: u32| {
+            let block = Updates::new().with("block_id", RawJson::string(&number.to_string()));
+            chats.update_message("m", &block).unwrap();
+        };
+        let of_step = |number: u32| {
+            let output = Updates::new().with(
+                "output",
+                RawJson::parse(format!(r#"{{"n":{number}}}"#)).unwrap(),
+            );
+            chats.update_step("step 0", &output).unwrap();
+        };
+        let read_by = |change: &dyn Fn(u32)| {
+            (0..changes).for_each(change);
+            let before = watched.read(stream);
+            change(changes);
+            watched.read(stream) - before
+        };
+        read_by(&of_message).max(read_by(&of_step))
+    });
+}
+
+#[test]
 fn pages_and_saves_of_a_chat_that_is_not_in_memory_read_no_more_than_they_give() {
     let newest = ListMessages {
         newest_first: true,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use runlog_log::{Direction, FindOptions, Label, Record};
+use runlog_log::{Direction, FindOptions, Label, Position, Record};
 use runlog_model::{Catalog, ChatEvent, ChatFold, ChatIdOf, SessionId};
 
 use super::cache::apply;
@@ -10,9 +10,13 @@ use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
         chats::{Reserved, SharedFold},
+        often::OFTEN,
         records::chat_stream,
     },
 };
+
+/// The most records of steps that are read without folding the chat.
+const STEP_RECORDS_MAX: usize = 256;
 
 impl Store {
     /// The chat that has this id.
@@ -165,16 +169,35 @@ impl Store {
 
     /// The sessions with a record about an id.
     async fn chats_labelled(&self, of: ChatIdOf, id: &str) -> Result<Vec<SessionId>> {
-        let mut found = Vec::new();
-        self.each_labelled(of.label(id), FindOptions::default(), |record| {
-            let session = SessionId(record.stream.0);
-            if !found.contains(&session) && is_about(record, of, id) {
-                found.push(session);
+        let label = of.label(id);
+        let mut found = self.often().found(label, self.backend().redactions());
+        // What was truncated since isn't there any more.
+        for session in std::mem::take(&mut found.sessions) {
+            if self.has_labelled(session, label).await? {
+                found.sessions.push(session);
             }
+        }
+        let options = FindOptions {
+            direction: Direction::Forward,
+            first: found.read_to.next(),
+            ..FindOptions::default()
+        };
+        let is_kept = found.read_to > Position::ZERO;
+        let mut count = 0;
+        self.each_labelled(label, options, |record| {
+            let session = SessionId(record.stream.0);
+            if !found.sessions.contains(&session) && is_about(record, of, id) {
+                found.sessions.push(session);
+            }
+            found.read_to = record.position;
+            count += 1;
             Ok(true)
         })
         .await?;
-        Ok(found)
+        if count >= OFTEN || (is_kept && count > 0) {
+            self.often().keep_found(label, found.clone());
+        }
+        Ok(found.sessions)
     }
 
     /// Passes each record that has a label to `take`, until that returns `false`.
@@ -260,6 +283,10 @@ impl Store {
                 }
             }
             records.extend(of_request);
+            // The chat's fold is kept, so that steps that are changed again and again cost the changes.
+            if records.len() > STEP_RECORDS_MAX {
+                return self.chat_fold(session).await;
+            }
         }
         let mut fold = folded(ChatFold::new(), records)?;
         fold.skip(last);
@@ -268,17 +295,19 @@ impl Store {
 
     /// A fold with a step and the other steps of its request.
     pub(super) async fn step_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
-        let records = self.labelled_in(session, ChatIdOf::Step.label(id)).await?;
-        for record in &records {
-            if let Some(step) = event_of(record)?.saved_step()
-                && step.step_id == id
-            {
-                return self
-                    .steps_fold(session, ChatIdOf::Request, &step.request_id)
-                    .await;
-            }
+        let mut request = None;
+        let label = ChatIdOf::Step.label(id);
+        self.each_labelled(label, in_order_of(session), |record| {
+            let event = event_of(record)?;
+            let step = event.saved_step().filter(|step| step.step_id == id);
+            request = step.map(|step| step.request_id.clone());
+            Ok(request.is_none())
+        })
+        .await?;
+        match request {
+            Some(request) => self.steps_fold(session, ChatIdOf::Request, &request).await,
+            None => self.chat_fold(session).await,
         }
-        self.chat_fold(session).await
     }
 }
 

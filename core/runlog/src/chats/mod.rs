@@ -14,6 +14,7 @@ mod ending;
 mod flush;
 mod import;
 mod lookup;
+mod message_fold;
 mod messages;
 mod pages;
 mod redact;

@@ -208,12 +208,24 @@ impl Store {
         if records.len() > RECORDS_MAX {
             return Ok(None);
         }
+        self.fold_of_messages(session, records, info)
+            .await
+            .map(Some)
+    }
+
+    /// A fold of these records of messages, of a chat whose order is that of the stream.
+    pub(super) async fn fold_of_messages(
+        &self,
+        session: SessionId,
+        mut records: Vec<Record>,
+        info: StreamInfo,
+    ) -> Result<ChatFold> {
         runlog_log::order::sort_by_key(&mut records, |record| record.sequence);
         records.dedup_by_key(|record| record.sequence);
         let mut fold = ChatFold::new();
         let mut before = None;
         for record in &records {
-            let is_saved = !is_change(record);
+            let is_saved = record.kind.0 == kinds::MESSAGE_SAVED;
             let follows = before == Some(Sequence(record.sequence.0 - 1));
             if is_saved && !follows && explicit_sequence(record) == 0 {
                 let number = self.last_message_sequence(session, record.sequence).await?;
@@ -225,7 +237,7 @@ impl Store {
             apply(&mut fold, record.stream, record)?;
         }
         fold.skip(info.last_sequence.0);
-        Ok(Some(fold))
+        Ok(fold)
     }
 
     /// The largest sequence of a message up to a sequence of the chat's stream, for a chat whose order is that of the stream.

@@ -37,6 +37,7 @@ impl Chats {
         }
         match part {
             Of::Chat => store.chat_fold(session).await,
+            Of::Messages([id]) => store.message_fold(session, id).await,
             Of::Messages(ids) => match store.messages_fold(session, None, ids).await? {
                 Some(fold) => Ok(SharedFold::of(fold)),
                 None => store.chat_fold(session).await,

@@ -12,6 +12,7 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 pub(crate) mod lookup;
 pub(crate) mod new_session;
+pub(crate) mod often;
 pub(crate) mod records;
 pub(crate) mod runs;
 mod sessions;

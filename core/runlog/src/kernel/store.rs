@@ -14,6 +14,7 @@ use super::{
     chats::ChatCache,
     claims::Claims,
     flows::{FlowsReader, FlowsShared},
+    often::Often,
     runs::{RunsReader, RunsShared},
 };
 use crate::{
@@ -58,6 +59,7 @@ pub(crate) struct Folds {
     runs: Arc<RunsShared>,
     flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
+    often: Arc<Often>,
     claims: Arc<Claims>,
     /// Held during an import: its checks of the store must still be valid when it writes.
     pub(crate) importing: Arc<std::sync::Mutex<()>>,
@@ -109,6 +111,11 @@ impl Store {
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
         &self.shared.folds.chats
+    }
+
+    /// What is kept of ids that many records are about.
+    pub(crate) fn often(&self) -> &Often {
+        &self.shared.folds.often
     }
 
     pub(crate) fn claims(&self) -> &Arc<Claims> {

@@ -67,6 +67,7 @@ impl Store {
             match self.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
                     self.chat_cache().forget(id);
+                    self.often().forget(id);
                     self.shared.catalog.after_commit().await;
                     return Ok(Some(GivenUp {
                         size,
