@@ -423,6 +423,66 @@ fn a_call_that_the_client_gives_up_is_cancelled_with_its_programs() {
     );
 }
 
+#[test]
+fn calls_at_once_spawn_each_their_own() {
+    let place = Place::new();
+    agents(
+        &place,
+        &[
+            ("slow", &["ready", "say:Begun.", "ack", "sleep:60000"]),
+            ("worker", &["ready", "say:Done.", "ack"]),
+        ],
+    );
+    let mut client = Client::start(&place, &MCP);
+    let spawn = |client: &mut Client, agent: &str| {
+        let request = json!({"agent_name": agent, "task": "Go."});
+        client.begin(
+            "tools/call",
+            json!({"name": "spawn_agents", "arguments": {"requests": [request]}}),
+        )
+    };
+    let slow = spawn(&mut client, "slow");
+    until(&mut client, "running", 1);
+    let ids: Vec<u64> = (0..6).map(|_| spawn(&mut client, "worker")).collect();
+    for id in ids {
+        let answer = client.answer_to(id);
+        let result = &answer["result"]["structuredContent"]["results"][0];
+        assert_eq!(result["status"], "completed", "{answer}");
+    }
+    // One that is given up leaves nothing in the way of the next.
+    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": slow}}));
+    let next = spawn(&mut client, "worker");
+    let answer = client.answer_to(next);
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    until(&mut client, "cancelled", 0);
+    // One at a time takes one of the client's runs again and again.
+    let of_client = |client: &mut Client| {
+        let listed = client.call("list_runs", json!({"agent_id": "mcp-client", "limit": 100}));
+        let runs = listed["items"].as_array().unwrap();
+        assert!(
+            runs.iter()
+                .all(|run| run["session_id"] == runs[0]["session_id"]),
+            "{listed}"
+        );
+        runs.len()
+    };
+    let count = of_client(&mut client);
+    assert!((2..=7).contains(&count), "{count}");
+    for _ in 0..3 {
+        client.call(
+            "spawn_agents",
+            json!({"requests": [{"agent_name": "worker", "task": "Go."}]}),
+        );
+    }
+    assert_eq!(of_client(&mut client), count);
+    assert_eq!(client.end(), 0);
+    let runs = place.expect(0, &["--json", "runs", "--limit", "100"]).out;
+    assert!(
+        !runs.contains("\"running\"") && !runs.contains("\"paused\""),
+        "{runs}"
+    );
+}
+
 /// Waits until the program's run has this status, and so many steps at least.
 fn until(client: &mut Client, status: &str, steps: u64) {
     loop {

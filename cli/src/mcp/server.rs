@@ -11,12 +11,13 @@ use rmcp::{
     service::RequestContext,
 };
 use runlog::{
-    NewRun, NewSession, Orchestrator, RunId, RunRecorder, RunStatus, Store,
+    NewRun, NewSession, Orchestrator, RunId, RunRecorder, RunStatus, SessionId, Store,
     agents::{
         LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests,
         tool_definitions,
     },
     runs::{Stop, StopKind},
+    sessions::NewInstance,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -57,10 +58,19 @@ struct Shared {
     project: Option<String>,
     /// Spawns agents; `None` if there are none to spawn.
     orchestrator: Option<Orchestrator>,
-    /// The parent run of the client's sub-agents, once it has spawned some.
-    client: Mutex<Option<RunRecorder>>,
+    parents: Mutex<Parents>,
     /// Cancelled when the client has disconnected.
     disconnected: CancellationToken,
+}
+
+/// The parent runs of the client's sub-agents, in one session. Calls at once have one each: in a context no call can stand
+/// between another and its result.
+#[derive(Default)]
+struct Parents {
+    session: Option<SessionId>,
+    all: Vec<RunRecorder>,
+    /// Those in which no call is open.
+    idle: Vec<RunId>,
 }
 
 impl Server {
@@ -75,7 +85,7 @@ impl Server {
                 store,
                 project,
                 orchestrator,
-                client: Mutex::default(),
+                parents: Mutex::default(),
                 disconnected: CancellationToken::new(),
             }),
         }
@@ -101,26 +111,58 @@ impl Server {
             .collect()
     }
 
-    /// Ends the client's run. If sub-agents are still active, it is paused together with them, so that a client that
+    /// Ends the client's runs. Those whose sub-agents are still active are paused together with them, so that a client that
     /// returns can resume them.
     ///
     /// # Errors
     /// Those of the storage.
     pub(crate) async fn close(&self) -> runlog::Result<()> {
-        let (Some(client), Some(orchestrator)) = (
-            self.shared.client.lock().await.take(),
-            &self.shared.orchestrator,
-        ) else {
+        let Some(orchestrator) = &self.shared.orchestrator else {
             return Ok(());
         };
-        if orchestrator.live_count() > 0 {
-            let stop = Stop::new(StopKind::Shutdown, DISCONNECTED);
-            return orchestrator.pause(client.id(), stop).await;
+        let parents = std::mem::take(&mut *self.shared.parents.lock().await);
+        for parent in parents.all {
+            if orchestrator.live_count() > 0 && !parents.idle.contains(&parent.id()) {
+                let stop = Stop::new(StopKind::Shutdown, DISCONNECTED);
+                orchestrator.pause(parent.id(), stop).await?;
+            } else if self.is_running(parent.id()).await? {
+                parent.complete(None).await?;
+            }
         }
-        match client.run().status {
-            RunStatus::Running => client.complete(None).await.map(|_| ()),
-            _ => Ok(()),
+        Ok(())
+    }
+
+    async fn is_running(&self, run: RunId) -> runlog::Result<bool> {
+        let run = self.shared.store.runs().get(run).await?;
+        Ok(run.is_some_and(|run| run.status == RunStatus::Running))
+    }
+
+    /// A run of the client's in which no call is open. It is idle again once the call has its results; one whose call was
+    /// dropped never is, for that call's end may not be recorded yet.
+    async fn parent(&self) -> runlog::Result<RunId> {
+        let mut parents = self.shared.parents.lock().await;
+        while let Some(idle) = parents.idle.pop() {
+            // Somebody else may have ended it.
+            if self.is_running(idle).await? {
+                return Ok(idle);
+            }
         }
+        let new = match parents.session {
+            Some(session) => NewRun::in_new_instance(NewInstance::new(session, CLIENT)),
+            None => {
+                let session = NewSession {
+                    project: self.shared.project.clone(),
+                    title: Some("MCP client".to_owned()),
+                    ..NewSession::default()
+                };
+                NewRun::in_new_session(session, CLIENT)
+            }
+        };
+        let run = self.shared.store.runs().start(new).await?;
+        let id = run.id();
+        parents.session = Some(run.run().session_id);
+        parents.all.push(run);
+        Ok(id)
     }
 
     async fn answer(
@@ -168,33 +210,19 @@ impl Server {
         requests: Vec<SpawnRequest>,
         progress: Option<Progress>,
     ) -> runlog::Result<Value> {
-        let parent = {
-            let mut client = self.shared.client.lock().await;
-            match &*client {
-                Some(client) => client.id(),
-                None => {
-                    let title = Some("MCP client".to_owned());
-                    let session = NewSession {
-                        project: self.shared.project.clone(),
-                        title,
-                        ..NewSession::default()
-                    };
-                    let run = self
-                        .shared
-                        .store
-                        .runs()
-                        .start(NewRun::in_new_session(session, CLIENT))
-                        .await?;
-                    client.insert(run).id()
-                }
-            }
-        };
+        let parent = self.parent().await?;
         let names: Vec<_> = requests.iter().map(|it| it.agent_name.clone()).collect();
-        let mut spawned = orchestrator.spawn(parent, requests).await?;
+        let spawned = orchestrator.spawn(parent, requests).await;
+        if spawned.is_err() {
+            // Nothing was recorded.
+            self.shared.parents.lock().await.idle.push(parent);
+        }
+        let mut spawned = spawned?;
         if let Some(progress) = progress {
             progress.report(&names, &mut spawned).await;
         }
         let results = spawned.results().await?;
+        self.shared.parents.lock().await.idle.push(parent);
         Ok(json!({"parent_run_id": parent, "results": results}))
     }
 }
