@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use runlog::{
     Durability, Store,
-    backend::{Backend, Page, check_streams},
+    backend::{Backend, BackendFuture, Page, check_streams},
     durability,
     log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
@@ -91,6 +91,16 @@ enum GivenOp {
         position: u64,
         reason: String,
     },
+}
+
+impl GivenOp {
+    /// The position of a record that it redacts.
+    fn redacted(&self) -> Option<u64> {
+        match self {
+            Self::Redact { position, .. } => Some(*position),
+            _ => None,
+        }
+    }
 }
 
 /// `"exists"`, `"absent"`, a last sequence, or the position of the last record.
@@ -192,12 +202,36 @@ impl From<Appended> for AppendedOps {
 }
 
 fn commit(
+    of: &StoreObject,
+    data: &[u8],
+    ops: Vec<GivenOp>,
+    key: Option<String>,
+    durability: Option<Durability>,
+) -> Result<Typed<AppendedOps>> {
+    let redacted: Vec<u64> = ops.iter().filter_map(GivenOp::redacted).collect();
+    if redacted.is_empty() {
+        let commit = staged(&*of.backend()?, data, ops, key.as_deref(), durability)?;
+        return Ok(write(async move { commit.await.map(AppendedOps::from) }));
+    }
+    // What is redacted is looked at first, so that these batches aren't staged at the call.
+    let (store, data) = (of.store()?, data.to_vec());
+    Ok(of.read(async move {
+        for position in redacted {
+            store.check_is_content(position).await?;
+        }
+        let backend = store.backend();
+        let commit = staged(&**backend, &data, ops, key.as_deref(), durability)?;
+        Ok::<_, Failure>(AppendedOps::from(commit.await?))
+    }))
+}
+
+fn staged(
     backend: &dyn Backend,
     mut data: &[u8],
     ops: Vec<GivenOp>,
     key: Option<&str>,
     durability: Option<Durability>,
-) -> Result<Typed<AppendedOps>> {
+) -> Result<BackendFuture<'static, Appended>> {
     let mut take = |length: usize| {
         let (part, rest) = data
             .split_at_checked(length)
@@ -283,8 +317,7 @@ fn commit(
         key: key.map(str::as_bytes),
         durability,
     };
-    let commit = backend.maintenance().stage(&batch)?;
-    Ok(write(async move { commit.await.map(AppendedOps::from) }))
+    Ok(backend.maintenance().stage(&batch)?)
 }
 
 async fn read(store: Store, read: Read) -> Result<Packed<()>> {
@@ -335,7 +368,7 @@ calls! {
         durability: Option<durability::Given>,
     } -> AppendedOps => {
         let durability = durability.map(Durability::from);
-        commit(&*of.backend()?, input.data, ops, key.as_deref(), durability)?
+        commit(of, input.data, ops, key, durability)?
     };
     read(options: Read) -> Packed<()> => of.read(read(of.store()?, options));
     scan { from: u64, limit: Option<u64> } -> Packed<()> =>

@@ -14,6 +14,8 @@ use runlog::{
         Updates,
     },
     log::{Appended, Batch, Position},
+    retention::Erase,
+    scan::TextQuery,
     sessions::ListSessions,
 };
 
@@ -1143,6 +1145,94 @@ fn of_two_branches_that_were_interrupted_each_is_resumed_until_the_request_is_ov
         chats.complete_resumed(&resumption, &output).unwrap();
     }
     assert_eq!(chats.resume(&chat).unwrap(), None);
+}
+
+/// How the rest of a request is written.
+#[derive(Clone, Copy, Debug)]
+enum Rest {
+    Finished,
+    Flushed,
+    Dropped,
+    InMany,
+}
+
+#[test]
+fn what_is_taken_out_while_its_request_is_under_way_is_not_written_again() {
+    for (take_out, rest) in ["redacted", "erased", "deleted"]
+        .into_iter()
+        .flat_map(|how| {
+            [Rest::Finished, Rest::Flushed, Rest::Dropped, Rest::InMany].map(|rest| (how, rest))
+        })
+    {
+        for given in ["", "m"] {
+            let what = format!("{take_out}, {rest:?}, id {given:?}");
+            let (store, chats, chat) = chats();
+            let asked = message("", "?");
+            let mut request = chats
+                .begin_request(&chat, NewRequest::new("lead"), asked)
+                .unwrap();
+            let secret = request.send(message(given, "the PIN is 4711")).unwrap();
+            let other = request.send(message("", "and")).unwrap();
+            request.flush().unwrap();
+            match take_out {
+                "redacted" => chats.redact_message(&secret, "a PIN").unwrap(),
+                "deleted" => chats.delete_messages(&chat, &[&secret]).unwrap(),
+                _ => {
+                    let erase = Erase {
+                        messages: vec![secret.clone()],
+                        reason: "a PIN".into(),
+                        ..Erase::default()
+                    };
+                    store.erase(&erase).unwrap();
+                }
+            }
+            let query = TextQuery::new("the PIN is 4711").unwrap();
+            let find = || store.search(&query, Position(1)).unwrap().found;
+            let left_in_log = find();
+            assert_eq!(left_in_log.is_empty(), take_out != "deleted", "{what}");
+            request.append(&secret, ", I said").unwrap();
+            request.append(&other, " so on").unwrap();
+            match rest {
+                Rest::Finished => request.finish(RequestEnd::Completed).unwrap(),
+                Rest::Dropped => drop(request),
+                Rest::Flushed => {
+                    request.flush().unwrap();
+                    request.append(&secret, ", and again").unwrap();
+                    request.flush().unwrap();
+                    request.finish(RequestEnd::Completed).unwrap();
+                }
+                Rest::InMany => {
+                    let mut many = Vec::new();
+                    for _ in 0..2_000 {
+                        many.push(request.send(message("", "more")).unwrap());
+                    }
+                    request.finish(RequestEnd::Completed).unwrap();
+                }
+            }
+            assert_eq!(find(), left_in_log, "{what}");
+            let left = texts(&chats, &chat);
+            let has = |text: &str| left.iter().any(|(props, _)| props.contains(text));
+            assert!(has("and so on"), "{what}: {left:?}");
+            assert!(!has("PIN"), "{what}: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn a_session_is_not_erased_while_a_request_is_under_way_in_it() {
+    let (store, chats, chat) = chats();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("lead"), message("", "?"))
+        .unwrap();
+    let erase = Erase {
+        sessions: vec![store.find_session(&chat).unwrap().id],
+        reason: "asked for".into(),
+        ..Erase::default()
+    };
+    let refused = store.erase(&erase).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WrongStatus, "{refused}");
+    request.finish(RequestEnd::Completed).unwrap();
+    store.erase(&erase).unwrap();
 }
 
 /// A tool that a scout asks twice, the second time with an answer; and whether what is written is flushed in between.

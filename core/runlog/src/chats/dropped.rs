@@ -15,7 +15,7 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{
     RequestBuffer, RequestEnd,
     draft::Part,
-    flush::{RequestFlush, place_of},
+    flush::{RequestFlush, place_of, without_gone},
     write::Prepared,
 };
 use crate::{Result, Store, backend::Backend, kernel::chats::Reserved};
@@ -48,10 +48,14 @@ impl Drop for RequestBuffer {
             let _ = prepared.map(|prepared| write(&prepared).or_else(|_| write(&prepared)));
         };
         if let Some(RequestFlush(part)) = self.flushing.take() {
-            let prepared = match &part.placed {
+            let prepared = match &part.looked_up {
                 None => Ok(part.prepared.clone()),
-                Some(placed) => {
-                    self.prepare_with(&mut ids, &placed.given_ids, placed.events.clone())
+                Some(of) => {
+                    let events = self.without_gone(of.events.clone());
+                    match part.is_placed {
+                        false => self.prepare(events, None),
+                        true => self.prepare_with(&mut ids, &of.given_ids, events),
+                    }
                 }
             };
             write_part(&part.key, prepared);
@@ -62,13 +66,14 @@ impl Drop for RequestBuffer {
             if events.is_empty() {
                 break;
             }
+            let events = self.without_gone(events);
             let prepared = match is_placed {
                 false => self.prepare(ids.given(events), None),
                 true => self.prepare_with(&mut ids, &given_ids, events),
             };
             write_part(self.store.backend().new_id().as_bytes(), prepared);
         }
-        let events = self.draft.events(&end);
+        let events = self.without_gone(self.draft.events(&end));
         let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
         if !self.draft.is_placed() {
             let prepared = self.prepare(ids.given(events), None);
@@ -101,6 +106,14 @@ impl Drop for RequestBuffer {
 }
 
 impl RequestBuffer {
+    /// [`without_gone`], where that can be known without waiting, as with a backend in this process.
+    fn without_gone(&self, events: Vec<ChatEvent>) -> Vec<ChatEvent> {
+        without_gone(&self.store, self.session, events.clone())
+            .now_or_never()
+            .and_then(Result::ok)
+            .unwrap_or(events)
+    }
+
     /// Events whose place in the chat isn't looked up, with the ids that they may have.
     fn prepare_with(
         &self,

@@ -1,11 +1,16 @@
 //! Writing the buffered part of a request while the request continues.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
-use super::{draft, pages::is_in_order, store::already_exists, write::Prepared};
+use super::{
+    draft,
+    pages::is_in_order,
+    store::already_exists,
+    write::{Of, Prepared},
+};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// A part of a request that is being written. Writing it is idempotent.
@@ -17,8 +22,10 @@ pub(super) struct Part {
     pub(super) session: SessionId,
     /// Events that are written without looking at the chat, at its end.
     pub(super) prepared: Prepared,
-    /// Events whose place in the chat has to be looked up.
-    pub(super) placed: Option<draft::Part>,
+    /// Events for which the chat has to be looked at: their place in it, or the messages that they change.
+    pub(super) looked_up: Option<draft::Part>,
+    /// Whether their place is looked up.
+    pub(super) is_placed: bool,
     pub(super) key: [u8; 16],
 }
 
@@ -32,11 +39,12 @@ impl RequestFlush {
             store,
             session,
             prepared,
-            placed,
+            looked_up,
             key,
+            ..
         } = &*self.0;
         let backend = &**store.backend();
-        let Some(draft::Part { events, given_ids }) = placed else {
+        let Some(draft::Part { events, given_ids }) = looked_up else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
             backend.commit(batch).await?;
             prepared.notify_catalog(store).await;
@@ -47,7 +55,11 @@ impl RequestFlush {
         let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
         loop {
             let (last, after) = place_of(store, *session, given_ids, events).await?;
-            let prepared = Prepared::new(*session, events.clone(), after, backend.now_ms())?;
+            let events = without_gone(store, *session, events.clone()).await?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            let prepared = Prepared::new(*session, events, after, backend.now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(key);
             match backend.commit(batch).await {
                 Ok(_) => {
@@ -58,6 +70,37 @@ impl RequestFlush {
             }
         }
     }
+}
+
+/// Whether events change messages that are in the store already. They are written on condition that the chat is as it was
+/// looked at: [`without_gone`].
+pub(super) fn have_changes(events: &[ChatEvent]) -> bool {
+    events
+        .iter()
+        .any(|event| matches!(event, ChatEvent::MessageUpdated { .. }))
+}
+
+/// The events without changes of messages that were deleted or redacted meanwhile: each has the whole text, which would be in the
+/// log again.
+pub(super) async fn without_gone(
+    store: &Store,
+    session: SessionId,
+    mut events: Vec<ChatEvent>,
+) -> Result<Vec<ChatEvent>> {
+    let mut gone = HashSet::new();
+    for event in &events {
+        if let ChatEvent::MessageUpdated { message_id, .. } = event {
+            let ids = [message_id.as_str()];
+            let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
+            if fold.read().message(message_id).is_none() {
+                gone.insert(message_id.clone());
+            }
+        }
+    }
+    events.retain(|event| {
+        !matches!(event, ChatEvent::MessageUpdated { message_id, .. } if gone.contains(message_id))
+    });
+    Ok(events)
 }
 
 /// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence of

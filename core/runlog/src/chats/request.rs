@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
-    flush::{Part, RequestFlush, place_of},
+    flush::{Part, RequestFlush, have_changes, place_of, without_gone},
     resume::{check_resumable, delegate_of, ended_with_request, has_other_open_steps},
     stack::{CallStack, StackNode},
     store::already_exists,
@@ -336,7 +336,8 @@ impl RequestBuffer {
                 key: *store.backend().new_id().as_bytes(),
                 session: self.session,
                 prepared,
-                placed: is_placed.then_some(part),
+                looked_up: (is_placed || have_changes(&part.events)).then_some(part),
+                is_placed,
                 store,
             })));
         }
@@ -384,7 +385,7 @@ impl RequestBuffer {
         let backend = &**self.store.backend();
         self.check_live()?;
         let events = self.draft.events(end);
-        if !self.draft.is_placed() && self.resumed.is_none() {
+        if !self.draft.is_placed() && self.resumed.is_none() && !have_changes(&events) {
             let prepared = self.prepare(events, None)?;
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
             backend.commit(batch).await?;
@@ -399,7 +400,7 @@ impl RequestBuffer {
         loop {
             let given_ids = self.draft.given_ids();
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;
-            let mut events = events.clone();
+            let mut events = without_gone(&self.store, self.session, events.clone()).await?;
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
                 let shared = self.store.chat_fold(self.session).await?;
                 let now = Timestamp(backend.now_ms());

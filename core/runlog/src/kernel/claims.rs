@@ -47,6 +47,13 @@ impl Claims {
         self.taken().contains(&(chat, request_id.to_owned()))
     }
 
+    /// A request of a chat that is claimed, if there is one.
+    pub(crate) fn of_chat(&self, chat: SessionId) -> Option<String> {
+        let taken = self.taken();
+        let of_chat = taken.iter().find(|(session, _)| *session == chat);
+        of_chat.map(|(_, request)| request.clone())
+    }
+
     fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
         self.taken
             .lock()

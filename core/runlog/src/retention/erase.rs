@@ -65,7 +65,7 @@ impl Store {
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
     /// [`NotFound`](ErrorKind::NotFound) for a session or a message that doesn't exist,
-    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, and the errors of [`compact`](Self::compact).
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         if what.sessions.is_empty() && what.messages.is_empty() && what.positions.is_empty() {
             return Err(Error::invalid(
@@ -78,7 +78,7 @@ impl Store {
             ));
         }
         for position in &what.positions {
-            self.check_is_content(Position(*position)).await?;
+            self.check_is_content(*position).await?;
         }
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
@@ -104,8 +104,13 @@ impl Store {
         })
     }
 
-    /// Refuses a record that other reads can't do without: without its creation there is no run.
-    async fn check_is_content(&self, position: Position) -> Result<()> {
+    /// Refuses to redact a record that other reads can't do without: without its creation there is no run. For bindings that take
+    /// operations on streams from callers.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, and for what says how a run went.
+    pub async fn check_is_content(&self, position: u64) -> Result<()> {
+        let position = Position(position);
         let page = self.backend().scan(position, 1).await?;
         let found = page.records.into_iter().next();
         let Some(record) = found.filter(|record| record.position == position) else {
@@ -116,6 +121,13 @@ impl Store {
             let message = format!(
                 "position {position} is an entry of a list of the store's, which would lose what it is of; give the positions of \
                  what was said"
+            );
+            return Err(Error::invalid(message));
+        }
+        if record.kind.0 == kinds::CHAT_COPIED {
+            let message = format!(
+                "position {position} has no content, and the messages of a copied chat have their ids from it; give the positions \
+                 of what was said"
             );
             return Err(Error::invalid(message));
         }
@@ -147,6 +159,12 @@ impl Store {
             let message = format!(
                 "run {} is at work in session {id}; pause or cancel it before the session is erased",
                 run.id
+            );
+            return Err(Error::new(ErrorKind::WrongStatus, message));
+        }
+        if let Some(request) = self.claims().of_chat(id) {
+            let message = format!(
+                "request {request:?} is under way in session {id}; finish it before the session is erased"
             );
             return Err(Error::new(ErrorKind::WrongStatus, message));
         }
