@@ -6,7 +6,7 @@ import {
   chatListOf,
 } from "./chat-types.js";
 import { listOf, objectOf, optionsOf } from "./checks.js";
-import { invalid } from "./error.js";
+import { invalid, messageOf } from "./error.js";
 import type { ResumptionCalls, StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -356,7 +356,7 @@ export class Chats {
       result = await work(begun);
     } catch (error) {
       // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
-      if (!begun.hasEnded) await begun.finish({ failed: error }).catch(() => {});
+      if (!begun.hasEnded) await begun.finish({ failed: messageOf(error) }).catch(() => {});
       throw error;
     }
     if (!begun.hasEnded) await begun.finish("completed");

@@ -352,6 +352,7 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   readonly #signal: AbortSignal | undefined;
   /** Events that were read and not given yet, in order. */
   #rest: RecordedEvent[] = [];
+  #reading: Promise<boolean> | undefined;
   /** How often it was sent elsewhere: what was read before counts no more. */
   #jumps = 0;
 
@@ -411,16 +412,23 @@ export class Playback implements AsyncIterable<RecordedEvent> {
     for (;;) {
       // One at a time: what a reader leaves is for the next.
       for (let event = this.#rest.shift(); event !== undefined; event = this.#rest.shift()) yield [event];
-      const jumps = this.#jumps;
-      const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
-      if (jumps !== this.#jumps) continue;
-      const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
-      if (heads.length === 0) return;
-      this.#rest = heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
-        const json = textOf(take(length));
-        return { delayMs, sequence, position, recordedAtMs, event: JSON.parse(json) as RuntimeEvent, json };
-      });
+      // Of several that go through it at once, one reads, and each event is given to one of them.
+      this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
+      if (!(await this.#reading)) return;
     }
+  }
+
+  /** Reads the next events; whether there may be more. */
+  async #read(): Promise<boolean> {
+    const jumps = this.#jumps;
+    const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
+    if (jumps !== this.#jumps) return true;
+    const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
+    this.#rest = heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
+      const json = textOf(take(length));
+      return { delayMs, sequence, position, recordedAtMs, event: JSON.parse(json) as RuntimeEvent, json };
+    });
+    return heads.length > 0;
   }
 }
 

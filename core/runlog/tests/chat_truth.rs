@@ -240,6 +240,26 @@ fn a_failed_try_that_was_made_up_for_is_not_resumed() {
 }
 
 #[test]
+fn of_steps_at_once_the_one_that_failed_is_resumed_though_others_were_completed() {
+    let (_, chats, chat) = chats();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("", "?"))
+        .unwrap();
+    let failed = request
+        .start_step(StepType::Tool, raw(r#"{"of":1}"#))
+        .unwrap();
+    let other = request
+        .start_step(StepType::Tool, raw(r#"{"of":2}"#))
+        .unwrap();
+    request.complete_step(&other, None).unwrap();
+    request
+        .finish(RequestEnd::Failed("no answer".into()))
+        .unwrap();
+    let resumption = chats.resume(&chat).unwrap().unwrap();
+    assert_eq!(resumption.step.step_id, failed);
+}
+
+#[test]
 fn a_request_that_fails_without_a_step_keeps_its_error() {
     let (_, chats, chat) = chats();
     let mut request = chats

@@ -98,7 +98,7 @@ impl ChatFold {
                 .filter(|other| {
                     other.request_id == step.request_id && other.step_type == step.step_type
                 })
-                .any(|other| other.status == StepStatus::Completed)
+                .any(|other| other.status == StepStatus::Completed && is_retry(other, step))
     }
 
     /// The last step that can be resumed.
@@ -133,4 +133,10 @@ impl ChatFold {
         path.reverse();
         Ok(Some(path))
     }
+}
+
+/// Whether a step was begun because another one had failed. One of the same time counts if it has the same input: several may
+/// have been begun at once.
+fn is_retry(step: &FoldedStep, failed: &FoldedStep) -> bool {
+    step.created_at > failed.updated_at || step.has_input_of(failed).unwrap_or(false)
 }
