@@ -389,7 +389,8 @@ export class Store implements AsyncDisposable {
    * Takes the content of a record out of every read at once, in forks too. Its place and its sequence stay, and its
    * bytes stay on the disk. Durable when it resolves; the reason is kept.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such record; `invalid_input` when it is one of the engine's own.
+   * @throws {@link RunlogError} `not_found` when there is no such record; `invalid_input` when it is one of the engine's own, an
+   * entry of the store's lists, or says how a run went: without these, what they are of couldn't be found, or read.
    */
   async redact(position: number, reason: string): Promise<void> {
     await this.streams.commit([{ redact: position, reason }]);

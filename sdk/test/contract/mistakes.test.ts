@@ -137,6 +137,45 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     expect(await ends(store, async () => ({ summary: undefined }))).toEqual(["completed", undefined]);
   });
 
+  test("a request whose work throws what is no error has failed, and is let go of", async () => {
+    const store = await fresh();
+    const { chatId } = await store.chats.create({ assistantId: "a" });
+    const message = { type: "text", props: { content: "?" } };
+    const revoked = Proxy.revocable({}, {});
+    revoked.revoke();
+    for (const thrown of [undefined, null, Symbol("s"), revoked.proxy, Object.create(null), 10n]) {
+      const requestId = store.newId();
+      const work = store.chats.withRequest(chatId, { assistantId: "a", requestId, message }, async (request) => {
+        await request.startStep("llm", {});
+        throw thrown;
+      });
+      expect(await work.then(() => "returned", (error: unknown) => Object.is(error, thrown))).toBe(true);
+      expect((await store.chats.getRequest(requestId))?.status).toBe("failed");
+      expect((await store.chats.getSteps(requestId)).map(({ status }) => status)).toEqual(["failed"]);
+    }
+  });
+
+  test("what a store couldn't be read without is not redacted", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    await run.recordMessage({ role: "user", content: "my PIN" });
+    await run.complete();
+    await store.agents.put({ name: "coder" });
+    const copied = await store.chats.create({ assistantId: "a" });
+    await store.copySession((await store.findSession(copied.chatId))?.id as string);
+    let refused = 0;
+    for await (const { position, kind } of store.read()) {
+      const what = await store.redact(position, "asked for").then(() => "redacted", (error: { code: string }) => error.code);
+      if (what !== "redacted") expect([kind, what]).toEqual([kind, "invalid_input"]);
+      refused += what === "redacted" ? 0 : 1;
+    }
+    expect(refused).toBeGreaterThan(5);
+    expect((await store.runs.get(run.id))?.status).toBe("completed");
+    expect(JSON.stringify(await (await store.context(run.run.instanceId)).getMessages())).not.toContain("PIN");
+    expect((await store.agents.list()).items).toHaveLength(1);
+    expect((await store.runs.list()).items).toHaveLength(1);
+  });
+
   test("half a surrogate pair in what is told of work doesn't lose the rest", async () => {
     const store = await fresh();
     expect(await ends(store, async () => cut)).toEqual(["completed", mended]);
