@@ -485,7 +485,7 @@ export class Store implements AsyncDisposable {
    *
    * @throws {@link RunlogError} `invalid_input` where nothing is named, the reason is empty, or a position is of what says how a run
    * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session or a
-   * message that isn't there; `wrong_status` for a session with a run at work; and those of {@link compact}.
+   * message that isn't there; `wrong_status` for a session with a run at work or a request under way; and those of {@link compact}.
    *
    * @example
    * ```ts

@@ -311,7 +311,8 @@ impl RunHandle {
         self.live.id()
     }
 
-    /// Waits until the run has ended or paused, and returns its outcome.
+    /// Waits until the run has ended or paused, by its executor or by the orchestrator, and returns its outcome. What another
+    /// recorder of the run ends, its executor hears of when it records next.
     ///
     /// # Errors
     /// Those of the storage, when its end couldn't be recorded; [`Closed`](crate::ErrorKind::Closed) when the runtime
