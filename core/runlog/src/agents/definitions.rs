@@ -270,7 +270,7 @@ impl Agents {
             last: info.last_sequence,
             ..ReadOptions::default()
         };
-        read_each(&**backend, AGENTS_STREAM, options, |record| {
+        read_each(&**backend, AGENTS_STREAM, options, &mut |record| {
             // Applying an event that another task has applied already is a no-op. Only a repair redacts one, and only if it
             // can't be read.
             let applied = if record.redacted || record.kind.0 == kinds::LISTED_EVENT_LOST {

@@ -143,7 +143,7 @@ impl Inner {
             &**self.store.backend(),
             run_stream(run.id),
             options,
-            |record| {
+            &mut |record| {
                 let record = SpawnRecord::decode(record.kind.0, &record.meta, &record.payload)?;
                 records.push(record);
                 Ok(())

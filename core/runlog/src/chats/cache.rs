@@ -65,7 +65,7 @@ impl Store {
             kinds: kinds::CHAT_EVENTS.map(Kind).collect(),
             ..ReadOptions::default()
         };
-        read_each(&**self.backend(), stream, options, |record| {
+        read_each(&**self.backend(), stream, options, &mut |record| {
             apply(&mut fold.write(), stream, record)
         })
         .await?;

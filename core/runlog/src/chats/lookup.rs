@@ -102,7 +102,7 @@ impl Store {
             ..FindOptions::default()
         };
         let mut has = false;
-        self.each_labelled(label, options, |_| {
+        self.each_labelled(label, options, &mut |_| {
             has = true;
             Ok(false)
         })
@@ -184,7 +184,7 @@ impl Store {
         };
         let is_kept = found.read_to > Position::ZERO;
         let mut count = 0;
-        self.each_labelled(label, options, |record| {
+        self.each_labelled(label, options, &mut |record| {
             let session = SessionId(record.stream.0);
             if !found.sessions.contains(&session) && is_about(record, of, id) {
                 found.sessions.push(session);
@@ -205,7 +205,7 @@ impl Store {
         &self,
         label: Label,
         options: FindOptions,
-        mut take: impl FnMut(&Record) -> Result<bool>,
+        take: &mut (dyn FnMut(&Record) -> Result<bool> + Send),
     ) -> Result<()> {
         let (mut options, forward) = (options.clone(), options.direction == Direction::Forward);
         loop {
@@ -234,7 +234,7 @@ impl Store {
         label: Label,
     ) -> Result<Vec<Record>> {
         let mut records = Vec::new();
-        self.each_labelled(label, in_order_of(session), |record| {
+        self.each_labelled(label, in_order_of(session), &mut |record| {
             records.push(record.clone());
             Ok(true)
         })
@@ -297,7 +297,7 @@ impl Store {
     pub(super) async fn step_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
         let mut request = None;
         let label = ChatIdOf::Step.label(id);
-        self.each_labelled(label, in_order_of(session), |record| {
+        self.each_labelled(label, in_order_of(session), &mut |record| {
             let event = event_of(record)?;
             let step = event.saved_step().filter(|step| step.step_id == id);
             request = step.map(|step| step.request_id.clone());

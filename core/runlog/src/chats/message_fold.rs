@@ -83,7 +83,7 @@ impl Store {
     /// The records of a message, one more than [`RECORDS_MAX`] at most.
     async fn records_of_message(&self, id: &str, options: FindOptions) -> Result<Vec<Record>> {
         let mut records = Vec::new();
-        self.each_labelled(ChatIdOf::Message.label(id), options, |record| {
+        self.each_labelled(ChatIdOf::Message.label(id), options, &mut |record| {
             records.push(record.clone());
             Ok(records.len() <= RECORDS_MAX)
         })

@@ -174,7 +174,7 @@ impl Chats {
         next: &NextMessages<'_>,
     ) -> Result<Vec<ChatMessage>> {
         let messages = &next.messages;
-        self.write(session, Of::Chat, |fold| {
+        self.write(session, Of::Chat, &mut |fold| {
             if let Some(request) = next.request.filter(|_| next.is_request_given)
                 && fold.has_request(&request.request_id)
             {
@@ -374,7 +374,7 @@ impl Chats {
         let at = Timestamp(self.store.backend().now_ms());
         let missing = || not_found("message", message_id);
         let mut updated = None;
-        self.write(session, Of::Messages(&[message_id]), |fold| {
+        self.write(session, Of::Messages(&[message_id]), &mut |fold| {
             let message = fold.message(message_id).ok_or_else(missing)?;
             let message = message.updated(updates, at)?;
             if updates.get("sequence").is_some() {
@@ -398,7 +398,7 @@ impl Chats {
     pub async fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
         let session = self.session_id(chat_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        self.write(session, Of::Messages(message_ids), |fold| {
+        self.write(session, Of::Messages(message_ids), &mut |fold| {
             if let Some(unknown) = message_ids.iter().find(|id| fold.message(id).is_none()) {
                 return Err(not_found("message", unknown));
             }

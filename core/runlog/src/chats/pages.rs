@@ -141,7 +141,7 @@ impl Store {
         }
         let mut records = Vec::new();
         let label = changed_messages_label(session);
-        self.each_labelled(label, in_order_of(session), |record| {
+        self.each_labelled(label, in_order_of(session), &mut |record| {
             // Kept for later pages, without what else was read with it.
             records.push(Record {
                 meta: Bytes::copy_from_slice(&record.meta),
@@ -186,7 +186,7 @@ impl Store {
         labels.extend(ids.iter().map(|id| ChatIdOf::Message.label(id)));
         let mut records = Vec::new();
         for label in labels {
-            self.each_labelled(label, in_order_of(session), |record| {
+            self.each_labelled(label, in_order_of(session), &mut |record| {
                 records.push(record.clone());
                 Ok(records.len() <= RECORDS_MAX)
             })
@@ -199,7 +199,7 @@ impl Store {
                 return Ok(None);
             }
             let options = in_order_of(session);
-            self.each_labelled(changed_messages_label(session), options, |record| {
+            self.each_labelled(changed_messages_label(session), options, &mut |record| {
                 records.push(record.clone());
                 Ok(records.len() <= RECORDS_MAX)
             })

@@ -166,7 +166,7 @@ impl Chats {
             events.extend(over(fold, request_id, RequestStatus::Dismissed, at));
             Ok(events)
         };
-        self.write_steps(session, plan).await
+        self.write_steps(session, &plan).await
     }
 
     /// Records that the resumed assistant has returned with an output: the interrupted step is completed, and the
@@ -206,7 +206,7 @@ impl Chats {
             Ok(events)
         };
         let session = self.session_id(&resumption.step.chat_id).await?;
-        self.write_steps(session, plan).await
+        self.write_steps(session, &plan).await
     }
 
     /// Records that the assistant of a node has returned with an output: the delegate step that waits for it is
@@ -235,17 +235,17 @@ impl Chats {
             Ok(events)
         };
         let session = self.session_id(chat_id).await?;
-        let mut steps = self.write_steps(session, plan).await?;
+        let mut steps = self.write_steps(session, &plan).await?;
         steps.pop().ok_or_else(|| not_found("stack", stack_id))
     }
 
     async fn write_steps(
         &self,
         session: SessionId,
-        plan: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
+        plan: &(dyn Fn(&ChatFold) -> Result<Vec<ChatEvent>> + Sync),
     ) -> Result<Vec<Step>> {
         let changed = std::sync::Mutex::new(Vec::new());
-        self.write(session, Of::Chat, |fold| {
+        self.write(session, Of::Chat, &mut |fold| {
             let events = plan(fold)?;
             let ids = events.iter().filter_map(|event| match event {
                 ChatEvent::StepUpdated { step_id, .. } => Some(step_id.clone()),

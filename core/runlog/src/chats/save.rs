@@ -181,7 +181,7 @@ impl Store {
             ..FindOptions::default()
         };
         let (mut has, mut failed) = (false, None);
-        self.each_labelled(ChatIdOf::Message.label(id), options, |record| {
+        self.each_labelled(ChatIdOf::Message.label(id), options, &mut |record| {
             if !is_about(record, ChatIdOf::Message, id) {
                 return Ok(true);
             }

@@ -125,7 +125,7 @@ impl Chats {
         let _nodes = own(ChatIdOf::Stack, &nodes).await?;
         let saved = |step: &Step| ChatEvent::StepSaved(Box::new(step.clone()));
         let events = StepDiffs::between(completed.iter().map(saved).collect());
-        self.write(session, Of::Chat, |fold| {
+        self.write(session, Of::Chat, &mut |fold| {
             let mut taken = HashSet::new();
             for step in &completed {
                 if fold.step(&step.step_id).is_some() || !taken.insert(&step.step_id) {
@@ -166,7 +166,7 @@ impl Chats {
     pub async fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
         let session = self.store.chat_with(ChatIdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
-        self.write(session, Of::Step(step_id), |fold| {
+        self.write(session, Of::Step(step_id), &mut |fold| {
             let step = fold
                 .step(step_id)
                 .ok_or_else(|| not_found("step", step_id))?;

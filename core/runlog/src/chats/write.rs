@@ -52,7 +52,7 @@ impl Chats {
         &self,
         session: SessionId,
         part: Of<'_>,
-        mut decide: impl FnMut(&ChatFold) -> Result<Vec<ChatEvent>>,
+        decide: &mut (dyn FnMut(&ChatFold) -> Result<Vec<ChatEvent>> + Send),
     ) -> Result<()> {
         let mut attempts = self
             .store

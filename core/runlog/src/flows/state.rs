@@ -117,31 +117,36 @@ pub(super) async fn receive(
         ],
         ..ReadOptions::default()
     };
-    read_each(&**store.backend(), run_stream(run), options, |record| {
-        if record.redacted {
-            return Ok(());
-        }
-        if record.kind.0 == kinds::COMMANDS_TAKEN {
-            let taken = TakenRecord::decode(record.kind.0, &record.meta, &record.payload)?;
-            forget_taken(run, taken.count, state);
-            return Ok(());
-        }
-        let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
-        // An event that the caller recorded itself may have another shape; it is for observers only.
-        let Ok(received) = event.json.to_value::<CommandReceived>() else {
-            return Ok(());
-        };
-        let command = received.command.to_value::<RuntimeCommand>().ok();
-        // A command that was sent to a run need not name it itself.
-        let command = command.map(|command| RuntimeCommand {
-            run_id: command.run_id.or(received.run_id),
-            ..command
-        });
-        let is_good =
-            |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
-        state.inbox.extend(command.filter(is_good));
-        Ok(())
-    })
+    read_each(
+        &**store.backend(),
+        run_stream(run),
+        options,
+        &mut |record| {
+            if record.redacted {
+                return Ok(());
+            }
+            if record.kind.0 == kinds::COMMANDS_TAKEN {
+                let taken = TakenRecord::decode(record.kind.0, &record.meta, &record.payload)?;
+                forget_taken(run, taken.count, state);
+                return Ok(());
+            }
+            let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
+            // An event that the caller recorded itself may have another shape; it is for observers only.
+            let Ok(received) = event.json.to_value::<CommandReceived>() else {
+                return Ok(());
+            };
+            let command = received.command.to_value::<RuntimeCommand>().ok();
+            // A command that was sent to a run need not name it itself.
+            let command = command.map(|command| RuntimeCommand {
+                run_id: command.run_id.or(received.run_id),
+                ..command
+            });
+            let is_good =
+                |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
+            state.inbox.extend(command.filter(is_good));
+            Ok(())
+        },
+    )
     .await
 }
 

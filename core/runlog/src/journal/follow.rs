@@ -12,7 +12,7 @@ pub(crate) async fn read_each(
     backend: &dyn Backend,
     stream: StreamId,
     options: ReadOptions,
-    mut take: impl FnMut(&Record) -> Result<()>,
+    take: &mut (dyn FnMut(&Record) -> Result<()> + Send),
 ) -> Result<()> {
     let mut next = Some(options.first);
     while let Some(first) = next.filter(|first| *first <= options.last) {
@@ -22,7 +22,7 @@ pub(crate) async fn read_each(
         };
         let page = backend.read(stream, options).await?;
         next = page.next;
-        page.records.iter().try_for_each(&mut take)?;
+        page.records.iter().try_for_each(&mut *take)?;
     }
     Ok(())
 }

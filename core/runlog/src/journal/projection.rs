@@ -285,7 +285,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
             last,
             ..ReadOptions::default()
         };
-        read_each(&*self.backend, self.streams.parts, options, |record| {
+        read_each(&*self.backend, self.streams.parts, options, &mut |record| {
             parts.push(record.payload.clone());
             Ok(())
         })

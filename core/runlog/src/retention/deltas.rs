@@ -285,7 +285,7 @@ impl Store {
             ..ReadOptions::default()
         };
         let mut pieces = Pieces::default();
-        let read = read_each(&**self.backend(), stream, options, |record| {
+        let read = read_each(&**self.backend(), stream, options, &mut |record| {
             if record.redacted {
                 return Ok(());
             }
@@ -298,8 +298,9 @@ impl Store {
                 }
             }
             Ok(())
-        });
-        match read.await {
+        })
+        .await;
+        match read {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read?,
         }

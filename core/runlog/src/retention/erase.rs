@@ -174,7 +174,7 @@ impl Store {
                 last,
                 ..ReadOptions::default()
             };
-            read_each(&**self.backend(), stream, options, |record| {
+            read_each(&**self.backend(), stream, options, &mut |record| {
                 // The mark of a copied chat has no content, and is needed for its messages' ids.
                 if !record.redacted && record.kind.0 != kinds::CHAT_COPIED {
                     positions.push(record.position.0);

@@ -143,7 +143,7 @@ impl Store {
             ..ReadOptions::default()
         };
         let mut size = Size::default();
-        read_each(&**self.backend(), stream, options, |record| {
+        read_each(&**self.backend(), stream, options, &mut |record| {
             if record.stream == stream {
                 size.add(Size {
                     records: 1,

@@ -148,7 +148,7 @@ impl Runs {
             kinds: event_kinds(),
             ..ReadOptions::default()
         };
-        read_each(&**backend, run_stream(id), options, |record| {
+        read_each(&**backend, run_stream(id), options, &mut |record| {
             fold.push(event_of(record, id)?)
                 .map_err(|error| name_run(error, id, record.sequence))
         })

@@ -24,7 +24,7 @@ use crate::{
 const BATCH_BYTES: usize = 16 << 20;
 
 /// The record that a row of a table is imported as.
-pub(super) trait Record: FromRow + Clone {
+pub(super) trait Record: Sync + FromRow + Clone {
     fn chat_id(&self) -> &str;
     fn assistant_id(&self) -> Option<&str>;
     fn created_at(&self) -> Timestamp;
@@ -360,7 +360,7 @@ impl Chats {
             let (batch, after) = rest.split_at(count);
             rest = after;
             let done = Mutex::new((0, Vec::new()));
-            self.write(session, Of::Chat, |fold| {
+            self.write(session, Of::Chat, &mut |fold| {
                 let Chosen { events, issues } = Chosen::of(batch, fold);
                 *done.lock().expect("nobody else has it") = (events.len(), issues);
                 Ok(events)
