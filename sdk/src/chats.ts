@@ -368,7 +368,7 @@ export class Chats {
    * there is nothing to resume: it was completed, or dismissed, or none of its steps was cut off, in which case it is asked again
    * and {@link dismiss | dismissed}. Nothing is written: who goes on with it has it to himself.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted, or no chat has the request;
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted, or it has no such request;
    * `invalid_input` for an empty id, or when the step's space or stack can't be restored.
    *
    * @example

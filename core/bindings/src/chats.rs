@@ -133,10 +133,7 @@ calls! {
         let resuming = of.run_blocking(async move {
             match request_id {
                 None => chats.resume(&chat).await,
-                Some(request_id) => {
-                    let found = chats.resume_request(&request_id).await?;
-                    Ok(found.filter(|it| it.step.chat_id == chat))
-                }
+                Some(request_id) => chats.resume_request_in(&chat, &request_id).await,
             }
         });
         wait(async move {

@@ -540,6 +540,39 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
 }
 
 #[test]
+fn a_request_whose_id_two_chats_have_is_resumed_in_its_chat() {
+    let (store, other) = (Store::in_memory(), Store::in_memory());
+    for (store, id) in [(&store, "here"), (&other, "there")] {
+        let chats = store.chats();
+        let chat = Chat {
+            chat_id: id.into(),
+            ..Chat::new("travel")
+        };
+        chats.create_chat(chat).unwrap();
+        interrupted(&chats, id, "request");
+    }
+    let mut lines = Vec::new();
+    runlog::archive::export(&other, runlog::archive::What::All, &mut |line| {
+        lines.extend_from_slice(line);
+        Ok::<(), Error>(())
+    })
+    .unwrap();
+    runlog::archive::import(&store, None, true, &mut || {
+        Ok(Box::new(std::io::Cursor::new(lines.clone())))
+    })
+    .unwrap();
+    let chats = store.chats();
+    let ambiguous = chats.resume_request("request").unwrap_err();
+    assert_eq!(ambiguous.kind(), ErrorKind::Ambiguous);
+    for id in ["here", "there"] {
+        let found = chats.resume_request_in(id, "request").unwrap().unwrap();
+        assert_eq!(found.step.chat_id, id);
+    }
+    let missing = chats.resume_request_in("here", "another").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn the_tables_of_messages_and_steps_are_imported_once() {
     let (_store, chats, chat) = chats();
     chats

@@ -157,6 +157,10 @@ waiting! {
     /// was dismissed.
     fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>>;
 
+    /// As [`resume_request`](Self::resume_request), of a request of this chat: an import may have brought another chat with a
+    /// request of the same id.
+    fn resume_request_in(&self, chat_id: &str, request_id: &str) -> Result<Option<Resumption>>;
+
     /// Marks an interrupted request as not to be resumed any more, for example because the user asked again. Its steps
     /// keep their status, and get the time of the dismissal.
     fn dismiss(&self, request_id: &str) -> Result<Vec<Step>>;

@@ -113,9 +113,29 @@ impl Chats {
         let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
         let shared = self.store.chat_fold(session).await?;
         let fold = shared.read();
-        fold.last_resumable_step_of(request_id)
-            .map(|step| resumption(&fold, step))
-            .transpose()
+        resumption_of(&fold, request_id)
+    }
+
+    /// As [`resume_request`](Self::resume_request), of a request of this chat: an import may have brought another chat with a
+    /// request of the same id.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no such request;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) as [`resume_request`](Self::resume_request).
+    pub async fn resume_request_in(
+        &self,
+        chat_id: &str,
+        request_id: &str,
+    ) -> Result<Option<Resumption>> {
+        check_given(request_id)?;
+        let session = self.session_id(chat_id).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
+        if fold.request(request_id).is_none() && fold.steps_of_request(request_id).is_empty() {
+            let message = format!("chat {chat_id:?} has no request {request_id:?}");
+            return Err(Error::not_found(message));
+        }
+        resumption_of(&fold, request_id)
     }
 
     /// Marks an interrupted request as not to be resumed any more, for example because the user asked again. Its steps
@@ -293,6 +313,13 @@ fn check_given(request_id: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// How to resume a request; `None` when it isn't to be resumed.
+fn resumption_of(fold: &ChatFold, request_id: &str) -> Result<Option<Resumption>> {
+    fold.last_resumable_step_of(request_id)
+        .map(|step| resumption(fold, step))
+        .transpose()
 }
 
 /// How to resume from a step.
