@@ -64,6 +64,12 @@ test("lines of 10 MB are cut, and open in pieces", async () => {
   await page.getByRole("button", { name: /show all 10,000,010 characters/ }).click();
   await expect.poll(() => page.locator(".text").first().innerText().then((text) => text.length)).toBeGreaterThan(60_000);
   expect(await page.evaluate(() => document.body.innerText.length)).toBeLessThan(400_000);
+  // Back at its beginning, also at once, all of the first message can be seen.
+  const list = page.locator(".conversation .viewport");
+  const scrolled = (to: number) => list.evaluate((element, top) => new Promise((done) => ((element.scrollTop = top), requestAnimationFrame(() => requestAnimationFrame(done)))), to);
+  for (const to of [3000, 490, 0]) await scrolled(to);
+  const [first, view] = [await page.locator(".conversation .role").first().boundingBox(), await list.boundingBox()];
+  expect(first?.y).toBeGreaterThanOrEqual(view?.y as number);
   await page.locator(".conversation .role").first().click();
   await page.getByRole("tab", { name: "raw" }).click();
   await page.getByRole("button", { name: "show more", exact: true }).waitFor();
