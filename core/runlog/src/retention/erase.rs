@@ -108,7 +108,8 @@ impl Store {
     /// operations on streams from callers.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, and for what says how a run went.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, for what says how a run went, and for the mark
+    /// of a copied chat; else those of reading.
     pub async fn check_is_content(&self, position: u64) -> Result<()> {
         let position = Position(position);
         let page = self.backend().scan(position, 1).await?;
