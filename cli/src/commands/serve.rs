@@ -30,7 +30,8 @@ too. They have at least 16 characters; `openssl rand -hex 32` makes one.
 It reads beside the process that writes the store, and follows it. With --write, or a token for writing, it is the \
 writer itself, and no other process can be.
 
-It prints its address once it can be connected to, with --json as {\"url\"}, and ends on Ctrl-C and SIGTERM.";
+It prints its address once it can be connected to, with --json as {\"url\"}, and ends on Ctrl-C and SIGTERM, or with \
+an error if the folder of the store is removed, renamed or replaced.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -112,8 +113,11 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     let exit = tokio.block_on(serve(&global, &args, served, made, out));
     // Pending reads of disconnected clients aren't waited for.
     tokio.shutdown_background();
-    store.close()?;
-    exit
+    // Why the server ended matters more than what came of it.
+    let closed = store.close();
+    let exit = exit?;
+    closed?;
+    Ok(exit)
 }
 
 /// Serves until a signal ends it. `made` is a token for writing that nobody knows yet.
@@ -157,8 +161,10 @@ async fn serve(
     if args.open {
         open(global, &url, server.tokens())?;
     }
-    server.run(ended).await;
-    Ok(Exit::Ok)
+    match server.run(ended).await {
+        Ok(()) => Ok(Exit::Ok),
+        Err(gone) => Err(Failure::other(gone)),
+    }
 }
 
 /// The address by which this machine reaches it.

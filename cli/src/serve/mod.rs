@@ -8,6 +8,7 @@
 //! | `api` | the endpoints |
 //! | `tail`, `playback`, `sse` | streams of events: live, or played back at their pace |
 //! | `files` | the raw files of the store |
+//! | `folder` | whether the store's folder is still there |
 //! | `openapi` | the OpenAPI description, generated from the endpoints |
 //! | `viewer` | the viewer, if the build has it |
 //! | `problem` | why a request was refused |
@@ -17,6 +18,7 @@ mod app;
 mod background;
 mod endpoint;
 mod files;
+mod folder;
 mod guard;
 mod listen;
 mod names;
@@ -39,6 +41,7 @@ use tokio::net::TcpListener;
 pub(crate) use tokens::{Tokens, given, random};
 
 use app::App;
+use folder::Folder;
 
 /// The served store, and its access rules.
 pub(crate) struct Served {
@@ -54,6 +57,7 @@ pub(crate) struct Served {
 pub(crate) struct Server {
     listener: TcpListener,
     app: App,
+    folder: Folder,
 }
 
 impl Server {
@@ -65,8 +69,11 @@ impl Server {
             tokens,
             hosts,
         } = served;
-        let app = App::new(store, folder, tokens, hosts, port);
-        Self { listener, app }
+        Self {
+            listener,
+            folder: Folder::new(&folder),
+            app: App::new(store, folder, tokens, hosts, port),
+        }
     }
 
     /// The tokens that allow reading and writing.
@@ -74,14 +81,22 @@ impl Server {
         self.app.tokens()
     }
 
-    /// Answers requests until `ended` is ready.
-    pub(crate) async fn run(self, ended: impl Future<Output = ()>) {
+    /// Answers requests until `ended` is ready, or the store's folder is gone: then the error says so.
+    pub(crate) async fn run(self, ended: impl Future<Output = ()>) -> Result<(), String> {
         listen::allow_open_files();
         let router = router::router(self.app.clone());
         let (app, stopped) = (self.app.clone(), self.app.stopped().clone());
         tokio::spawn(async move {
             app.follower().run(app.store().clone(), stopped).await;
         });
-        listen::serve(self.listener, router, self.app.stopped(), ended).await;
+        let mut result = Ok(());
+        let until = async {
+            tokio::select! {
+                () = ended => {}
+                why = self.folder.gone() => result = Err(why),
+            }
+        };
+        listen::serve(self.listener, router, self.app.stopped(), until).await;
+        result
     }
 }

@@ -33,6 +33,31 @@ fn it_says_where_it_listens_and_ends_in_order() {
 }
 
 #[test]
+fn it_ends_if_the_folder_of_the_store_is_removed_or_replaced() {
+    for (writes, is_replaced) in [(false, false), (false, true), (true, true)] {
+        let place = Place::new();
+        record(&place);
+        let mut server = Server::start(&place, if writes { &["--write"] } else { &[] });
+        if is_replaced {
+            fs::rename(place.path("runlog-data"), place.path("before")).unwrap();
+            record(&place);
+        } else {
+            fs::remove_dir_all(place.path("runlog-data")).unwrap();
+        }
+        let status = server.child().wait().unwrap();
+        let mut said = String::new();
+        server.stderr().read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(1), "{said}");
+        let expected = if is_replaced {
+            "was replaced by another one while it was served"
+        } else {
+            "was removed or renamed while it was served"
+        };
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn the_store_may_be_named_behind_the_options_and_the_address_is_json_for_programs() {
     let place = Place::new();
     record(&place);

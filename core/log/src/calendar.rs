@@ -18,6 +18,21 @@ pub const fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// How many days a month has, from 1 for January to 12, in that year.
+///
+/// ```
+/// assert_eq!(runlog_log::calendar::days_of_month(2000, 2), 29);
+/// assert_eq!(runlog_log::calendar::days_of_month(1900, 2), 28);
+/// ```
+pub const fn days_of_month(year: i64, month: i64) -> i64 {
+    let (next_year, next) = if month == 12 {
+        (year + 1, 1)
+    } else {
+        (year, month + 1)
+    };
+    days_from_date(next_year, next, 1) - days_from_date(year, month, 1)
+}
+
 /// The year, the month from 1, and the day from 1 of the date this many days after 1970-01-01.
 ///
 /// ```

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runlog_log::calendar::{DAY_MS, date_from_days, days_from_date, time_of_day};
+use runlog_log::calendar::{DAY_MS, date_from_days, days_from_date, days_of_month, time_of_day};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Numbers below this are seconds, the others milliseconds: as milliseconds it is in 1973, as seconds in 5138.
@@ -46,6 +46,7 @@ impl Timestamp {
     /// use runlog_model::Timestamp;
     /// assert_eq!(Timestamp::from_rfc3339("2024-02-29 00:00:00"), Some(Timestamp(1_709_164_800_000)));
     /// assert_eq!(Timestamp::from_rfc3339("yesterday"), None);
+    /// assert_eq!(Timestamp::from_rfc3339("2023-02-29 00:00:00"), None);
     /// ```
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
@@ -63,12 +64,10 @@ impl Timestamp {
         {
             return None;
         }
-        if !(1..=12).contains(&month)
-            || !(1..=31).contains(&day)
-            || hour > 23
-            || minute > 59
-            || second > 60
-        {
+        if !(1..=12).contains(&month) || hour > 23 || minute > 59 || second > 60 {
+            return None;
+        }
+        if !(1..=days_of_month(year, month)).contains(&day) {
             return None;
         }
         let mut rest = text.get(19..)?;
@@ -181,7 +180,7 @@ fn offset(text: &str) -> Option<i64> {
         digits.get(..2)?.parse().ok()?,
         digits.get(2..)?.parse().ok()?,
     );
-    Some(sign * (hours * 3600 + minutes * 60))
+    (hours <= 23 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
 #[cfg(test)]
@@ -205,6 +204,24 @@ mod tests {
     fn what_is_no_time_is_refused() {
         for text in ["\"soon\"", "-1", "true", "null", "{}", "1e300"] {
             assert!(serde_json::from_str::<Timestamp>(text).is_err(), "{text}");
+        }
+        for date in [
+            "2020-02-30",
+            "2021-02-29",
+            "2020-04-31",
+            "2020-01-32",
+            "2020-01-00",
+            "2020-13-01",
+        ] {
+            assert_eq!(
+                Timestamp::from_rfc3339(&format!("{date}T00:00:00Z")),
+                None,
+                "{date}"
+            );
+        }
+        for offset in ["+24:00", "-99:99", "+05:60"] {
+            let text = format!("2020-01-01T00:00:00{offset}");
+            assert_eq!(Timestamp::from_rfc3339(&text), None, "{text}");
         }
         assert_eq!(
             serde_json::from_str::<Timestamp>("1767430800500").unwrap(),

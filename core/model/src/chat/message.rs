@@ -70,7 +70,7 @@ pub struct ChatMessage {
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// When it was made; unset for now.
+    /// When it was made; now where it is left out, or is 1970-01-01T00:00:00Z.
     #[serde(default)]
     pub created_at: Timestamp,
     /// When it was last changed; kept by the store.

@@ -157,7 +157,7 @@ pub struct Step {
     /// When its request was dismissed: it isn't to be resumed any more, whatever its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed_at: Option<Timestamp>,
-    /// When it was made; unset for now.
+    /// When it was made; now where it is left out, or is 1970-01-01T00:00:00Z.
     #[serde(default)]
     pub created_at: Timestamp,
     /// When it was last changed; kept by the store.
