@@ -441,8 +441,8 @@ export class RunHandle {
   }
 
   /**
-   * What became of the run, once it has ended or paused by its function or by the orchestrator ({@link Orchestrator.cancel}). Its function isn't
-   * told of what a recorder of its own ends (`store.runs.recorder(id)`): it hears of it when it records next.
+   * What became of the run, once it has ended or paused: by its function, by the orchestrator ({@link Orchestrator.cancel}), or by
+   * a recorder of the run (`store.runs.recorder(id)`), which stops its function too.
    *
    * @throws {@link RunlogError} `aborted` when the signal is: the run goes on; `closed` when the orchestrator is: the
    * run stays `running`, and is paused when the store is opened next.

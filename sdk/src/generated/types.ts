@@ -141,7 +141,7 @@ export interface Chat {
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId: string;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt: Timestamp;
   /** The user who made it. */
   createdBy?: string;
@@ -278,7 +278,7 @@ export interface ChatMessage {
   blockId?: string;
   /** The chat it is in; given by the store. */
   chatId: string;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt: Timestamp;
   /** The store's own number of it: its position in the log; given by the store. */
   id: number;
@@ -934,7 +934,7 @@ export interface NewChat {
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId?: string | undefined;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt?: Timestamp | undefined;
   /** The user who made it. */
   createdBy?: string | undefined;
@@ -979,7 +979,7 @@ export interface NewChatMessage {
   blockId?: string | undefined;
   /** The chat it is in; given by the store. */
   chatId?: string | undefined;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt?: Timestamp | undefined;
   /** The store's own number of it: its position in the log; given by the store. */
   id?: number | undefined;
@@ -1081,7 +1081,7 @@ export interface NewStep {
   assistantId: string;
   /** The chat it is in; given by the store. */
   chatId?: string | undefined;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt?: Timestamp | undefined;
   /**
    * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at
@@ -1750,7 +1750,7 @@ export interface Step {
   assistantId: string;
   /** The chat it is in; given by the store. */
   chatId: string;
-  /** When it was made; unset for now. */
+  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
   createdAt: Timestamp;
   /**
    * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at

@@ -386,6 +386,35 @@ describe.each(places)("agents $name", ({ fresh }) => {
     }
   });
 
+  test("are stopped by a recorder that ends or pauses their run, with those below", async () => {
+    const store = await fresh();
+    const reasons: string[] = [];
+    const orchestrator = await world(store, {
+      leaf: forever,
+      lead: async (context) => {
+        context.signal.addEventListener("abort", () => reasons.push((context.signal.reason as StopError).kind));
+        await context.spawnAgents([{ agentName: "leaf", task: "t" }]);
+      },
+    });
+    const ends = [
+      ["cancelled", "cancelled", "cancelled"],
+      ["paused", "requested", "paused"],
+      ["completed", "requested", "cancelled"],
+    ] as const;
+    for (const [status, kind, below] of ends) {
+      const lead = await orchestrator.start({ agentName: "lead", task: "t" });
+      let children = await store.runs.children(lead.runId);
+      while (children.items.length === 0) children = await store.runs.children(lead.runId);
+      const recorder = await store.runs.recorder(lead.runId);
+      if (status === "cancelled") await recorder.cancel();
+      else if (status === "paused") await recorder.pause("a person is asked");
+      else await recorder.complete("enough");
+      expect(await lead.wait()).toMatchObject({ status });
+      expect((await store.runs.children(lead.runId)).items.map((run) => run.status)).toEqual([below]);
+      expect(reasons.pop()).toBe(kind);
+    }
+  });
+
   test("are cancelled one by one, and all of them with their signal", async () => {
     const store = await fresh();
     const stop = new AbortController();

@@ -311,8 +311,8 @@ impl RunHandle {
         self.live.id()
     }
 
-    /// Waits until the run has ended or paused, by its executor or by the orchestrator, and returns its outcome. What another
-    /// recorder of the run ends, its executor hears of when it records next.
+    /// Waits until the run has ended or paused, by its executor, by the orchestrator or by another recorder of the run, and
+    /// returns its outcome.
     ///
     /// # Errors
     /// Those of the storage, when its end couldn't be recorded; [`Closed`](crate::ErrorKind::Closed) when the runtime

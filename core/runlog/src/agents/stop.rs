@@ -8,7 +8,9 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use runlog_model::{RunId, RunStatus, Stop, StopKind, limits::RUN_TEXT_BYTES_MAX, pause_reason};
+use runlog_model::{
+    Run, RunId, RunStatus, Stop, StopKind, limits::RUN_TEXT_BYTES_MAX, pause_reason,
+};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::{
@@ -42,8 +44,21 @@ enum Written {
 }
 
 impl Ending {
+    /// How a recorder has ended or paused a run.
+    pub(super) fn recorded(run: Run) -> Self {
+        match run.status {
+            RunStatus::Completed => Self::Completed(run.summary),
+            RunStatus::Failed => Self::Failed(run.error_message.unwrap_or_default()),
+            RunStatus::Cancelled => Self::Cancelled,
+            RunStatus::Paused | RunStatus::Running => Self::Paused(Stop::new(
+                run.stop_kind.unwrap_or(StopKind::Requested),
+                run.pause_reason.unwrap_or_default(),
+            )),
+        }
+    }
+
     /// The stop reason of the working runs. A run that ends by itself stops the runs below it.
-    fn stop(&self) -> Stop {
+    pub(super) fn stop(&self) -> Stop {
         match self {
             Self::Paused(stop) => stop.clone(),
             Self::Cancelled => StopKind::Cancelled.into(),

@@ -55,11 +55,15 @@ impl Inner {
     ) -> Option<Ending> {
         let permit = match permit {
             Some(permit) => permit,
-            None => live
-                .token
-                .run_until_cancelled(Arc::clone(&self.slots).acquire_owned())
-                .await?
-                .ok()?,
+            None => {
+                let turn = Arc::clone(&self.slots).acquire_owned();
+                let told = first(live.token.cancelled(), live.recorder.stopped());
+                match first(turn, told).await {
+                    Either::Left(permit) => permit.ok()?,
+                    Either::Right(Either::Left(())) => return None,
+                    Either::Right(Either::Right(())) => return stopped_by_recorder(live).await,
+                }
+            }
         };
         if self.is_broken(Defect::IgnoresTurns) {
             drop(permit);
@@ -83,11 +87,8 @@ impl Inner {
             time.await;
             StopKind::Timeout
         };
-        let ended = first(
-            &mut execution,
-            first(live.token.cancelled(), first(spent, time)),
-        )
-        .await;
+        let told = first(live.token.cancelled(), live.recorder.stopped());
+        let ended = first(&mut execution, first(told, first(spent, time))).await;
         let ending = match ended {
             // Another task is stopping it right now.
             Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
@@ -105,9 +106,14 @@ impl Inner {
                     Ending::Failed(format!("the agent panicked: {}", message_of(&*panic)))
                 }
             }),
-            Either::Right(Either::Left(())) => {
+            Either::Right(Either::Left(Either::Left(()))) => {
                 first(&mut execution, live.abandoned.cancelled()).await;
                 None
+            }
+            Either::Right(Either::Left(Either::Right(()))) => {
+                let ending = stopped_by_recorder(live).await;
+                first(&mut execution, self.sleep(self.options.stop_grace)).await;
+                ending
             }
             Either::Right(Either::Right(Either::Left(kind) | Either::Right(kind))) => {
                 let by_itself = live.ends_itself();
@@ -121,6 +127,20 @@ impl Inner {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(execution)));
         ending
     }
+}
+
+/// Asks a run to stop that its recorder has ended or paused; returns that end, which the runs below it get too. `None`
+/// when another task has stopped it and writes its end.
+async fn stopped_by_recorder(live: &ActiveRun) -> Option<Ending> {
+    // An error would be that of the next write, and the end is on the disk already.
+    let _ = live.recorder.refresh().await;
+    let by_itself = live.ends_itself();
+    let ending = Ending::recorded(live.recorder.run());
+    if matches!(ending, Ending::Paused(_)) {
+        live.pausing();
+    }
+    live.request_stop(ending.stop());
+    by_itself.then_some(ending)
 }
 
 /// Fails the run if its task is dropped before it has ended, for example with its runtime, so that nobody waits for ever.

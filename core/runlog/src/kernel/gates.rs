@@ -1,4 +1,4 @@
-//! [`Gate`]: prevents that a run's flow writes while the run's status changes.
+//! [`Gate`]: prevents that a run's flow writes while the run's status changes, and tells of the change.
 //!
 //! A recorder writes on condition that its run's stream is as it knows it. A flow can't do so too: it writes to a
 //! stream that the recorder writes all the time, and one of the two would starve. Only one process writes a store, so a
@@ -11,39 +11,48 @@ use std::{
 
 use runlog_model::RunId;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The gates of the runs that this process writes to.
 #[derive(Default)]
 pub(crate) struct Gates {
-    of_runs: Mutex<HashMap<RunId, Weak<RwLock<()>>>>,
+    of_runs: Mutex<HashMap<RunId, Weak<OfRun>>>,
+}
+
+/// What the gates of a run share.
+#[derive(Default)]
+struct OfRun {
+    lock: RwLock<()>,
+    /// Cancelled when a recorder has ended or paused the run.
+    stopped: CancellationToken,
 }
 
 /// The lock of a run's stream.
 pub(crate) struct Gate {
     gates: Arc<Gates>,
     id: RunId,
-    lock: Arc<RwLock<()>>,
+    of_run: Arc<OfRun>,
 }
 
 impl Gates {
     /// The gate of a run, the same one for all callers.
     pub(crate) fn gate(self: &Arc<Self>, id: RunId) -> Gate {
         let mut of_runs = self.of_runs();
-        let lock = of_runs.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let lock = Arc::default();
-            of_runs.insert(id, Arc::downgrade(&lock));
-            lock
+        let of_run = of_runs.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let of_run = Arc::default();
+            of_runs.insert(id, Arc::downgrade(&of_run));
+            of_run
         });
         drop(of_runs);
         Gate {
             gates: Arc::clone(self),
             id,
-            lock,
+            of_run,
         }
     }
 
     /// The lock is never held across a wait.
-    fn of_runs(&self) -> MutexGuard<'_, HashMap<RunId, Weak<RwLock<()>>>> {
+    fn of_runs(&self) -> MutexGuard<'_, HashMap<RunId, Weak<OfRun>>> {
         self.of_runs
             .lock()
             .expect("the list of gates was left broken by a panic")
@@ -53,12 +62,22 @@ impl Gates {
 impl Gate {
     /// Lets a flow write: until the guard is dropped, the run's status doesn't change.
     pub(crate) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
-        self.lock.read().await
+        self.of_run.lock.read().await
     }
 
     /// Keeps flows out while the run's status is changed.
     pub(crate) async fn close(&self) -> RwLockWriteGuard<'_, ()> {
-        self.lock.write().await
+        self.of_run.lock.write().await
+    }
+
+    /// Tells whoever works on the run that a recorder has ended or paused it.
+    pub(crate) fn tell_stopped(&self) {
+        self.of_run.stopped.cancel();
+    }
+
+    /// Waits until a recorder has ended or paused the run.
+    pub(crate) async fn stopped(&self) {
+        self.of_run.stopped.cancelled().await;
     }
 }
 
@@ -66,7 +85,7 @@ impl Drop for Gate {
     fn drop(&mut self) {
         let mut of_runs = self.gates.of_runs();
         // No other reference can be taken in between: that needs the list's lock.
-        if Arc::strong_count(&self.lock) == 1 {
+        if Arc::strong_count(&self.of_run) == 1 {
             of_runs.remove(&self.id);
         }
     }
@@ -84,7 +103,7 @@ mod tests {
         let id = RunId(Uuid::from_u128(1));
         let (one, other) = (gates.gate(id), gates.gate(id));
         let closed = pollster::block_on(one.close());
-        assert!(other.lock.try_read().is_err());
+        assert!(other.of_run.lock.try_read().is_err());
         drop(closed);
         drop(one);
         assert_eq!(gates.of_runs().len(), 1);

@@ -6,6 +6,7 @@
 
 mod inbox;
 mod pausing;
+mod recorders;
 mod resuming;
 mod spawning;
 mod stopping;

@@ -32,6 +32,7 @@ impl RunRecorder {
                 .await
             {
                 Ok(_) => {
+                    self.gate().tell_stopped();
                     self.inner.runs.index().after_commit().await;
                     self.refresh().await?;
                     return Ok(self.run());
@@ -47,6 +48,11 @@ impl RunRecorder {
     /// The gate that is closed while the run's status changes.
     pub(in crate::runs) fn gate(&self) -> &Gate {
         &self.inner.gate
+    }
+
+    /// Waits until a recorder of the run has ended or paused it, this one or another.
+    pub(crate) async fn stopped(&self) {
+        self.gate().stopped().await;
     }
 
     /// The records of this change of the run.
