@@ -6,13 +6,16 @@ use super::{
     defect::Defect,
     end::Execution,
     space::SharedSpace,
+    stop::Ending,
+    work::first,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
+use futures_util::future::Either;
 use runlog_model::{AgentDefinition, RunId, RuntimeCommand};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -233,9 +236,35 @@ impl Inner {
             space: SharedSpace::default(),
             inbox: Inbox::unlisted(id, self.options.inbox_max),
         };
-        let live = ActiveRun::outside(beginning);
-        let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
+        let live = match self.live_runs().entry(id) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(free) => {
+                let live = Arc::clone(free.insert(ActiveRun::outside(beginning)));
+                self.follow_recorder(&live);
+                live
+            }
+        };
         Ok(self.entered(live))
+    }
+
+    /// Ends the runs below an external one once its recorder ends it. The task doesn't hold the run, which is to be removed
+    /// when no call uses it any more.
+    fn follow_recorder(self: &Arc<Self>, live: &ActiveRun) {
+        let (inner, recorder, ended) =
+            (Arc::clone(self), live.recorder.clone(), live.ended.clone());
+        self.spawn_task(async move {
+            match first(recorder.stopped(), ended.cancelled()).await {
+                Either::Left(()) => {}
+                Either::Right(()) => return,
+            }
+            let live = inner.live(recorder.id()).filter(|live| live.is_external);
+            if let Some(live) = live.map(|live| inner.entered(live)) {
+                // An error is that of a read that the next call meets too.
+                let _ = recorder.refresh().await;
+                let ending = Ending::recorded(recorder.run());
+                let _ = inner.end(vec![(Arc::clone(live.live()), ending)]).await;
+            }
+        });
     }
 
     /// As [`live_or_outside`](Self::live_or_outside), for a run that is in the tree already.
@@ -252,6 +281,7 @@ impl Inner {
         // Two references: the list's and the caller's. Others can come only from the list, which is locked.
         if live.is_external && Arc::strong_count(live) <= 2 {
             runs.remove(&live.id());
+            live.ended.cancel();
         }
     }
 

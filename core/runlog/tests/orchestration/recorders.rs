@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use runlog::{
-    RunStatus,
+    ErrorKind, RunStatus,
     agents::{OrchestratorOptions, RunContext, SpawnRequest},
     runs::{ListRuns, StopKind},
 };
@@ -20,6 +20,7 @@ claims! {
     a_run_that_its_recorder_ends_is_stopped_with_those_below
     a_run_whose_recorder_ends_it_before_its_turn_is_never_begun
     an_agent_that_ends_its_run_by_a_recorder_itself_is_not_waited_for
+    a_run_of_another_hand_that_its_recorder_ends_takes_its_sub_agents_with_it
 }
 
 /// What a recorder ends a run as.
@@ -151,4 +152,35 @@ async fn an_agent_that_ends_its_run_by_a_recorder_itself_is_not_waited_for(world
     let result = run.wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Completed);
     assert_eq!(result.summary.as_deref(), Some("by itself"));
+}
+
+async fn a_run_of_another_hand_that_its_recorder_ends_takes_its_sub_agents_with_it(world: World) {
+    world.agent("leaf", |_| async { forever().await }).await;
+    for (end, _, below) in ENDS {
+        let parent = world.parent().await;
+        let requests = vec![SpawnRequest::new("leaf", "t"); 2];
+        let spawn = world.orchestrator.spawn_agents(parent, requests);
+        let ending = async {
+            while world.orchestrator.live_count() < 3 {
+                tokio::task::yield_now().await;
+            }
+            end_as(&world, parent, end).await;
+        };
+        let (spawned, ()) = tokio::join!(spawn, ending);
+        assert_eq!(spawned.unwrap_err().kind(), ErrorKind::WrongStatus);
+        // The call that spawned them doesn't wait until they have stopped.
+        while world.orchestrator.live_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let filter = ListRuns {
+            parent_run_id: Some(parent),
+            ..ListRuns::default()
+        };
+        let children = world.store.runs().list(&filter).await.unwrap().items;
+        assert_eq!(children.len(), 2);
+        assert!(
+            children.iter().all(|run| run.status == below),
+            "{end}: {children:?}"
+        );
+    }
 }
