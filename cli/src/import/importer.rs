@@ -13,6 +13,7 @@ use runlog::{
 };
 
 use super::{
+    namesakes::Namesakes,
     outcome::{BATCH_BYTES, BATCH_ENTRIES, Outcome, Part},
     place::find_or_plan,
     target::{Target, TargetInstance},
@@ -28,6 +29,7 @@ pub(crate) struct Importer<'a> {
     targets: HashMap<usize, Target>,
     /// The session and place of an instance, by its number in the file.
     instances: HashMap<usize, (usize, usize)>,
+    namesakes: Namesakes,
     outcomes: Vec<Outcome>,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Importer<'a> {
             source: String::new(),
             targets,
             instances,
+            namesakes: Namesakes::default(),
             outcomes: Vec::new(),
         }
     }
@@ -145,6 +148,7 @@ impl<'a> Importer<'a> {
         let written = if target.placed.is_none() {
             find_or_plan(
                 self.store,
+                &mut self.namesakes,
                 target,
                 &waiting,
                 &self.source,

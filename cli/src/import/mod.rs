@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 mod importer;
+mod namesakes;
 mod outcome;
 mod place;
 pub(crate) mod source;

@@ -1,21 +1,23 @@
 //! The destination of a session: an existing one in the store, or a new one that its first batch creates.
 
 use runlog::{
-    ErrorKind, NewSession, RawJson, Session, SessionId, blocking::Store,
-    contexts::ContextEventKind, transcripts::Entry,
+    NewSession, RawJson, SessionId, blocking::Store, contexts::ContextEventKind, transcripts::Entry,
 };
 
-use super::target::{Placed, Target};
+use super::{
+    namesakes::Namesakes,
+    target::{Placed, Target},
+};
 use crate::{failure::Result, text, view};
 
-/// The most sessions of one name, distinguished by `~2`, `~3`, ….
-const NAMESAKES_MAX: u32 = 1000;
 /// The longest title that is derived from a user's first message.
 const TITLE_COLUMNS: usize = 80;
 
 /// Finds the session of the store that matches the transcript's, by id or name, or plans one that its first batch creates.
+/// Where another session has its name and says something else, it gets a name beside that one.
 pub(super) fn find_or_plan(
     store: &Store,
+    namesakes: &mut Namesakes,
     target: &mut Target,
     first: &[(usize, Entry)],
     source: &str,
@@ -25,14 +27,17 @@ pub(super) fn find_or_plan(
         Some(id) => store.get_session(SessionId(id))?,
         None => None,
     };
-    let wanted = target.head.name.clone().filter(|name| !name.is_empty());
-    let mut name = wanted.clone();
-    let mut candidate = match (by_id, &wanted) {
-        (None, Some(name)) => by_name(store, name)?,
-        (by_id, _) => by_id,
-    };
-    for next in 2..=NAMESAKES_MAX {
-        let Some(session) = candidate else { break };
+    let mut name = target.head.name.clone().filter(|name| !name.is_empty());
+    let mut candidates: Vec<SessionId> = by_id.iter().map(|session| session.id).collect();
+    if let Some(wanted) = &name {
+        let (of_name, free) = namesakes.candidates(store, wanted, target, first)?;
+        candidates.extend(of_name);
+        name = Some(free);
+    }
+    for id in candidates {
+        let Some(session) = store.get_session(id)? else {
+            continue;
+        };
         target.outcome.what = "continued";
         target.match_session(store, &session)?;
         if target.is_of_kind(&session) && target.fits(store, first)? {
@@ -45,27 +50,11 @@ pub(super) fn find_or_plan(
             target.outcome.session = Some(session);
             return Ok(());
         }
-        // Another session has the name (or the id) and different content: this one gets a different name.
         target.forget_match();
-        let Some(wanted) = &wanted else { break };
-        let next_name = format!("{wanted}~{next}");
-        candidate = by_name(store, &next_name)?;
-        name = Some(next_name);
     }
     target.outcome.what = "created";
     target.placed = Some(plan(store, target, name, first, source, project)?);
     Ok(())
-}
-
-fn by_name(store: &Store, name: &str) -> Result<Option<Session>> {
-    match store.find_session(name) {
-        Ok(session) if session.name.as_deref() == Some(name) => Ok(Some(session)),
-        Ok(_) => Ok(None),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Ambiguous) => {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn plan(
