@@ -924,6 +924,16 @@ fn a_session_of_another_format_is_left_alone() {
 }
 
 #[test]
+fn runs_without_messages_come_back_with_what_stood_around_them() {
+    let place = Place::new();
+    let lines = "{\"id\":\"r1\",\"reward\":0.5,\"messages\":[]}\n{\"id\":\"r2\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n";
+    place.write("runs.jsonl", lines);
+    place.expect(0, &["import", "runs.jsonl"]);
+    let told = place.expect(0, &["export", "--format", "openai", "r1", "r2"]);
+    assert_eq!(told.out, lines);
+}
+
+#[test]
 #[cfg(unix)]
 fn a_source_that_is_no_text_is_refused_at_once() {
     let place = Place::new();

@@ -285,31 +285,25 @@ impl Exported<'_> {
     }
 
     fn openai(&self, write: Sink<'_>) -> Result<()> {
-        let wrapper = self.wrapper()?;
-        for (index, instance) in self.instances.iter().enumerate() {
-            let of_instance = std::slice::from_ref(instance);
-            let wrapper = wrapper.as_ref().filter(|_| index == 0);
-            let messages = if wrapper.is_some() && index == 0 {
-                self.run_entries()?
-            } else {
-                let events = history::history(self.store, self.session, of_instance)?;
-                let mut messages = Vec::new();
-                for item in events {
-                    if let HistoryItem::Event(event, _) = item? {
-                        messages.extend(message_of(&event)?);
-                    }
-                }
-                messages
-            };
-            if messages.is_empty() && self.instances.len() > 1 {
-                continue;
-            }
-            let mut line = render::one_line(render::run(wrapper, &messages));
+        let mut write = |wrapper, messages: &[RawJson]| {
+            let mut line = render::one_line(render::run(wrapper, messages));
             line.push(b'\n');
-            write(&line)?;
-            if wrapper.is_some() {
-                // The wrapper's array had the messages of all instances.
-                break;
+            write(&line)
+        };
+        if let Some(wrapper) = self.wrapper()? {
+            // Its array had the messages of all instances, or none.
+            return write(Some(&wrapper), &self.run_entries()?);
+        }
+        for instance in self.instances {
+            let of_instance = std::slice::from_ref(instance);
+            let mut messages = Vec::new();
+            for item in history::history(self.store, self.session, of_instance)? {
+                if let HistoryItem::Event(event, _) = item? {
+                    messages.extend(message_of(&event)?);
+                }
+            }
+            if !messages.is_empty() || self.instances.len() == 1 {
+                write(None, &messages)?;
             }
         }
         Ok(())

@@ -71,7 +71,7 @@ export interface ClaudeNode {
    *
    * @throws {@link ClaudeNodeError} when the agent fails; the node is `failed` then, and an `agent:error` recorded.
    * @throws {@link RunlogError} `invalid_input` when a field isn't known or is of another type, and nobody is called then;
-   * `aborted` when the signal is; what failed to be recorded otherwise.
+   * `aborted` when the signal is; what failed to be recorded otherwise, also by `recordFixtures`: the node is `done` then.
    */
   run(flow: FlowRun, input: ClaudeNodeInput): Promise<ClaudeNodeResult>;
 }
@@ -169,7 +169,10 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
         await record.all(events);
       };
       const named = input.sessionId === undefined ? "sessionId" : resumeWith;
-      const controller = signal && linked(signal);
+      // The agent's library takes no signal. A signal may be that of many nodes, and would keep whatever listens to it.
+      const controller = signal && new AbortController();
+      const pass = () => controller?.abort(signal?.reason);
+      signal?.addEventListener("abort", pass, { once: true });
       // When nothing more is given to the agent.
       const over = new AbortController();
       const params: QueryParams = {
@@ -200,6 +203,7 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
         await take(translation.fail(cause));
       } finally {
         over.abort();
+        signal?.removeEventListener("abort", pass);
       }
       await record.done();
       return finished(flow, nodeId, translation, thrown);
@@ -212,6 +216,8 @@ async function finished(flow: FlowRun, nodeId: string, translation: Translation,
   if (ending !== undefined && "complete" in ending) {
     const { structuredOutput, usage, totalCostUsd, durationMs, numTurns } = ending.complete;
     await alone(flow, () => flow.finishNode(nodeId, structuredOutput ?? ending.text));
+    // The agent is done, whatever its process says when it ends; but not what was to be kept of it.
+    if (thrown instanceof RunlogError) throw thrown;
     const optional = defined({ structuredOutput, totalCostUsd });
     return { text: ending.text, sessionId, usage, durationMs, numTurns, ...optional };
   }
@@ -289,13 +295,6 @@ function messagesIn(gave: AsyncIterable<QueryMessage>): AsyncIterable<QueryMessa
   const what = "what `queryFn` gives";
   if (isPromise(gave)) throw invalid(`${what} is a promise; make it an async function*, or give what it resolves to`);
   throw invalid(`${what} are messages as they come (an async iterable), not ${shown(gave)}`);
-}
-
-/** A controller for the agent's library, which takes no signal. */
-function linked(signal: AbortSignal): AbortController {
-  const controller = new AbortController();
-  signal.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
-  return controller;
 }
 
 /** Messages as the agent's library takes them: the prompt, then, where that is asked for, those that are sent to the run. */

@@ -24,7 +24,7 @@ import type { Fixture, FixtureSet } from "./types.js";
  */
 export function loadFixtures(pathOrGlob: string): FixtureSet {
   checkText(awaited(pathOrGlob, GIVEN), GIVEN);
-  const fixtures: FixtureSet = {};
+  const fixtures = noFixtures();
   const from = new Map<string, string>();
   for (const file of filesOf(pathOrGlob)) {
     const nodeId = nodeOf(file);
@@ -68,6 +68,11 @@ function loadFixture(file: string): Fixture {
     throw invalid(`the fixture ${file} isn't right: ${place} ${misfit.message}`);
   }
   return value as Fixture;
+}
+
+/** A set that has nothing, also for a node that is called `constructor` or `__proto__`. @internal */
+export function noFixtures(): FixtureSet {
+  return Object.create(null) as FixtureSet;
 }
 
 /** The name of a node's file. @internal */

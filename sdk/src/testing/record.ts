@@ -3,12 +3,14 @@ import { join } from "node:path";
 
 import { checkFunction, shown } from "../checks.js";
 import { defined } from "../claude/figures.js";
-import { type Check, type Checks, awaited, fieldsOf, optional, text, yesOrNo } from "../claude/given.js";
+import { type Check, type Checks, awaited, fieldsOf, isPromise, optional, text, yesOrNo } from "../claude/given.js";
 import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "../claude/query.js";
 import { Translation } from "../claude/translation.js";
 import { RunlogError, invalid } from "../error.js";
 import type { AgentCompleteEvent, AgentEvent, ClaudeMessageInput } from "../flow-types.js";
-import { fileOf, loadFixtures } from "./load.js";
+import { check } from "./check.js";
+import { fileOf, loadFixtures, noFixtures } from "./load.js";
+import { fixtureSchema } from "./schema.js";
 import type { Fixture, FixtureCall, FixtureEvent, FixtureSet } from "./types.js";
 
 /** How calls are recorded as fixtures. */
@@ -22,7 +24,7 @@ export interface RecordFixturesOptions<Query extends QueryFn = QueryFn> {
   nodeId?: (string | ((params: Parameters<Query>[0]) => string)) | undefined;
   /** Keeps the calls that the files have already, and adds to them. Left out, a node's file begins anew. */
   append?: boolean | undefined;
-  /** Changes a call before it is kept, as to take a secret out. */
+  /** Changes a call before it is kept, as to take a secret out. It returns the call. */
   redact?: ((call: FixtureCall, nodeId: string) => FixtureCall) | undefined;
 }
 
@@ -53,7 +55,10 @@ const OPTIONS: Checks<RecordFixturesOptions> = {
  * @typeParam Query - The type of the query, which the wrapped one has too.
  *
  * @throws {@link RunlogError} `invalid_input` when no folder is named, or an option isn't known or is of another type. Its calls throw what the query throws; `invalid_input`
- * when a call doesn't say its node, and nothing else does; `io` when the fixture can't be written.
+ * when a call doesn't say its node, and nothing else does, or `redact` throws or gives no call; `io` when the fixture can't be written.
+ *
+ * @remarks
+ * Each call writes the file of its node again, whole, before it is over.
  *
  * @example
  * ```ts
@@ -69,10 +74,10 @@ export function recordFixtures<Query extends QueryFn>(
   fieldsOf(options as RecordFixturesOptions, "what recordFixtures is given beside it", OPTIONS);
   const output = options.output ?? process.env["RUNLOG_RECORD_FIXTURES"] ?? "";
   if (output === "") throw invalid("recordFixtures needs an output, a folder, or to be run by `runlog record-fixtures`");
-  const fixtures: FixtureSet = {};
+  const fixtures = noFixtures();
   const keep = (nodeId: string, place: number, call: FixtureCall) => {
     const fixture = (fixtures[nodeId] ??= options.append ? loaded(output, nodeId) : { calls: [] });
-    const redacted = options.redact === undefined ? call : options.redact(structuredClone(call), nodeId);
+    const redacted = options.redact === undefined ? call : redactedBy(options.redact, call, nodeId);
     // Calls of a node that overlap are kept in the order in which they began.
     const places = (order.get(nodeId) ?? []).concat(place);
     order.set(nodeId, places.sort((one, other) => one - other));
@@ -90,6 +95,22 @@ export function recordFixtures<Query extends QueryFn>(
     return call.over(query(call.params));
   };
   return Object.assign(recording, { fixtures }) as unknown as Query & FixtureRecorder;
+}
+
+/** What `redact` made of a call. */
+function redactedBy(redact: (call: FixtureCall, nodeId: string) => FixtureCall, call: FixtureCall, nodeId: string): FixtureCall {
+  const lost = `a call of ${JSON.stringify(nodeId)} isn't kept as a fixture: \`redact\``;
+  let redacted: FixtureCall;
+  try {
+    redacted = redact(structuredClone(call), nodeId);
+  } catch (cause) {
+    throw invalid(`${lost} threw ${cause instanceof Error ? cause.message : shown(cause)}`, cause);
+  }
+  if (isPromise(redacted)) throw invalid(`${lost} gave a promise; it must give the call itself`);
+  if (redacted === undefined) throw invalid(`${lost} gave nothing; it must return the call, also where it changed it in place`);
+  const misfit = check({ calls: [redacted] }, fixtureSchema);
+  if (misfit === undefined) return redacted;
+  throw invalid(`${lost} gave what is no call: ${misfit.place.replace(/^calls\[0\]\.?/, "") || "it"} ${misfit.message}`);
 }
 
 /** A call under way. */

@@ -1,5 +1,6 @@
 import type { AgentEvent, RuntimeEvent, Store } from "#runlog";
 import { lastingPlace, places } from "#places";
+import { getEventListeners } from "node:events";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 
@@ -171,6 +172,18 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
       "verifier-agent agent:start",
       "verifier-agent agent:error",
     ]);
+  });
+
+  test("a signal of many nodes keeps nothing of those that are over", async () => {
+    const store = await (places[0] as (typeof places)[0]).fresh();
+    const flow = await store.flows.create();
+    const { signal } = new AbortController();
+    for (const nodeId of ["one", "two"]) {
+      await createClaudeNode({ queryFn: telling([success("Done.")]) }).run(flow, { nodeId, prompt: "x", signal });
+    }
+    const failing = createClaudeNode({ queryFn: telling([{ type: "result", subtype: "error_max_turns" } as never]) });
+    await expect(failing.run(flow, { nodeId: "three", prompt: "x", signal })).rejects.toThrow("error_max_turns");
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   test("a signal stops the agent, also one that doesn't heed it, and the node can be resumed", async () => {

@@ -1,4 +1,4 @@
-import { readFile, readdir } from "node:fs/promises";
+import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { places } from "#places";
@@ -57,6 +57,46 @@ describe("recordFixtures", () => {
     };
     const live = await eventsOf(recordFixtures(telling(session), { output }));
     expect(await eventsOf(createMockQuery({ fixtures: loadFixtures(output) }))).toEqual(live);
+  });
+
+  test("what can't be kept is told, also by a node, whose work is done all the same", async () => {
+    const output = await freshFolder();
+    await mkdir(output);
+    await writeFile(join(output, "file"), "");
+    const store = await (places[0] as (typeof places)[0]).fresh();
+    const inTheWay = { output: join(output, "file", "fixtures") };
+    const throws = () => {
+      throw new Error("a secret");
+    };
+    const refused = [
+      [inTheWay, "io", "can't write the fixture"],
+      [{ output, redact: throws }, "invalid_input", "`redact` threw a secret"],
+      [{ output, redact: () => undefined as never }, "invalid_input", "`redact` gave nothing; it must return the call"],
+      [{ output, redact: async (call: never) => call }, "invalid_input", "`redact` gave a promise"],
+      [{ output, redact: () => ({ input: { prompt: 5 } }) as never }, "invalid_input", "`redact` gave what is no call: it has no \"output\""],
+    ] as const;
+    for (const [options, code, words] of refused) {
+      const flow = await store.flows.create();
+      const queryFn = recordFixtures(telling(session), options as never);
+      const error = await failure(createClaudeNode({ queryFn }).run(flow, { nodeId: "plan", prompt: "x" }), code);
+      expect(error.message).toContain(words);
+      expect(flow.state.nodeStatus["plan"]).toBe("done");
+      expect(await failure(all(recordFixtures(telling(session), options as never)({ prompt: "x", nodeId: "plan" })), code)).toMatchObject({
+        message: error.message,
+      });
+    }
+    expect(await readdir(output)).toEqual(["file"]);
+  });
+
+  test("nodes may be called as what every object has", async () => {
+    const output = await freshFolder();
+    const recorded = recordFixtures(telling(session, session, session), { output });
+    const names = ["constructor", "__proto__", "toString"];
+    for (const nodeId of names) await all(recorded({ prompt: "x", nodeId }));
+    const fixtures = loadFixtures(output);
+    expect(Object.keys(fixtures).sort()).toEqual([...names].sort());
+    const played = await all(createMockQuery({ fixtures })({ prompt: "x", nodeId: "__proto__" }));
+    expect(played.at(-1)).toMatchObject({ type: "result", text: "Done." });
   });
 
   test("calls that fail are recorded, and fail again", async () => {
