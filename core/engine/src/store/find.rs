@@ -13,10 +13,11 @@ use std::{
 
 use super::{
     commit::shared::Shared,
+    framed,
     lost::{LostPlaces, header_at},
     place::{position_in, position_of},
     published::durable::Durable,
-    read::{self, existing},
+    read::existing,
 };
 use crate::{
     Direction, FindOptions, Label, Record, Result,
@@ -313,7 +314,7 @@ impl Finder {
             let durable = self.shared.durable();
             if self.is_found(&durable, &candidate, position, &frame) {
                 self.remaining -= 1;
-                return read::record_in(&durable, &segment, frame).map(Some);
+                return framed::record_in(&durable, &segment, frame).map(Some);
             }
         }
         Ok(None)

@@ -13,11 +13,11 @@ use super::{
         stage::{Outcome, Waiting, appended},
     },
     find::Finder,
-    lost,
+    framed, lost,
     open::entry,
     options::OpenOptions,
     place::Place,
-    read::{self, Reader},
+    read::Reader,
     scan::{LogReader, Subscription},
     snapshots, stat,
     tools::{backup, verify::verify},
@@ -485,7 +485,7 @@ impl Store {
                 }
                 frame => frame?,
             };
-            let record = |frame| read::record_in(&shared.durable(), &place.segment, frame);
+            let record = |frame| framed::record_in(&shared.durable(), &place.segment, frame);
             frame.map(record).transpose()
         })
     }

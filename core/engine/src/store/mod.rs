@@ -13,6 +13,7 @@ mod commit;
 mod compact;
 mod files;
 mod find;
+mod framed;
 mod handle;
 mod lost;
 mod open;

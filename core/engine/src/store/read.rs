@@ -5,21 +5,18 @@ mod unreadable;
 
 use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
 
-use bytes::Bytes;
-
 use located::{Located, Mapped, Together};
 
 use super::{
     commit::shared::Shared,
-    lost::{LostPlaces, is_lost},
-    place::position_of,
+    framed::{record, show},
+    lost::LostPlaces,
     published::durable::{Durable, Postings, Run, Spot, missing},
     record_ref::RecordRef,
     upcoming::Upcoming,
 };
 use crate::{
-    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence,
-    StreamId,
+    Direction, Error, ErrorKind, Kind, ReadOptions, Record, Result, SegmentId, Sequence, StreamId,
     format::record,
     index::{redacted::Redacted, stream::Stream},
     log::{
@@ -449,7 +446,9 @@ impl Reader {
                 Err(error) => Err(error),
             };
             let shown = match &found {
-                Ok((located, frame)) => show(located, &self.redacted, frame),
+                Ok((located, frame)) => {
+                    show(located.stream, &self.redacted, &located.segment, frame)
+                }
                 Err(error) => Err(error.clone()),
             };
             self.note(shown.as_ref().err());
@@ -458,29 +457,6 @@ impl Reader {
             }
         }
     }
-}
-
-/// A record as it is shown.
-fn show<'f>(located: &Located, redacted: &Redacted, frame: &'f Frame) -> Result<RecordRef<'f>> {
-    let (segment, header) = (&located.segment, &frame.header);
-    let position = position_of(segment, frame);
-    let redacted = redacted.contains(position) || is_lost(frame);
-    let body = if redacted {
-        record::Body::default()
-    } else {
-        record::Body::decode(header.flags, &frame.body)
-            .ok_or_else(|| contradiction(segment, frame.offset))?
-    };
-    Ok(RecordRef {
-        stream: located.stream,
-        sequence: Sequence(u64::from(header.sequence)),
-        position: Position(position),
-        time_ms: segment.header.time_ms(header.time_delta_ms),
-        kind: header.kind,
-        redacted,
-        meta: body.meta,
-        payload: body.payload,
-    })
 }
 
 /// Prefetches the index blocks of several segments that aren't cached: loaded one after the other, each would wait for
@@ -522,65 +498,6 @@ pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u
     found
         .filter(|(_, stream)| !stream.deleted)
         .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
-}
-
-/// The record of a frame, as readers see it; its stream id comes from the directory.
-#[inline]
-pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: Frame) -> Result<Record> {
-    let number = frame.header.stream;
-    let stream = durable
-        .directory
-        .stream(number)
-        .map(|stream| stream.id)
-        .ok_or_else(|| {
-            segment.damaged(
-                frame.offset,
-                format!("record of stream number {number}, which was never created"),
-            )
-        })?;
-    record(stream, durable.directory.redacted(), segment, frame)
-}
-
-#[inline]
-fn record(
-    stream: StreamId,
-    redacted: &Redacted,
-    segment: &Segment,
-    frame: Frame,
-) -> Result<Record> {
-    let header = frame.header;
-    let position = position_of(segment, &frame);
-    let redacted = redacted.contains(position) || is_lost(&frame);
-    let (meta, payload) = if redacted {
-        Default::default()
-    } else {
-        parts(segment, frame)?
-    };
-    Ok(Record {
-        stream,
-        sequence: Sequence(u64::from(header.sequence)),
-        position: Position(position),
-        time_ms: segment.header.time_ms(header.time_delta_ms),
-        kind: header.kind,
-        redacted,
-        meta,
-        payload,
-    })
-}
-
-#[inline]
-pub(crate) fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
-    let offset = frame.offset;
-    frame
-        .into_parts()
-        .ok_or_else(|| contradiction(segment, offset))
-}
-
-fn contradiction(segment: &Segment, offset: u64) -> Error {
-    segment.damaged(
-        offset,
-        "the lengths in the record's body contradict each other",
-    )
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store,
     storage::{Access, MemoryStorage, Storage},
+    store::framed::record_in,
 };
 
 fn options() -> OpenOptions {

@@ -2,9 +2,10 @@
 
 use super::{
     commit::shared::Shared,
+    framed::parts,
     place::{Place, position_of},
     published::durable::missing,
-    read::{existing, parts},
+    read::existing,
 };
 use crate::{Kind, Position, Result, Sequence, Snapshot, StreamId};
 

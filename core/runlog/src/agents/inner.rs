@@ -1,21 +1,15 @@
 //! [`Inner`]: the state that all handles of an orchestrator share, with the active runs.
 
 use super::{
-    MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task,
-    active_run::{ActiveRun, Beginning},
-    defect::Defect,
-    end::Execution,
-    space::SharedSpace,
-    stop::Ending,
-    work::first,
+    MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task, active_run::ActiveRun,
+    defect::Defect, end::Execution,
 };
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use futures_util::future::Either;
 use runlog_model::{AgentDefinition, RunId, RuntimeCommand};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -214,57 +208,6 @@ impl Inner {
     pub(super) fn inbox(&self, run: RunId, waiting: Vec<RuntimeCommand>) -> Arc<Inbox> {
         let inboxes = self.store.shared.flows.shared().inboxes();
         inboxes.open(run, waiting, self.options.inbox_max)
-    }
-
-    /// The run in the tree. A run that isn't active here is added as an external one.
-    pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
-        let (recorder, depth) = loop {
-            if let Some(live) = self.arrived(id).await {
-                return Ok(self.entered(live));
-            }
-            let recorder = self.store.runs().recorder(id).await?;
-            let depth = self.depth_of(recorder.run().parent_run_id).await?;
-            if !self.is_arriving(id) {
-                break (recorder, depth);
-            }
-        };
-        let beginning = Beginning {
-            recorder,
-            definition: None,
-            task: String::new(),
-            depth,
-            space: SharedSpace::default(),
-            inbox: Inbox::unlisted(id, self.options.inbox_max),
-        };
-        let live = match self.live_runs().entry(id) {
-            Entry::Occupied(known) => Arc::clone(known.get()),
-            Entry::Vacant(free) => {
-                let live = Arc::clone(free.insert(ActiveRun::outside(beginning)));
-                self.follow_recorder(&live);
-                live
-            }
-        };
-        Ok(self.entered(live))
-    }
-
-    /// Ends the runs below an external one once its recorder ends it. The task doesn't hold the run, which is to be removed
-    /// when no call uses it any more.
-    fn follow_recorder(self: &Arc<Self>, live: &ActiveRun) {
-        let (inner, recorder, ended) =
-            (Arc::clone(self), live.recorder.clone(), live.ended.clone());
-        self.spawn_task(async move {
-            match first(recorder.stopped(), ended.cancelled()).await {
-                Either::Left(()) => {}
-                Either::Right(()) => return,
-            }
-            let live = inner.live(recorder.id()).filter(|live| live.is_external);
-            if let Some(live) = live.map(|live| inner.entered(live)) {
-                // An error is that of a read that the next call meets too.
-                let _ = recorder.refresh().await;
-                let ending = Ending::recorded(recorder.run());
-                let _ = inner.end(vec![(Arc::clone(live.live()), ending)]).await;
-            }
-        });
     }
 
     /// As [`live_or_outside`](Self::live_or_outside), for a run that is in the tree already.

@@ -21,6 +21,7 @@ mod inner;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
 mod orchestrator;
+mod outside;
 mod plan;
 mod report;
 mod request;
