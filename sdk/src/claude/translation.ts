@@ -51,7 +51,10 @@ export class Translation {
   #started = false;
   #turns = 0;
   #text = "";
+  /** The end of a turn that a fixture has, until the call's result tells the rest of it, or something comes behind it. */
   #recordedComplete: Fields | undefined;
+  /** Whether such an end was told before the call's result came. */
+  #toldEarly = false;
   #recordedError: AgentErrorEvent | undefined;
 
   constructor(call: Call) {
@@ -86,8 +89,8 @@ export class Translation {
   /** The last events, when no more messages come. */
   end(): AgentEvent[] {
     const events = [...this.#start({}), ...this.#unfinishedTools("the agent ended before the tool did")];
-    if (this.ending !== undefined) return events;
     if (this.#recordedComplete !== undefined) return [...events, this.#complete({}, undefined)];
+    if (this.ending !== undefined) return events;
     if (this.#recordedError !== undefined) {
       this.ending = { text: this.#text, error: this.#recordedError, subtype: this.#recordedError.errorType };
       return events;
@@ -123,16 +126,20 @@ export class Translation {
   #recorded(type: string, message: Fields): AgentEvent[] {
     const start = this.#start(message);
     if (type === "agent:start") return start;
+    // A call of several turns, which has an end of each: only that of the last belongs to the call's result.
+    const isOver = this.#recordedComplete !== undefined;
+    const before = isOver ? [...start, this.#complete({}, undefined)] : start;
+    this.#toldEarly ||= isOver;
     if (type === "agent:complete") {
       this.#recordedComplete = message;
-      return start;
+      return before;
     }
     // What a fixture may leave out.
     const filled = type === "agent:tool" ? { toolInput: null, toolOutput: null, ...message } : message;
     const event = this.#event(filled as unknown as Own);
     if (event.type === "agent:error") this.#recordedError = event;
     if (event.type === "agent:text" || event.type === "agent:text:delta") this.#text += event.content;
-    return [...start, event];
+    return [...before, event];
   }
 
   #delta(message: Fields): AgentEvent[] {
@@ -217,6 +224,10 @@ export class Translation {
     const said = typeof text === "string" ? text : undefined;
     const subtype = typeof message["subtype"] === "string" ? message["subtype"] : "success";
     const isError = subtype !== "success" || message["is_error"] === true;
+    if (!isError && this.#toldEarly && this.#recordedComplete === undefined && this.ending !== undefined) {
+      this.ending = { ...this.ending, text: said ?? this.ending.text };
+      return events;
+    }
     if (!isError) return [...events, this.#complete(message, said)];
     const errors = Array.isArray(message["errors"]) ? message["errors"].map(String).join("; ") : "";
     const errorType = subtype === "success" ? "error_during_execution" : subtype;
@@ -226,6 +237,7 @@ export class Translation {
 
   #complete(result: Fields, said: string | undefined): AgentEvent {
     const recorded = this.#recordedComplete ?? {};
+    this.#recordedComplete = undefined;
     const final = typeof recorded["result"] === "string" ? recorded["result"] : (said ?? this.#text);
     const complete: Own<AgentCompleteEvent> = {
       type: "agent:complete",

@@ -88,6 +88,28 @@ describe("recordFixtures", () => {
     expect(await readdir(output)).toEqual(["file"]);
   });
 
+  test("a call of several turns plays the end of each, in its place", async () => {
+    const output = await freshFolder();
+    const turns = [init("s"), assistant({ type: "text", text: "a" }), success("one"), assistant({ type: "text", text: "b" }), success("two")];
+    const store = await (places[0] as (typeof places)[0]).fresh();
+    const told = async (queryFn: QueryFn) => {
+      const flow = await store.flows.create();
+      const { text } = await createClaudeNode({ queryFn }).run(flow, { nodeId: "n", prompt: "x" });
+      const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+      const events = (await playback.events().toArray()).map(({ event }) => event as unknown as Record<string, unknown>);
+      return [text, ...events.map(({ type, content, result }) => [type, content ?? result])];
+    };
+    const live = await told(recordFixtures(telling(turns), { output }));
+    expect(live.filter((event) => event[0] === "agent:complete")).toHaveLength(2);
+    expect(await told(createMockQuery({ fixtures: loadFixtures(output) }))).toEqual(live);
+
+    // One that was written by hand has something behind its end.
+    const events = [{ type: "agent:complete", result: "Done." }, { type: "agent:text", content: "c" }, { type: "agent:text", content: "d" }];
+    const call = { input: { prompt: "x" }, output: { text: "Done.", usage: { inputTokens: 1, outputTokens: 1 }, durationMs: 1, sessionId: "s" }, events };
+    const byHand = await told(createMockQuery({ fixtures: { n: { calls: [call as never] } } }));
+    expect(byHand.map((event) => event[0])).toEqual(["D", "agent:start", "agent:complete", "agent:text", "agent:text"]);
+  });
+
   test("nodes may be called as what every object has", async () => {
     const output = await freshFolder();
     const recorded = recordFixtures(telling(session, session, session), { output });
