@@ -369,6 +369,15 @@ fn a_run_of_500_steps_is_not_resumed() {
     );
     let listed = place.expect(0, &["resume", "--list"]).out;
     assert!(listed.contains("all 500 steps"), "{listed}");
+    assert!(
+        listed.contains("--max-total-steps N allows more"),
+        "{listed}"
+    );
+    let more = ["--resume", "n", "--max-total-steps", "501"];
+    assert_eq!(place.script(&more, &["say:x"]).code, 0);
+    assert_eq!(newest(&place)["step_count"], 501);
+    // It says how a run is gone on with, and says nothing of a new one.
+    place.expect(2, &["run", "--max-total-steps", "9", "--", "true"]);
 }
 
 #[test]

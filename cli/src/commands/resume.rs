@@ -120,7 +120,7 @@ fn print(row: &Row, out: &mut Out) -> Result<()> {
     });
     let calls = calls.collect::<Vec<_>>().join(", ");
     let next = row.command.clone().unwrap_or_else(|| {
-        format!("not with the usual limit: all {MAX_TOTAL_STEPS_PER_RUN} steps are spent; see max_total_steps")
+        format!("all {MAX_TOTAL_STEPS_PER_RUN} steps are spent; --max-total-steps N allows more: runlog run --resume {} --max-total-steps N -- CMD", run.id)
     });
     let fields = [
         ("run", Some(run.id.to_string())),

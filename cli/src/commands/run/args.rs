@@ -26,8 +26,8 @@ Look at a run (a program that is called show is run with `runlog run -- show`):
 
 What the agent does is a run: `runlog runs` lists them. It is completed when the agent ended with 0, failed when it \
 ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
-newest run of a session, and only if that is paused and has taken fewer than 500 steps with those before it (else exit \
-code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
+newest run of a session, and only if that is paused and has taken fewer than --max-total-steps with those before it \
+(else exit code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
 an error result for each tool call that has none; with --leave-tool-calls neither of the two where there is such a call.
 
 It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// The steps that the agent may take; a resumed run may take as many as the one before unless given
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
     pub(super) max_steps: Option<u32>,
+    /// With --resume: go on unless the run and those before it have taken so many steps already [default: 500]
+    #[arg(long, value_name = "N", requires = "resume", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    pub(super) max_total_steps: Option<u32>,
     /// Record an error result for each tool call that has none, before the agent gets the context; --resume does so
     /// for a paused run
     #[arg(long)]
@@ -129,6 +132,7 @@ pub(super) fn check(args: &Args) -> Result<()> {
         (args.ended, "--ended"),
         (args.no_message, "--no-message"),
         (args.leave_tool_calls, "--leave-tool-calls"),
+        (args.max_total_steps.is_some(), "--max-total-steps"),
     ];
     if let (Some((_, option)), None) = (
         of_resume.iter().find(|(is_given, _)| *is_given),

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 use runlog::{
     AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
     blocking::{RunRecorder, Store},
-    runs::{Continuation, Dangling, ResumeOptions},
+    runs::{Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
 };
 
 use super::{agents::check_project, args::Args};
@@ -43,7 +43,7 @@ pub(super) struct Started {
 /// Finds the source named on the command line; an error if it can't be continued. Changes nothing.
 pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
     let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
-        (Some(text), _) => to_resume(store, text, args.ended)?,
+        (Some(text), _) => to_resume(store, text, args)?,
         (None, Some(text)) => Source::Session(find::session(store, text)?),
         (None, None) => return Ok(Source::New(agents.and_then(|file| file.project.clone()))),
     };
@@ -53,7 +53,7 @@ pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> R
     Ok(source)
 }
 
-fn to_resume(store: &Store, text: &str, ended: bool) -> Result<Source> {
+fn to_resume(store: &Store, text: &str, args: &Args) -> Result<Source> {
     let (session, run) = match find::session(store, text) {
         Ok(session) => {
             let run = newest_run(store, &session)?;
@@ -79,11 +79,12 @@ fn to_resume(store: &Store, text: &str, ended: bool) -> Result<Source> {
     };
     // Refused before a program is started for it.
     let options = ResumeOptions {
-        ended,
+        ended: args.ended,
+        max_total_steps: args.max_total_steps.unwrap_or(MAX_TOTAL_STEPS_PER_RUN),
         ..ResumeOptions::default()
     };
     let resumable = store.runs().resumable(run.id, &options);
-    let resumable = resumable.map_err(|error| not_resumable(error, &run, ended))?;
+    let resumable = resumable.map_err(|error| not_resumable(error, &run, args.ended))?;
     Ok(Source::Paused(session, Box::new(resumable)))
 }
 
@@ -255,6 +256,7 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
             Dangling::Close
         },
         ended: args.ended,
+        max_total_steps: args.max_total_steps.unwrap_or(MAX_TOTAL_STEPS_PER_RUN),
         ..ResumeOptions::default()
     };
     let resumed = store.runs().resume(run.id, &options)?;
