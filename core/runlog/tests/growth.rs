@@ -264,6 +264,44 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
 }
 
 #[test]
+fn a_fresh_recorder_looks_for_the_calls_of_a_message_once() {
+    for is_items in [false, true] {
+        reads_at_most(16, "each result of many calls", |size| {
+            let (watched, store) = store();
+            let count = u64::from(size / 10);
+            let run = store
+                .runs()
+                .start(NewRun::in_new_session(NewSession::default(), "coder"))
+                .unwrap();
+            if is_items {
+                for call in 0..count {
+                    let item = format!(
+                        r#"{{"type":"function_call","call_id":"{call}","name":"ls","arguments":"{{}}"}}"#
+                    );
+                    run.record_raw_message(RawJson::parse(item).unwrap())
+                        .unwrap();
+                }
+            } else {
+                let calls = (0..count).map(|call| NewToolCall::new(call.to_string(), "ls", "{}"));
+                run.record_message(NewMessage::assistant("").with_tool_calls(calls))
+                    .unwrap();
+            }
+            let fresh = store.runs().recorder(run.id()).unwrap();
+            let stream = StreamId(run.run().instance_id.as_uuid());
+            let before = watched.read(stream);
+            for call in 0..count {
+                let outcome = ToolOutcome::completed(call.to_string(), RawJson::string("x"));
+                fresh.record_tool_result(&outcome).unwrap();
+            }
+            let twice = ToolOutcome::completed("0", RawJson::string("x"));
+            let refused = fresh.record_tool_result(&twice).unwrap_err();
+            assert_eq!(refused.kind(), runlog::ErrorKind::AlreadyExists);
+            (watched.read(stream) - before) / count
+        });
+    }
+}
+
+#[test]
 fn a_fresh_recorder_looks_for_open_calls_in_the_last_turn_alone() {
     reads_at_most(16, "a message", |steps| {
         read_of_a_run(steps, |store, run| {

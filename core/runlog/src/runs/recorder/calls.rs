@@ -11,7 +11,7 @@ use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, EventOptions, NewContextEvent};
 
 use super::{
-    known_calls::{Call, Calls, End, SEARCHED_MAX, Search, results, unknown},
+    known_calls::{Call, Calls, End, Others, SEARCHED_MAX, Search, results, unknown},
     state::RunRecorder,
 };
 use crate::{
@@ -244,10 +244,11 @@ impl RunRecorder {
 
     /// Ensures that a call is known if the context has it.
     async fn look_for(&self, id: &str) -> Result<()> {
-        let known = self
+        let (known, last) = self
             .look_at_calls(|calls| {
-                let call = calls.known.get(id)?;
-                Some((call.has_result, call.is_pending))
+                let known = calls.known.get(id);
+                let known = known.map(|call| (call.has_result, call.is_pending));
+                (known, calls.last)
             })
             .await?;
         // If the known call has its result, there may be an older call with the same id that has none.
@@ -264,6 +265,7 @@ impl RunRecorder {
             id,
             passed: HashSet::new(),
             unlisted: None,
+            others: Others::default(),
             results: 0,
             is_made: false,
             redacted_records: 0,
@@ -284,8 +286,18 @@ impl RunRecorder {
             .await?
             .flatten();
         let unlisted = search.unlisted.take();
+        // A redacted result may be that of any call before it, and what was written meanwhile one that wasn't passed.
+        let mut state = self.state();
+        if !search.is_redacted && state.calls.last == last {
+            for (id, call) in std::mem::take(&mut search.others.open) {
+                state
+                    .calls
+                    .known
+                    .entry(id)
+                    .or_insert_with(|| Call::open(call));
+            }
+        }
         if let Some(call) = found.or_else(|| search.finish()) {
-            let mut state = self.state();
             for (id, other) in unlisted.iter().flat_map(|(message, calls)| {
                 let calls = calls.iter().map(move |call| (call, message));
                 calls.filter_map(|(call, message)| Some((call.id.clone()?, (call, message))))

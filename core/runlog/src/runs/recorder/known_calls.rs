@@ -64,6 +64,18 @@ pub(super) struct Call {
     pub(super) is_unlisted: bool,
 }
 
+impl Call {
+    /// A call that is listed, and awaits its result.
+    pub(super) fn open(call: AnsweredCall) -> Self {
+        Self {
+            call,
+            has_result: false,
+            is_pending: false,
+            is_unlisted: false,
+        }
+    }
+}
+
 impl Calls {
     /// Sets the end of the context. The known state is discarded if someone else wrote to the context.
     ///
@@ -189,6 +201,8 @@ pub(super) struct Search<'a> {
     pub(super) passed: HashSet<String>,
     /// The message that makes the call, and the calls of it that are neither listed nor answered.
     pub(super) unlisted: Option<(RawJson, Vec<ToolCallRequest>)>,
+    /// What was passed of other calls.
+    pub(super) others: Others,
     pub(super) results: usize,
     pub(super) is_made: bool,
     /// How many records of calls since the message that is looked for were redacted.
@@ -207,6 +221,7 @@ impl Search<'_> {
                     .iter()
                     .filter_map(|mark| mark.tool_call_id.as_deref());
                 self.passed.extend(ids.clone().map(str::to_owned));
+                ids.clone().for_each(|id| self.others.pass_result(id));
                 let mut ids = ids;
                 self.results += usize::from(ids.any(|id| id == self.id));
                 None
@@ -216,10 +231,12 @@ impl Search<'_> {
                 // It has lost its id, and isn't written once more.
                 self.redacted_records += usize::from(event.redacted);
                 self.passed.extend(event.tool_call_id.clone());
+                self.others.listed.extend(event.tool_call_id.clone());
                 None
             }
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
+                self.others.pass_message(&calls);
                 let call = calls
                     .iter()
                     .find(|call| call.id.as_deref() == Some(self.id))
@@ -246,12 +263,7 @@ impl Search<'_> {
 
     pub(super) fn without_result(&mut self, call: AnsweredCall) -> Option<Call> {
         if self.results == 0 {
-            return Some(Call {
-                call,
-                has_result: false,
-                is_pending: false,
-                is_unlisted: false,
-            });
+            return Some(Call::open(call));
         }
         self.results -= 1;
         self.is_answered = true;
@@ -273,6 +285,36 @@ impl Search<'_> {
             is_unlisted: false,
         };
         (has_result || self.is_redacted).then(call)
+    }
+}
+
+/// The calls that a search passes beside the one that it looks for. Of the calls of a message the results mostly follow one
+/// by one: those that are open are known then, and each isn't searched for anew.
+#[derive(Default)]
+pub(super) struct Others {
+    /// How many results of an id belong to calls that weren't passed yet.
+    results: HashMap<String, usize>,
+    /// The calls that have their record, and whose message wasn't passed yet.
+    listed: HashSet<String>,
+    /// Those that have their record and no result.
+    pub(super) open: Vec<(String, AnsweredCall)>,
+}
+
+impl Others {
+    fn pass_result(&mut self, id: &str) {
+        *self.results.entry(id.to_owned()).or_default() += 1;
+    }
+
+    fn pass_message(&mut self, calls: &[ToolCallRequest]) {
+        for call in calls {
+            let Some(id) = &call.id else { continue };
+            let is_listed = self.listed.remove(id);
+            match self.results.get_mut(id).filter(|left| **left > 0) {
+                Some(left) => *left -= 1,
+                None if is_listed => self.open.push((id.clone(), AnsweredCall::from(call))),
+                None => {}
+            }
+        }
     }
 }
 
