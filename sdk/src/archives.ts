@@ -52,7 +52,8 @@ export async function imported(
 }
 
 function piecesOf(source: unknown): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
-  if (source instanceof Uint8Array) return [source];
+  // Copied, as all bytes that a call is given; whoever has too many for that gives pieces.
+  if (source instanceof Uint8Array) return [new Uint8Array(bytesGiven(source, "an archive"))];
   if (typeof source === "object" && source !== null) {
     if (Symbol.asyncIterator in source) return source as AsyncIterable<Uint8Array>;
     if (Symbol.iterator in source) return source as Iterable<Uint8Array>;

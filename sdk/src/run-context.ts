@@ -25,7 +25,7 @@ import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
  * The run that an agent's function works on: its context, its record, and what it shares with others.
  *
  * Everything that records is durable when it resolves, and refused with `wrong_status` once the run has paused or ended,
- * whoever ended it.
+ * whoever ended it; with `closed` once the function has returned, as all of its calls are then.
  */
 export class RunContext {
   /** The run's id. */

@@ -51,7 +51,11 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     await failure(store.exportTo(path), "already_exists");
 
     const [one, other, third] = [await empty(), await empty(), await empty()];
-    const imported = await one.import(bytes);
+    const given = Buffer.from(bytes);
+    const importing = one.import(given);
+    // Copied before the call returned, as all bytes that a call is given.
+    given.fill(" ");
+    const imported = await importing;
     expect(imported.sessions.map((it) => it.outcome)).toEqual(["created", "created"]);
     expect(imported.conflicts).toEqual([]);
     expect([imported.messages, imported.toolCalls]).toEqual([2, 1]);

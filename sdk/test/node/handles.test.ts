@@ -15,6 +15,13 @@ describe("handles that nobody holds any more", () => {
     expect(ended).toEqual({ code: 0, signal: null, stderr: "", stdout: "{}\n" });
   }, 120_000);
 
+  test("take little where they are stores in memory, before anything is collected", async () => {
+    const ended = await run("stores.mjs");
+    expect(ended).toMatchObject({ code: 0, signal: null, stderr: "" });
+    // Each has a segment of 4 MiB, of which it takes what it has written.
+    expect(Number(ended.stdout)).toBeLessThan(200);
+  });
+
   test("close their store, also where agents' functions hold it, once its runs have ended", async () => {
     const ended = await run("handles.mjs", [await freshFolder(), "orchestrator"], { node: ["--expose-gc"] });
     expect(ended).toEqual({ code: 0, signal: null, stderr: "", stdout: "completed\n" });

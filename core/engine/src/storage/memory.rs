@@ -144,10 +144,16 @@ impl File for MemoryFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.bytes
-            .write()
-            .expect("no panic under this lock")
-            .resize(length, 0);
+        let mut file = self.bytes.write().expect("no panic under this lock");
+        if length > file.capacity() {
+            // Zeroed by the allocator: what comes from the system is zero already, and takes no memory until it is written.
+            // A segment is as long as it may become from its beginning.
+            let mut longer = vec![0; length];
+            longer[..file.len()].copy_from_slice(&file);
+            *file = longer;
+        } else {
+            file.resize(length, 0);
+        }
         Ok(())
     }
 
