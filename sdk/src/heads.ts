@@ -17,6 +17,8 @@ export const HeadFlag = {
   Continuation: 2,
   /** An answer of a model with nothing but tool calls in it. */
   Silent: 4,
+  /** A message with results of tools that says something beside them. */
+  SaysMore: 8,
 } as const;
 
 /** Flags of a tool call, in {@link EventHeads.callFlags}. */

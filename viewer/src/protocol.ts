@@ -64,6 +64,8 @@ export interface Row {
   forgotten: boolean;
   continuation: boolean;
   redacted: boolean;
+  /** Whether it is what a message says beside the results of calls, which are shown with these. */
+  beside: boolean;
   thinking: string;
   images: number;
   hit: boolean;

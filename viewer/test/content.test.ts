@@ -2,7 +2,9 @@
 
 import { expect, test } from "vitest";
 
-import { resultIn, saidBy } from "../src/worker/content.js";
+import { argumentsOf, besideResults, parsedText, resultIn, saidBy, shown } from "../src/worker/content.js";
+import { childrenOf, findIn, nodeOf } from "../src/worker/details.js";
+import { parseExact } from "../src/worker/exact.js";
 
 test.each([
   ["OpenAI", { role: "assistant", content: "I look.", tool_calls: [{ id: "c" }] }],
@@ -30,4 +32,26 @@ test.each([
 
 test("a part that is no result is none", () => {
   for (const part of [{ type: "text", text: "toolResult" }, { toolResult: 7 }, {}]) expect(resultIn(part)).toBeUndefined();
+});
+
+test("numbers are shown as they were written", () => {
+  const text = '{"id":1234567890123456789,"f":1.0,"e":1e400,"z":-0,"p":1.10,"n":12,"d":0.5}';
+  const value = parseExact(text);
+  expect(shown(value)).toBe(text.replaceAll(/([{,])"/g, '$1\n  "').replaceAll(":", ": ").replace("}", "\n}"));
+  expect(childrenOf(value, "", 0, 9).map(({ kind, text }) => [kind, text])).toEqual([["number", "1234567890123456789"], ["number", "1.0"], ["number", "1e400"], ["number", "-0"], ["number", "1.10"], ["number", "12"], ["number", "0.5"]]);
+  expect(findIn(value, "456789")).toEqual(["/id"]);
+  expect(nodeOf("", "", parseExact("12345678901234567890"))).toMatchObject({ kind: "number", text: "12345678901234567890" });
+  expect(shown(argumentsOf({ arguments: '{"id":9007199254740993}' }))).toBe('{\n  "id": 9007199254740993\n}');
+});
+
+test("JSON with a name twice stays the text that it is", () => {
+  for (const text of ['{"user":1,"user":2}', '[{"a":{"b":":","b":""}}]']) expect(parsedText(text)).toBe(text);
+  for (const text of ['{"user":1,"other":{"user":":"}}', '[1,{"a\\"b:":1}]', "[]", '":"']) expect(parsedText(text)).toEqual(JSON.parse(text));
+});
+
+test("what is said beside results is what isn't one", () => {
+  const result = { type: "tool_result", tool_use_id: "c", content: "a.txt" };
+  expect(saidBy(besideResults({ role: "user", content: [result, { type: "text", text: "Stop." }] })).text).toBe("Stop.");
+  expect(saidBy(besideResults({ role: "user", parts: [{ functionResponse: { name: "ls", response: {} } }, { text: "Stop." }] })).text).toBe("Stop.");
+  expect(besideResults({ role: "tool", content: "x" })).toEqual({ role: "tool", content: "x" });
 });

@@ -4,12 +4,17 @@ import { roundDuration } from "../src/page/format.js";
 import { type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
-import { isForgotten, linesOf } from "../src/worker/conversation.js";
+import { birthOf, isForgotten, linesOf } from "../src/worker/conversation.js";
+import { detailsOf } from "../src/worker/details.js";
 import { familyOf } from "../src/worker/family.js";
 import { LogIndex } from "../src/worker/index.js";
+import { Flag } from "../src/worker/model.js";
 import { nextMoment } from "../src/worker/moments.js";
+import { Payloads } from "../src/worker/payloads.js";
+import { bareRow, withPayload } from "../src/worker/rows.js";
+import type { Source } from "../src/worker/source.js";
 import { timelineOf } from "../src/worker/timeline.js";
-import { statusOf } from "../src/worker/tree.js";
+import { Tree, statusOf } from "../src/worker/tree.js";
 
 /** Numbers that are the same every time. */
 function numbers(seed: number): (below: number) => number {
@@ -88,6 +93,107 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])("at every point the conversation is what the
     }
     expect({ position, shown }).toEqual({ position, shown: sequences });
   }
+});
+
+test.each([1, 2, 3, 4, 5, 6])("what came later in a conversation is later, whatever the clocks say, life %i", async (seed) => {
+  const random = numbers(seed);
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({ createdAtMs: 0 }, "one");
+  const sessions = [{ id: session.id, instance: instance.id, now: 1_000_000 }];
+  for (let turn = 0; turn < 80; turn++) {
+    const one = sessions[random(sessions.length)] as (typeof sessions)[number];
+    const context = await store.context(one.instance);
+    // One event a day ahead, clocks that go back, and those of other machines.
+    const at = random(10) === 0 ? one.now + 86_400_000 : (one.now += random(8) === 0 ? -3_600_000 : random(5000));
+    if (random(9) === 0) await context.truncateAfterSequence(random((await context.getLastSequence()) + 1));
+    else await context.appendMessage({ role: "user", content: `turn ${turn}` }, { event: { createdAtMs: Math.max(1, at) } });
+    if (random(9) > 0 || sessions.length > 5) continue;
+    const copy = await store.copySession(one.id, { title: `copy ${turn}` });
+    sessions.push({ id: copy.session.id, instance: copy.instances[0]?.instance.id ?? "", now: one.now - random(2) * 7_200_000 });
+  }
+  const index = await indexed(store);
+  await store.close();
+  for (const lane of index.lanes) {
+    const family = familyOf(index, lane);
+    const births = Array.from({ length: lane.entries.length }, (_, entry) => birthOf(family, lane, entry));
+    expect(births).toEqual(births.toSorted((a, b) => a - b));
+    for (let moment = 0; moment <= family.length; moment++) {
+      const lines = linesOf(index, family, lane, moment, () => true, new Set());
+      expect(Array.from(lines.items.subarray(0, lines.until(moment)))).toEqual(births.flatMap((birth, entry) => (birth < moment ? [entry] : [])));
+    }
+    // Playing goes on with each of them: never back, and none without end.
+    expect(Array.from(family.folded)).toEqual(Array.from(family.folded).toSorted((a, b) => a - b));
+  }
+});
+
+test("one clock that is off moves its own event alone", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({ createdAtMs: 0 }, "one");
+  const context = await store.context(instance.id);
+  for (const second of [1, 2, 3, 86_404, 5, 6, 7]) await context.appendMessage({ role: "user", content: "m" }, { event: { createdAtMs: second * 1000 } });
+  const index = await indexed(store);
+  await store.close();
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  expect(Array.from(family.folded)).toEqual([0, 1000, 2000, 4000, 4000, 5000, 6000]);
+});
+
+test("a copy of what was deleted stands by itself", async () => {
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({ title: "Original" }, "one");
+  await (await store.context(instance.id)).appendMessage({ role: "user", content: "a" });
+  const copy = await store.copySession(session.id, { title: "Copy" });
+  const second = await store.copySession(copy.session.id, { title: "Copy of the copy" });
+  const treeOf = async () => {
+    const rows = new Tree(await indexed(store)).rows(0, 20).rows;
+    return rows.map(({ kind, title, depth }) => [kind, title, depth]);
+  };
+  await store.deleteSession(session.id);
+  expect(await treeOf()).toEqual([["session", "Copy", 0], ["agent", "Copy", 1], ["agent", "Copy of the copy", 2]]);
+  await store.deleteSession(copy.session.id);
+  expect(await treeOf()).toEqual([["session", "Copy of the copy", 0], ["agent", "Copy of the copy", 1]]);
+  expect((await store.listSessions()).items.map(({ id }) => id)).toEqual([second.session.id]);
+  await store.close();
+});
+
+test("what is said beside a result has a line of its own", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({}, "one");
+  const context = await store.context(instance.id);
+  const call = (id: string) => ({ role: "assistant" as const, content: [{ type: "tool_use" as const, id, name: "ls", input: {} }] });
+  await context.appendMessage(call("a"));
+  await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "a.txt" }, { type: "text", text: "Stop now." }] });
+  await context.appendMessage(call("b"));
+  await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "b", content: "b.txt" }] });
+  const index = await indexed(store);
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  const lines = linesOf(index, family, lane, family.length, undefined, new Set());
+  const shown = Array.from(lines.items, (entry) => lane.entries.at(entry));
+  expect(shown.map((row) => index.rows.kind.at(row))).toEqual([4, 5, 4]);
+  const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
+  const [, beside] = await Promise.all(shown.map((row) => withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, true)));
+  expect(beside).toMatchObject({ kind: "message", label: "user", type: "user", text: "Stop now." });
+  const { parts } = await detailsOf(index, family, payloads, shown[1] as number, lane);
+  expect(parts.map(({ id, text }) => [id, text])).toEqual([["text", "Stop now."], ["output", "a.txt"], ["json", ""]]);
+  await store.close();
+});
+
+test("what is redacted after it was read is marked", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({}, "one");
+  const context = await store.context(instance.id);
+  for (const content of ["a", "secret", "b", "secret too"]) await context.appendMessage({ role: "user", content });
+  const index = await indexed(store);
+  const before = await store.lastPosition();
+  const events = await store.contexts.getEvents(instance.id);
+  await store.streams.commit([1, 3].map((at) => ({ redact: events[at]?.position ?? 0, reason: "asked for" })));
+  for await (const page of store.heads({ from: before + 1 })) index.add(page);
+  const flags = events.map(({ position }) => index.rows.flags.at(index.rowAt(position)) & Flag.Redacted);
+  expect(flags).toEqual([0, Flag.Redacted, 0, Flag.Redacted]);
+  await store.close();
 });
 
 test("a flow by itself has its events, its snapshots and its status", async () => {

@@ -116,6 +116,29 @@ test("a store that is followed is so after something was dropped that can't be o
   await close();
 });
 
+test("what is looked into gets its result, and loses what is taken out of the store", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  await run.recordMessage({ role: "assistant", content: null, tool_calls: [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }] });
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  await page.locator('.conversation [role="listitem"]').nth(1).locator("button").first().click();
+  const inspector = page.getByRole("complementary", { name: "The selected event" });
+  await expect.poll(() => inspector.locator("h2").innerText()).toBe("ls");
+  expect(await inspector.getByRole("tab").allInnerTexts()).not.toContain("output");
+  await run.recordToolResult({ toolCallId: "c", output: "a.txt" });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => inspector.getByRole("tab").allInnerTexts()).toContain("output");
+  await page.locator('.conversation [role="listitem"]').nth(0).click();
+  await expect.poll(() => inspector.innerText()).toContain("Begin.");
+  const [first] = await store.contexts.getEvents(run.run.instanceId);
+  await store.redact(first?.position ?? 0, "asked for");
+  server.tell(await store.lastPosition());
+  await expect.poll(() => inspector.innerText()).toContain("Its content was taken out of the store.");
+  await expect.poll(async () => (await lines(page))[0]).toContain("Its content was taken out of the store.");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a file that was seen while it was written is sent again as a whole", async () => {
   const { store, run, server } = await recording([`Begin. ${"x".repeat(200_000)}`]);
   const { page, close } = await app.open(server.url);

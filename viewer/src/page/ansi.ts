@@ -10,8 +10,18 @@ export interface Span {
 
 // Joiners belong to emoji, and to scripts whose letters join; between others they hide.
 const JOINING = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mongolian}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gujarati}\\p{Script=Gurmukhi}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Oriya}\\p{Script=Sinhala}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Khmer}";
-const UNSEEN = ["[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]", `(?<![${JOINING}\\ufe0f])[\\u200c\\u200d]`, `[\\u200c\\u200d](?![${JOINING}])`];
-const SEQUENCE = "\\u001b\\[([0-9;:]*)m|\\u001b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\\u0007\\u001b]*(?:\\u0007|\\u001b\\\\)?|[@-Z\\\\-_])";
+const UNSEEN = [
+  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb]",
+  `(?<![${JOINING}\\ufe0f])[\\u200c\\u200d]`,
+  `[\\u200c\\u200d](?![${JOINING}])`,
+  // Tags spell the regions of flags; anywhere else they spell what only a model reads.
+  "(?<!\\u{1f3f4}[\\u{e0020}-\\u{e007e}]*)[\\u{e0000}-\\u{e007f}]",
+  "[\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}]",
+  // A letter has one variation, if any.
+  "(?<=[\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}])[\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}]",
+];
+// What sets a title or a link isn't among them: it may be of any length, and what it says is shown.
+const SEQUENCE = "\\u001b\\[([0-9;:]*)m|\\u001b(?:\\[[0-?]{0,64}[ -/]{0,8}[@-~]|[@-Z\\\\^_])";
 const SPECIAL = new RegExp([SEQUENCE, ...UNSEEN].join("|"), "gu");
 const SPANS_MAX = 4000;
 
@@ -37,13 +47,15 @@ export function spansOf(whole: string): Span[] {
   const add = (piece: string, isSign = false) => {
     if (piece !== "") spans.push({ text: piece, style: isSign ? "sign" : styleOf(pen), isSign });
   };
-  for (let found = SPECIAL.exec(text); found !== null && spans.length < SPANS_MAX; found = SPECIAL.exec(text)) {
+  for (let found = SPECIAL.exec(text); found !== null; found = SPECIAL.exec(text)) {
     add(text.slice(from, found.index));
     from = found.index + found[0].length;
     if (found[1] !== undefined) pen = written(pen, found[1]);
-    // A sequence that moves the cursor, sets a title or the like is left out; a character by itself is named.
-    else if (found[0].length === 1 && found[0] !== "\r") add(signOf(found[0]), true);
-    else if (found[0].length > 1) add("␛", true);
+    else add(signOf(found[0]), found[0] !== "\r");
+    if (spans.length < SPANS_MAX) continue;
+    // The rest in one style: so many pieces take long to show, but nothing of them hides.
+    add(text.slice(from).replaceAll(SPECIAL, (special, codes?: string) => (codes === undefined ? signOf(special) : "")));
+    return spans;
   }
   add(text.slice(from));
   return spans;
@@ -56,8 +68,10 @@ export function plain(text: string): string {
     .join("");
 }
 
-function signOf(char: string): string {
-  const code = char.charCodeAt(0);
+/** What is shown for what can't be seen: a sequence that moves the cursor or the like is one sign, a character its name. */
+function signOf(special: string): string {
+  if (special === "\r") return "";
+  const code = special.startsWith("\u001b") ? 27 : (special.codePointAt(0) as number);
   return code < 32 ? String.fromCharCode(0x2400 + code) : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 

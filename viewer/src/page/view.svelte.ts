@@ -88,6 +88,16 @@ class View {
     }
     this.#revision += 1;
     if (this.query !== "") void this.remote?.search(this.query);
+    await this.#lookAgain();
+  }
+
+  /** What is looked into may have its result by now, or be taken out of the store. */
+  async #lookAgain(): Promise<void> {
+    const { details: before } = this;
+    if (before === undefined || before.row !== this.selected) return;
+    const details = await this.remote?.details(before.row);
+    // Only what is another is shown anew: whoever reads it, or searches in it, isn't disturbed.
+    if (this.details === before && JSON.stringify(details) !== JSON.stringify(before)) this.details = details;
   }
 
   /** Nothing is open any more. */

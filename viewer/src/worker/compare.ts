@@ -2,6 +2,7 @@ import { diffArrays, diffWordsWithSpace } from "diff";
 
 import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
 import { argumentsOf, beginning, readable, saidBy, shown } from "./content.js";
+import { isWithCall } from "./conversation.js";
 import { durationOf, familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
@@ -34,7 +35,7 @@ export async function compare(index: LogIndex, payloads: Payloads, left: Lane, r
 /** What a lane has now, without what is shown with something else. */
 function sideOf(index: LogIndex, lane: Lane): Side {
   const { rows } = index;
-  const kept = lane.alive.map((entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !(rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0));
+  const kept = lane.alive.map((entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !isWithCall(index, row));
   return { lane, rows: kept };
 }
 

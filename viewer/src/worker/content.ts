@@ -1,5 +1,6 @@
 // What a payload says to a person: its text, its images, the argument of a tool call that matters.
 
+import { exactDigits, hasNameTwice, parseExact, writeExact } from "./exact.js";
 import { Kind } from "./kinds.js";
 
 type Json = Record<string, unknown>;
@@ -16,7 +17,7 @@ export interface Said {
 }
 
 export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && exactDigits(value) === undefined;
 }
 
 /** What a message says. */
@@ -29,6 +30,15 @@ export function saidBy(message: unknown): Said {
   // Gemini's contents have `parts` instead.
   gather(message["content"] ?? message["parts"], texts, thoughts, said.images);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
+}
+
+/** A message with results, without these: what is said beside them. */
+export function besideResults(message: unknown): unknown {
+  if (!isObject(message)) return message;
+  const name = Array.isArray(message["content"]) ? "content" : "parts";
+  const parts = message[name];
+  if (!Array.isArray(parts)) return message;
+  return { ...message, [name]: (parts as unknown[]).filter((part) => !isObject(part) || resultIn(part) === undefined) };
 }
 
 function gather(content: unknown, texts: string[], thoughts: string[], images: Said["images"]): void {
@@ -97,7 +107,7 @@ function imageOf(part: Json): { type: string; data: string } | undefined {
 export function shown(value: unknown): string {
   if (typeof value === "string") return value;
   try {
-    return JSON.stringify(value, undefined, 2) ?? "";
+    return writeExact(value) ?? "";
   } catch {
     // Deeper than the engine goes, or longer than a text can be.
     return "JSON that is too deep to be shown as text";
@@ -134,10 +144,16 @@ export function argumentsOf(call: unknown): unknown {
   if (!isObject(call)) return call;
   const given = call["arguments"] ?? call["input"] ?? call["args"];
   if (typeof given !== "string") return given;
+  return parsedText(given);
+}
+
+/** What a text of JSON says; the text itself where it is none, or says more than a value has that was read of it. */
+export function parsedText(text: string): unknown {
   try {
-    return JSON.parse(given) as unknown;
+    const value = parseExact(text);
+    return hasNameTwice(text, value) ? text : value;
   } catch {
-    return given;
+    return text;
   }
 }
 

@@ -64,9 +64,7 @@ export function linesOf(index: LogIndex, family: Family, lane: Lane, moment: num
   const { rows } = index;
   const items = i32();
   const shows = (row: number) => {
-    const kind = rows.kind.at(row);
-    // A result is shown with its call.
-    if (kind === Kind.ToolResult && rows.link.at(row) >= 0) return false;
+    if (isWithCall(index, row)) return false;
     if ((rows.flags.at(row) & Flag.Silent) !== 0) return false;
     return passes === undefined || passes(row);
   };
@@ -104,9 +102,14 @@ export function groupOf(lane: Lane, entry: number): number {
   return first;
 }
 
+/** Whether an event has no line of its own: a result is shown with its call, unless its message says more. */
+export function isWithCall({ rows }: LogIndex, row: number): boolean {
+  return rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 && (rows.flags.at(row) & Flag.SaysMore) === 0;
+}
+
 /** What stands in a conversation for an event: a call for its result. */
-export function lineOf({ rows }: LogIndex, row: number): number {
-  return rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 ? rows.link.at(row) : row;
+export function lineOf(index: LogIndex, row: number): number {
+  return isWithCall(index, row) ? index.rows.link.at(row) : row;
 }
 
 /** Why an event isn't in a lane's conversation as it is shown at a moment; undefined where it is. */

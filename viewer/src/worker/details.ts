@@ -1,9 +1,10 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
-import { argumentsOf, beginning, imageType, isObject, readable, resultIn, saidBy } from "./content.js";
+import { argumentsOf, beginning, besideResults, imageType, isObject, parsedText, readable, resultIn, saidBy } from "./content.js";
 import { crc32 } from "./crc.js";
+import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
-import type { Lane } from "./model.js";
+import { Flag, type Lane } from "./model.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
 import { decodeMeta } from "./meta.js";
 import type { Payloads } from "./payloads.js";
@@ -30,7 +31,8 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   }
   if (part === "input") return argumentsOf(loaded?.json);
   if (part === "arguments") return readable(argumentsOf(loaded?.json));
-  if (part === "text") return saidBy(loaded?.json).text;
+  const isResult = index.rows.kind.at(row) === Kind.ToolResult;
+  if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
   return loaded?.json;
 }
@@ -42,19 +44,14 @@ function outputOf(message: unknown, id: unknown): unknown {
   if (Array.isArray(content)) {
     const results = (content as unknown[]).flatMap((part) => (isObject(part) ? (resultIn(part) ?? []) : []));
     const mine = results.find((result) => result.id === id) ?? results[0];
-    if (mine !== undefined) return parsedText(saidBy({ content: mine.output }).text);
+    if (mine !== undefined) return valueIn(saidBy({ content: mine.output }).text);
   }
-  return parsedText(saidBy(message).text);
+  return valueIn(saidBy(message).text);
 }
 
 /** Text that is JSON of an object or array, as that. */
-function parsedText(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return text;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
+function valueIn(text: string): unknown {
+  return /^\s*[[{]/.test(text) ? parsedText(text) : text;
 }
 
 export async function rawOf(index: LogIndex, payloads: Payloads, row: number): Promise<Uint8Array> {
@@ -106,8 +103,8 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
   const add = async (id: string, label: string) => {
     const value = await partOf(index, payloads, row, id, lane);
     if (value === undefined || value === "") return;
-    const isJson = typeof value === "object" && value !== null;
-    const begin = isJson ? { text: "", lines: 0, chars: 0 } : beginning(String(value), PART_LINES);
+    const isJson = typeof value === "object" && value !== null && exactDigits(value) === undefined;
+    const begin = isJson ? { text: "", lines: 0, chars: 0 } : beginning(exactDigits(value) ?? String(value), PART_LINES);
     parts.push({ id, label, ...begin, isJson, images: [] });
   };
   if (kind === Kind.ToolCall) {
@@ -115,7 +112,10 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
     await add("output", "output");
     const result = index.resultOf(row, lane);
     if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
-  } else if (kind === Kind.ToolResult) await add("output", "output");
+  } else if (kind === Kind.ToolResult) {
+    if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");
+    await add("output", "output");
+  }
   else if (kind <= Kind.ToolResult) {
     await add("text", "text");
     await add("thinking", "thinking");
@@ -152,7 +152,7 @@ const TEXT_MAX = 200;
 /** The values right inside of one, a page of them. */
 export function childrenOf(value: unknown, path: string, from: number, count: number): JsonNode[] {
   const at = valueAt(value, path);
-  if (typeof at !== "object" || at === null) return [];
+  if (typeof at !== "object" || at === null || exactDigits(at) !== undefined) return [];
   const keys = Array.isArray(at) ? undefined : Object.keys(at);
   const length = keys?.length ?? (at as unknown[]).length;
   const nodes: JsonNode[] = [];
@@ -166,6 +166,8 @@ export function childrenOf(value: unknown, path: string, from: number, count: nu
 export function nodeOf(key: string, path: string, value: unknown): JsonNode {
   if (Array.isArray(value)) return { key, path, kind: "array", text: "", size: value.length };
   if (isObject(value)) return { key, path, kind: "object", text: "", size: Object.keys(value).length };
+  const digits = exactDigits(value);
+  if (digits !== undefined) return { key, path, kind: "number", text: digits, size: 0 };
   if (typeof value === "string") return { key, path, kind: "string", text: value.slice(0, TEXT_MAX), size: value.length };
   return { key, path, kind: (value === null ? "null" : typeof value) as NodeKind, text: String(value), size: 0 };
 }
@@ -179,14 +181,15 @@ export function findIn(value: unknown, query: string): string[] {
   const stack: [string, unknown][] = [["", value]];
   while (stack.length > 0 && found.length < FOUND_MAX) {
     const [path, at] = stack.pop() as [string, unknown];
-    if (typeof at === "object" && at !== null) {
+    const digits = exactDigits(at);
+    if (typeof at === "object" && at !== null && digits === undefined) {
       for (const key of Object.keys(at).reverse()) {
         const inner = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
         stack.push([inner, (at as Record<string, unknown>)[key]]);
       }
     }
     const key = path.slice(path.lastIndexOf("/") + 1);
-    const isFound = key.toLowerCase().includes(wanted) || ((typeof at !== "object" || at === null) && String(at).toLowerCase().includes(wanted));
+    const isFound = key.toLowerCase().includes(wanted) || ((typeof at !== "object" || at === null || digits !== undefined) && (digits ?? String(at)).toLowerCase().includes(wanted));
     if (path !== "" && isFound) found.push(path);
   }
   return found;
@@ -194,7 +197,7 @@ export function findIn(value: unknown, query: string): string[] {
 
 /** Text of a part: all of it is asked for in pieces. */
 export function pieceOf(value: unknown, from: number): { text: string; next: number } {
-  const text = typeof value === "string" ? value : (JSON.stringify(value, undefined, 2) ?? "");
+  const text = typeof value === "string" ? value : (writeExact(value) ?? "");
   let end = Math.min(text.length, from + PIECE_CHARS);
   // Not in the middle of a surrogate pair.
   if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end -= 1;

@@ -32,6 +32,8 @@ export class Family {
   /** When, in time without idle gaps: milliseconds from 0, by rank. */
   readonly folded: Float64Array;
   readonly folds: Fold[] = [];
+  /** When, by row, where clocks contradict the order in which a lane's events came; else undefined, and the rows' own times count. */
+  readonly #times: Float64Array | undefined;
 
   constructor(
     readonly index: LogIndex,
@@ -43,7 +45,7 @@ export class Family {
     this.depths = ordered.map(([, depth]) => depth);
     const isMember = new Uint8Array(index.lanes.length);
     for (const lane of lanes) isMember[lane.index] = 1;
-    this.order = orderOf(index, isMember);
+    [this.order, this.#times] = orderOf(index, isMember, lanes);
     this.rank = new Int32Array(index.rows.length).fill(-1);
     for (let rank = 0; rank < this.order.length; rank++) this.rank[this.order[rank] as number] = rank;
     this.folded = this.#fold();
@@ -81,7 +83,7 @@ export class Family {
     let skipped = 0;
     for (let rank = 0; rank < this.length; rank++) {
       const row = this.order[rank] as number;
-      const time = rows.time.at(row);
+      const time = this.#times?.[row] ?? rows.time.at(row);
       if (rank > 0) {
         const gap = Math.max(0, time - before);
         // Somebody may wait for a tool, which is no idleness.
@@ -108,7 +110,8 @@ export function durationOf(lane: Lane): number | undefined {
   return !isTimed(lane) && isAtOnce(firstTime, lastTime, lane.entries.length) ? undefined : lastTime - firstTime;
 }
 
-function orderOf(index: LogIndex, isMember: Uint8Array): Uint32Array {
+/** Rows in the order in which they happened; with the times that this order goes by, where those aren't the rows' own. */
+function orderOf(index: LogIndex, isMember: Uint8Array, lanes: Lane[]): [Uint32Array, Float64Array | undefined] {
   const { rows } = index;
   const order = new Uint32Array(rows.length);
   let count = 0;
@@ -123,8 +126,54 @@ function orderOf(index: LogIndex, isMember: Uint8Array): Uint32Array {
     order[count++] = row;
   }
   const members = order.subarray(0, count);
+  if (isOrdered) return [members, undefined];
   // What was imported has the times at which it happened, in the order of the import.
-  return isOrdered ? members : members.sort((a, b) => rows.time.at(a) - rows.time.at(b) || a - b);
+  const times = timesOf(index, members, lanes);
+  return [members.sort((a, b) => (times[a] as number) - (times[b] as number) || a - b), times];
+}
+
+/**
+ * When each row happened, so that a lane's events are in the order in which they came, whatever the clock of whoever wrote them: a
+ * conversation is what was given to a model, in that order. What a fork has of its own comes after what it inherits.
+ */
+function timesOf(index: LogIndex, members: Uint32Array, lanes: Lane[]): Float64Array {
+  const times = new Float64Array(index.rows.length);
+  const rowsOf = new Map<number, number[]>(lanes.map((lane) => [lane.index, []]));
+  for (const row of members) {
+    times[row] = index.rows.time.at(row);
+    rowsOf.get(index.rows.lane.at(row))?.push(row);
+  }
+  // The lane that a fork is of was there before it.
+  for (const lane of [...lanes].sort((a, b) => a.index - b.index)) {
+    const own = rowsOf.get(lane.index) ?? [];
+    straighten(times, own);
+    let floor = lane.inherited === 0 ? -Infinity : (times[lane.entries.at(lane.inherited - 1)] as number);
+    for (const row of own) times[row] = floor = Math.max(floor, times[row] as number);
+  }
+  return times;
+}
+
+/** Makes the times of rows ascend, by changing as few of them as one of two ways does: later ones up, or earlier ones down. */
+function straighten(times: Float64Array, rows: number[]): void {
+  let up = 0;
+  let highest = -Infinity;
+  for (const row of rows) {
+    const time = times[row] as number;
+    if (time < highest) up += 1;
+    else highest = time;
+  }
+  if (up === 0) return;
+  let down = 0;
+  let lowest = Infinity;
+  for (const row of rows.toReversed()) {
+    const time = times[row] as number;
+    if (time > lowest) down += 1;
+    else lowest = time;
+  }
+  // Up is what the caller does with all of them.
+  if (up <= down) return;
+  lowest = Infinity;
+  for (const row of rows.toReversed()) times[row] = lowest = Math.min(lowest, times[row] as number);
 }
 
 /** Each lane after the one that it comes from, with its depth. */

@@ -129,6 +129,7 @@ export class LogIndex {
     let flags = (given & HeadFlag.Redacted) !== 0 ? Flag.Redacted : 0;
     if ((given & HeadFlag.Continuation) !== 0) flags |= Flag.Continuation;
     if ((given & HeadFlag.Silent) !== 0) flags |= Flag.Silent;
+    if ((given & HeadFlag.SaysMore) !== 0) flags |= Flag.SaysMore;
     let tool = -1;
     if (kind === Kind.ToolCall) {
       const name = events.tools[at] as number;
@@ -396,8 +397,24 @@ export class LogIndex {
       }
       case Kind.Redact:
         this.#row(record, this.laneOf(record.stream)?.index ?? -1, record.timeMs);
+        this.#redact(record.payload);
         break;
     }
+  }
+
+  /** Marks what a redaction is of, which was taken in as it was before. */
+  #redact(payload: Uint8Array): void {
+    if (payload.length < 24) return;
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    const high = view.getUint32(4, true);
+    // The highest bit says that it counts only as long as the record can't be read.
+    const first = view.getUint32(0, true) + (high & 0x7fffffff) * 2 ** 32;
+    const mark = (position: number) => {
+      const row = this.rowAt(position);
+      if (row >= 0) this.rows.flags.set(row, this.rows.flags.at(row) | Flag.Redacted);
+    };
+    if (high < 0x80000000) mark(first);
+    for (let bit = 0; bit < 128; bit++) if (((payload[8 + (bit >> 3)] as number) >> (bit & 7)) & 1) mark(first + 1 + bit);
   }
 
   #addFork(record: SourceRecord): void {

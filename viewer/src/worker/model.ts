@@ -9,6 +9,8 @@ export const Flag = {
   Silent: 4,
   /** Told to go on by a resume; nobody said it. */
   Continuation: 8,
+  /** A result whose message says something beside it, in a line of its own. */
+  SaysMore: 16,
 } as const;
 
 export type Status = "running" | "paused" | "completed" | "failed" | "cancelled" | "none";

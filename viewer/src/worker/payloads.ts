@@ -1,3 +1,4 @@
+import { parseExact } from "./exact.js";
 import type { Source, SourceRecord } from "./source.js";
 
 const utf8 = new TextDecoder();
@@ -46,7 +47,7 @@ export class Payloads {
 function parsed(payload: Uint8Array): unknown {
   if (payload.length === 0) return undefined;
   try {
-    return JSON.parse(utf8.decode(payload)) as unknown;
+    return parseExact(utf8.decode(payload));
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 // Makes of events the rows that lists show.
 
 import type { Outcome, Row } from "../protocol.js";
-import { argumentsOf, beginning, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
+import { argumentsOf, beginning, besideResults, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
@@ -63,6 +63,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     forgotten: false,
     continuation: (flags & Flag.Continuation) !== 0,
     redacted: (flags & Flag.Redacted) !== 0,
+    beside: (flags & Flag.SaysMore) !== 0 && rows.link.at(row) >= 0,
     thinking: "",
     images: 0,
     hit: false,
@@ -97,13 +98,15 @@ async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boo
     if (row.text === "" && (kind < 128 || kind === Kind.Snapshot)) row.text = eventText(kind, json);
     return row;
   }
-  const said = saidBy(json);
+  const said = saidBy(asMessage && row.beside ? besideResults(json) : json);
   row.images = said.images.length;
   if (!asMessage) {
     row.text = oneLine(said.text || callsIn(json) || said.thinking);
     return row;
   }
   row.kind = "message";
+  // Whoever gave the results says it: in these forms they are messages of the user's.
+  if (row.beside) [row.type, row.label] = [typeOf(Kind.User), kindName(Kind.User)];
   const begin = beginning(said.text);
   row.text = begin.text;
   row.lines = begin.lines;

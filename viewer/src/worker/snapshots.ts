@@ -1,4 +1,5 @@
 import type { Change, SnapshotInfo, SnapshotView } from "../protocol.js";
+import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
@@ -47,10 +48,10 @@ function differ(before: unknown, after: unknown, path: string, changes: Change[]
 }
 
 function isHolder(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
+  return typeof value === "object" && value !== null && exactDigits(value) === undefined;
 }
 
 function shortly(value: unknown): string {
-  const text = value === undefined ? "" : (JSON.stringify(value) ?? "");
+  const text = value === undefined ? "" : (writeExact(value, 0) ?? "");
   return text.length > TEXT_MAX ? `${text.slice(0, TEXT_MAX)}…` : text;
 }

@@ -3,6 +3,7 @@
 import { RawJson, type Store } from "runlog";
 
 import { oneLine, saidBy } from "./content.js";
+import { exactDigits, parseExact, writeExact } from "./exact.js";
 
 type Json = Record<string, unknown>;
 
@@ -28,7 +29,7 @@ export async function transcriptInto(store: Store, name: string, text: string): 
     for (const { message, atMs } of spoken) {
       const options = atMs === undefined ? {} : { event: { createdAtMs: atMs } };
       try {
-        await context.appendMessage(RawJson.from(message), options);
+        await context.appendMessage(RawJson.parse(writeExact(message, 0) ?? ""), options);
       } catch {
         // What isn't well-formed in it, or answers no call, is no reason to show nothing.
         await context.appendMessage({ role: "user", content: wellFormed(message) }, options);
@@ -49,7 +50,7 @@ function titleOf(spoken: Spoken[]): string | undefined {
 /** A message that is refused, as text: half a surrogate pair becomes the sign for what can't be shown. */
 function wellFormed(message: Json): string {
   const { content } = message;
-  return (typeof content === "string" ? content : JSON.stringify(message, undefined, 2)).toWellFormed();
+  return (typeof content === "string" ? content : writeExact(message) ?? "").toWellFormed();
 }
 
 interface Conversation {
@@ -81,7 +82,8 @@ function ofValue(name: string, value: Json): Conversation[] {
     if (!Array.isArray(messages)) continue;
     const spoken = (messages as unknown[]).filter(isMessage).map((message) => ({ message: plain(message), atMs: undefined }));
     const id = value["task_id"] ?? value["title"] ?? value["id"];
-    return [{ title: typeof id === "string" ? id : typeof id === "number" ? `${name} (${id})` : name, spoken }];
+    const number = exactDigits(id) ?? (typeof id === "number" ? id : undefined);
+    return [{ title: typeof id === "string" ? id : number !== undefined ? `${name} (${number})` : name, spoken }];
   }
   return [];
 }
@@ -118,7 +120,7 @@ function isObject(value: unknown): value is Json {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseExact(text);
   } catch {
     return undefined;
   }

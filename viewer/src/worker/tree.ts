@@ -72,7 +72,7 @@ export class Tree {
     };
     const sessions = [...this.index.sessions.values()].filter((session) => !session.deleted);
     for (const session of sessions.sort((a, b) => b.createdAt - a.createdAt)) {
-      const roots = session.lanes.map((lane) => this.index.lanes[lane] as Lane).filter((lane) => parentOf(this.index, lane) === undefined);
+      const roots = session.lanes.map((lane) => this.index.lanes[lane] as Lane).filter((lane) => this.#above(lane) === undefined);
       if (roots.length === 0) continue;
       const at = nodes.length;
       if (this.#isOpen(session.id, 0)) visit(roots, 1);
@@ -88,13 +88,24 @@ export class Tree {
   #children(): Map<number, Lane[]> {
     const children = new Map<number, Lane[]>();
     for (const lane of this.index.lanes) {
-      const parent = parentOf(this.index, lane);
-      if (parent === undefined || this.index.sessions.get(lane.sessionId ?? "")?.deleted === true) continue;
+      const parent = this.#above(lane);
+      if (parent === undefined || this.#isDeleted(lane)) continue;
       const list = children.get(parent.index);
       if (list === undefined) children.set(parent.index, [lane]);
       else list.push(lane);
     }
     return children;
+  }
+
+  /** The lane that another one stands below: the nearest that it comes from whose session is still there. */
+  #above(lane: Lane): Lane | undefined {
+    let parent = parentOf(this.index, lane);
+    while (parent !== undefined && this.#isDeleted(parent)) parent = parentOf(this.index, parent);
+    return parent;
+  }
+
+  #isDeleted(lane: Lane): boolean {
+    return this.index.sessions.get(lane.sessionId ?? "")?.deleted === true;
   }
 
   #isOpen(id: string, children: number): boolean {

@@ -11,7 +11,7 @@
 //!     here (of steps and names the highest number is none), n ends of their calls among all, m ends of ids among all in
 //!     UTF-16, u events by their number here
 //!     a column of f32: m durations in milliseconds, NaN for none
-//!     columns of u8: n kinds, n flags (1 redacted, 2 continuation, 4 silent), m flags (1 has an id, 2 failed)
+//!     columns of u8: n kinds, n flags (1 redacted, 2 continuation, 4 silent, 8 says more), m flags (1 has an id, 2 failed)
 //!     s stream ids of 16 bytes, the names as a JSON array, the ids one after the other
 //!     the records that are no events of contexts, as `pack_records` does it
 //! ```
@@ -64,10 +64,11 @@ pub(crate) fn pack_heads(page: &HeadsPage) -> Vec<u8> {
         }
         columns.kinds.push(event.kind.byte());
         let silent = u8::from(summary.is_silent) << 2;
+        let more = u8::from(summary.says_more) << 3;
         let continuation = u8::from(summary.is_continuation) << 1;
         columns
             .flags
-            .push(u8::from(event.redacted) | continuation | silent);
+            .push(u8::from(event.redacted) | continuation | silent | more);
     }
     let names = serde_json::to_vec(&names.items).unwrap_or_else(|_| b"[]".to_vec());
     let next = page.next.map_or(0, |next| next.0);

@@ -30,6 +30,8 @@ pub struct EventSummary {
     pub tool_name: Option<String>,
     /// Whether it is an answer of a model with nothing but tool calls in it.
     pub is_silent: bool,
+    /// Whether it is a message with results of tools that says something beside them.
+    pub says_more: bool,
     /// What an answer of a model cost, where it says so.
     pub usage: Option<TokenUsage>,
 }
@@ -67,6 +69,7 @@ impl EventSummary {
         match kind {
             ContextEventKind::ToolCall => summary.tool_name = name_in(payload),
             ContextEventKind::AssistantMessage => summary.look_into_answer(payload),
+            ContextEventKind::ToolResult => summary.says_more = says_more_than_results(payload),
             _ => {}
         }
         summary
@@ -158,6 +161,36 @@ fn usage_of(json: &str) -> Option<TokenUsage> {
         output_tokens: number(2, 3),
         cost: number(4, 5),
     })
+}
+
+/// Whether a message has results and something else, in the form of the providers that put both in one message.
+fn says_more_than_results(payload: &[u8]) -> bool {
+    static RESULT: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| {
+        ["\"tool_result\"", "\"toolResult\"", "unction"].map(|word| Finder::new(word))
+    });
+    // Results of other providers are messages of their own, and may be large.
+    if RESULT.iter().all(|word| word.find(payload).is_none()) {
+        return false;
+    }
+    let text = std::str::from_utf8(payload).ok();
+    let Some(Ok([content, parts])) = text.map(|text| fields(text, ["content", "parts"])) else {
+        return false;
+    };
+    let (mut results, mut others) = (0, 0);
+    let names = [
+        "type",
+        "toolResult",
+        "functionResponse",
+        "function_response",
+    ];
+    let _ = for_each_element(content.or(parts).unwrap_or_default(), |part| {
+        let [kind, of_bedrock, of_gemini, of_python] = fields(part, names).unwrap_or_default();
+        let is_result = kind == Some("\"tool_result\"")
+            || of_bedrock.or(of_gemini).or(of_python).is_some();
+        results += usize::from(is_result);
+        others += usize::from(!is_result);
+    });
+    results > 0 && others > 0
 }
 
 /// Whether a content says nothing itself.
@@ -254,6 +287,30 @@ mod tests {
             r#"{"content":null,"tool_calls":"#,
         ] {
             assert!(!answer(telling).is_silent, "{telling}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_beside_results_is_told() {
+        let says_more = |json: &str| {
+            EventSummary::of(ContextEventKind::ToolResult, &[], json.as_bytes()).says_more
+        };
+        for more in [
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"},{"type":"text","text":"stop"}]}"#,
+            r#"{"role":"user","content":[{"toolResult":{"toolUseId":"t"}},{"text":"stop"}]}"#,
+            r#"{"role":"user","parts":[{"functionResponse":{"name":"ls"}},{"text":"stop"}]}"#,
+            r#"{"role":"user","parts":[{"text":"stop"},{"function_response":{"name":"ls"}}]}"#,
+        ] {
+            assert!(says_more(more), "{more}");
+        }
+        for results in [
+            r#"{"role":"tool","tool_call_id":"t","content":"\"tool_result\""}"#,
+            r#"{"role":"tool","tool_call_id":"t","content":[{"type":"text","text":"\"tool_result\""},{"type":"text","text":"b"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result"},{"type":"tool_result"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result"}"#,
+            "",
+        ] {
+            assert!(!says_more(results), "{results}");
         }
     }
 
