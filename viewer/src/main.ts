@@ -4,4 +4,7 @@ import { mount } from "svelte";
 
 import App from "./components/App.svelte";
 
-mount(App, { target: document.getElementById("app") as HTMLElement });
+const target = document.getElementById("app") as HTMLElement;
+// What stands there for whoever gets a page without its end.
+target.replaceChildren();
+mount(App, { target });

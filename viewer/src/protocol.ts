@@ -64,6 +64,8 @@ export interface Row {
   forgotten: boolean;
   continuation: boolean;
   redacted: boolean;
+  /** Of a call the row of what answers it at the moment that is shown; -1 for none. */
+  result: number;
   /** Whether it is what a message says beside the results of calls, which are shown with these. */
   beside: boolean;
   thinking: string;
@@ -149,6 +151,8 @@ export interface StoreInfo {
   sessions: number;
   agents: number;
   firstLane: string;
+  /** What of its records couldn't be read, for people; undefined where all could. */
+  lost: string | undefined;
 }
 
 export interface Progress {

@@ -51,7 +51,10 @@ async function lived(store: Store, seed: number): Promise<Seen[]> {
     if (choice < 5) await context.appendMessage({ role: "user", content: `turn ${turn}` });
     else if (choice < 7) {
       await context.appendMessage({ role: "assistant", content: `turn ${turn}`, tool_calls: [{ id: `c${turn}`, type: "function", function: { name: "run", arguments: "{}" } }] });
-      await context.appendMessage({ role: "tool", tool_call_id: `c${turn}`, content: "done" });
+    } else if (choice === 7) {
+      // A copy may answer it too, and once more whoever took its result back.
+      const [call] = await context.danglingToolCalls();
+      if (call !== undefined) await context.appendMessage({ role: "tool", tool_call_id: call.id ?? "", content: "done" });
     } else if (choice < 9) await context.truncateAfterSequence(random(last + 1));
     else if (sessions.length < 5) {
       const copy = await store.copySession(id, { upToSequence: random(last + 1), title: `copy ${turn}` });
@@ -87,11 +90,11 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])("at every point the conversation is what the
       if (isForgotten(family, lane, entry, moment)) continue;
       const row = lane.entries.at(entry);
       shown.push(index.rows.position.at(row));
-      // A result is shown with its call, from when it is there.
-      const result = index.rows.link.at(row);
-      if (index.rows.kind.at(row) === 4 && result >= 0 && sequences.includes(index.rows.position.at(result))) shown.push(index.rows.position.at(result));
+      // A result is shown with its call, as long as it is there.
+      const answer = index.rows.kind.at(row) === 4 ? index.answerOf(row, lane, { rank: family.rank, moment }) : undefined;
+      if (answer !== undefined) shown.push(index.rows.position.at(answer.row));
     }
-    expect({ position, shown }).toEqual({ position, shown: sequences });
+    expect({ position, shown: shown.toSorted((a, b) => a - b) }).toEqual({ position, shown: sequences });
   }
 });
 
@@ -155,6 +158,38 @@ test("a copy of what was deleted stands by itself", async () => {
   expect(await treeOf()).toEqual([["session", "Copy of the copy", 0], ["agent", "Copy of the copy", 1]]);
   expect((await store.listSessions()).items.map(({ id }) => id)).toEqual([second.session.id]);
   await store.close();
+});
+
+test("forks of forks of forks are shown, however many", async () => {
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({ title: "First" }, "one");
+  await (await store.context(instance.id)).appendMessage({ role: "user", content: "a" });
+  let { id } = session;
+  for (let depth = 0; depth < 8000; depth++) ({ id } = (await store.copySession(id, { title: `${depth}` })).session);
+  const index = await indexed(store);
+  await store.close();
+  const last = index.lanes.at(-1);
+  if (last === undefined) throw new Error("there is no lane");
+  const family = familyOf(index, last);
+  expect([family.lanes.length, family.depths.at(-1)]).toEqual([8001, 8000]);
+  expect(new Tree(index).rows(8000, 5).rows.map(({ depth }) => depth)).toEqual([8000, 8001]);
+});
+
+test("a call that much happens within is a bar in the middle of it", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({ createdAtMs: 0 }, "one");
+  const context = await store.context(instance.id);
+  const at = (createdAtMs: number) => ({ event: { createdAtMs } });
+  await context.appendMessage({ role: "assistant", content: [{ type: "tool_use", id: "c", name: "spawn", input: {} }] }, at(1000));
+  for (let event = 1; event <= 200; event++) await context.appendMessage({ role: "user", content: "x" }, at(1000 + event * 100));
+  await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "done" }] }, at(22_000));
+  const index = await indexed(store);
+  await store.close();
+  const lane = index.laneOf(instance.id);
+  if (lane === undefined) throw new Error("the context has no lane");
+  const family = familyOf(index, lane);
+  const bars = (from: number, to: number) => timelineOf(index, family, { width: 100, from, to, firstLane: 0, lanes: 1 }, () => false).bars.length / 5;
+  expect([bars(0, 21_000), bars(10_000, 11_000), bars(20_500, 21_000)]).toEqual([1, 1, 1]);
 });
 
 test("what is said beside a result has a line of its own", async () => {

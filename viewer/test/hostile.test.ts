@@ -2,12 +2,12 @@
 
 import { pathToFileURL } from "node:url";
 import { fileURLToPath } from "node:url";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { openInMemory } from "runlog";
+import { open, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { dropOn, lines, pick, viewer } from "./page.js";
@@ -42,7 +42,8 @@ test("a hostile transcript is text, and runs nothing", async () => {
   expect(text).toContain('<img src=x onerror="alert(2)">');
   expect(text).toContain("U+202E");
   expect(text).toContain("half a pair \ufffd is left");
-  expect(text).not.toContain("owned");
+  // It sets no title; what it says is seen.
+  expect(text).toContain("␛]0;owned␇");
   await page.getByRole("button", { name: /onerror=alert\(6\)/ }).click();
   await expect.poll(() => page.locator(".call.open").innerText()).toContain("<iframe");
   await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("__proto__");
@@ -53,6 +54,66 @@ test("a hostile transcript is text, and runs nothing", async () => {
   for (const tab of ["events", "steps", "snapshot"]) await page.locator(`#tab-${tab}`).click();
   expect(await page.evaluate(() => "polluted" in {})).toBe(false);
   expect(await page.title()).toContain("Runlog");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("of a store with a damaged record all else is shown, and what was damaged is told", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-damaged-"));
+  const store = await open(folder);
+  for (const name of ["one", "two", "three"]) {
+    const run = await store.runs.start({ session: { title: name }, agentName: name, messages: [{ role: "user", content: `Hello ${name}.` }] });
+    await run.recordMessage({ role: "assistant", content: `I am ${name}.` });
+    await run.complete();
+  }
+  await store.close();
+  const names = (await readdir(folder)).filter((name) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg)$/.test(name));
+  const files = await Promise.all(names.map(async (name) => ({ name, text: await readFile(join(folder, name)) })));
+  await rm(folder, { recursive: true });
+  const segment = files.find(({ name }) => name.endsWith(".seg"))?.text as Buffer;
+  const at = segment.indexOf("I am two.");
+  segment[at] = (segment[at] as number) ^ 1;
+  const { page, told, close } = await app.open("");
+  await pick(page, files);
+  const alert = page.getByRole("alert");
+  await expect.poll(() => alert.innerText()).toMatch(/^A part of this store is damaged, and isn't shown: position \d+ can't be read: 0+1\.seg: offset \d+.* “runlog verify” tells of all/s);
+  await expect.poll(() => page.locator("aside.tree").innerText()).toMatch(/three[^]*two[^]*one/);
+  await page.locator("aside.tree").getByText("two").last().click();
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Hello two.")]);
+  await page.locator("aside.tree").getByText("three").last().click();
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Hello three."), expect.stringContaining("I am three.")]);
+  // A search passes over it, too.
+  await page.getByRole("searchbox").first().fill("i am");
+  await expect.poll(() => page.locator("header").innerText()).toMatch(/\n1\n/);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a page that lost its end says so, and one that is whole doesn't", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-cut-"));
+  const whole = await readFile(fileURLToPath(new URL("../dist/runlog-viewer.html", import.meta.url)));
+  for (const [name, part] of [["cut.html", 0.5], ["late.html", 0.999], ["whole.html", 1]] as const) {
+    const file = join(folder, name);
+    await writeFile(file, whole.subarray(0, whole.length * part));
+    const { page, close } = await app.open(pathToFileURL(file).href);
+    const said = expect.poll(() => page.locator("#app").innerText());
+    if (part < 1) await said.toContain("this page could not be read to its end");
+    else await said.not.toContain("this page could not be read to its end");
+    await close();
+  }
+  await rm(folder, { recursive: true });
+});
+
+test("the end is gone to also where the moment is the last already", async () => {
+  const { page, told, close } = await app.open("");
+  await pick(page, [{ name: "long.jsonl", text: Array.from({ length: 600 }, (_, at) => line({ role: "user", content: `Message ${at}.` })).join("\n") }]);
+  await expect.poll(async () => (await lines(page))[0]).toContain("Message 0.");
+  for (const tab of ["conversation", "events"]) {
+    await page.locator(`#tab-${tab}`).click();
+    await page.keyboard.press("End");
+    await expect.poll(() => page.locator(".room, main").first().innerText()).toContain("Message 599.");
+    await page.keyboard.press("Home");
+  }
   expect(told).toEqual([]);
   await close();
 });

@@ -54,6 +54,7 @@ class Loader {
       // The address says where to go in what is opened first.
       if (view.lane !== undefined) this.close();
       view.begin(store);
+      messages.problem = store.lost;
       await view.goToAddress(agent ?? store.firstLane).catch(() => view.goTo(store.firstLane));
       return turn === this.#turn;
     } catch (error) {

@@ -44,6 +44,8 @@ class View {
   details = $state.raw<Details>();
   detailsProblem = $state<string>();
 
+  /** Counts when one goes to a moment, also to the one that is shown already. */
+  seeks = $state(0);
   /** Counts when lists are asked to bring what is selected into view once more. */
   sought = $state(0);
 
@@ -217,6 +219,7 @@ class View {
     if (lane === undefined) return;
     this.moment = Math.max(0, Math.min(lane.moments, Math.round(moment)));
     this.followsMoment = true;
+    this.seeks += 1;
     void this.#lookAround().then(() => this.writeAddress());
   }
 

@@ -4,13 +4,13 @@ import { type HeadsPage, init } from "runlog";
 
 import type { Absence, Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
-import { type Lines, absenceOf, birthOf, entryOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
+import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
 import { type Family, familyOf } from "./family.js";
 import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
-import type { Lane } from "./model.js";
+import { type Lane, entryOf } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
 import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
@@ -306,9 +306,10 @@ export class Api {
     return { rows: steps.slice(from, from + count), total: steps.length };
   }
 
-  details(row: number): Promise<Details> {
+  /** What an event is; of a call with this result, by default the one that it has now. */
+  details(row: number, result?: number): Promise<Details> {
     const { index, payloads } = this.#store;
-    return detailsOf(index, this.#family, payloads, row, this.#lane);
+    return detailsOf(index, this.#family, payloads, row, this.#lane, result);
   }
 
   async text(row: number, part: string, from: number): Promise<{ text: string; next: number }> {
@@ -427,7 +428,7 @@ export class Api {
   }
 }
 
-function infoOf(name: string, { index, tree, total }: Opened): StoreInfo {
+function infoOf(name: string, { source, index, tree, total }: Opened): StoreInfo {
   const firstLane = tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
   if (firstLane === undefined) throw new Error(`No agent has recorded anything in “${name}” yet. Record a run, then open it again. (Chats alone are not shown here; read them with “runlog chat messages” or over HTTP.)`);
   return {
@@ -437,7 +438,16 @@ function infoOf(name: string, { index, tree, total }: Opened): StoreInfo {
     sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
     agents: index.lanes.length,
     firstLane,
+    lost: lostOf(source.damages),
   };
+}
+
+/** What couldn't be read of a store, for people. */
+function lostOf(damages: readonly string[]): string | undefined {
+  const [first] = damages;
+  if (first === undefined) return undefined;
+  const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
+  return `${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`;
 }
 
 /** The names of the tools that were called in a family. */

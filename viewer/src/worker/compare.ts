@@ -57,9 +57,9 @@ async function isSame(index: LogIndex, payloads: Payloads, sides: [Side, Side], 
 async function hasSameResult(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], a: number, b: number): Promise<boolean> {
   const isCall = (row: number) => index.rows.kind.at(row) === Kind.ToolCall;
   if (!isCall(a) || !isCall(b)) return true;
-  const [one, other] = [index.resultOf(a, left.lane), index.resultOf(b, right.lane)];
+  const [one, other] = [index.answerOf(a, left.lane)?.row, index.answerOf(b, right.lane)?.row];
   if (one === other) return true;
-  return one >= 0 && other >= 0 && (await signature(index, payloads, one)) === (await signature(index, payloads, other));
+  return one !== undefined && other !== undefined && (await signature(index, payloads, one)) === (await signature(index, payloads, other));
 }
 
 async function signature(index: LogIndex, payloads: Payloads, row: number): Promise<string> {
@@ -158,7 +158,7 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     events: now.length,
     steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),
     toolCalls: calls.length,
-    errors: calls.filter((row) => index.hasFailed(row, lane)).length,
+    errors: calls.filter((row) => index.answerOf(row, lane)?.isError === true).length,
     tokens: lane.tokensIn + lane.tokensOut,
     cost: lane.cost,
     isFork: lane.forkOf >= 0,

@@ -3,7 +3,7 @@ import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, typeOf } from "./kinds.js";
 import { firstWhere, i32 } from "./lists.js";
-import { Flag, type Lane, NONE } from "./model.js";
+import { Flag, type Lane, NONE, entryOf } from "./model.js";
 import { outcomeOf } from "./rows.js";
 
 /** Which events a filter lets pass. */
@@ -31,8 +31,8 @@ export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: 
       if (rank < range[0] || rank >= range[1]) return false;
     }
     if (!onlyHits || hits(row)) return true;
-    const result = rows.kind.at(row) === Kind.ToolCall ? index.resultOf(row, lane) : -1;
-    return result >= 0 && hits(result);
+    const answer = rows.kind.at(row) === Kind.ToolCall ? index.answerOf(row, lane) : undefined;
+    return answer !== undefined && hits(answer.row);
   };
 }
 
@@ -81,18 +81,11 @@ export function linesOf(index: LogIndex, family: Family, lane: Lane, moment: num
     entry += 1;
   }
   const all = items.view();
-  const entryOf = (at: number) => {
+  const entryAt = (at: number) => {
     const item = all[at] as number;
     return item < 0 ? ~item : item;
   };
-  return { items: all, until: (at) => firstWhere(all.length, (item) => birthOf(family, lane, entryOf(item)) >= at) };
-}
-
-/** The entry of an event in a lane; -1 where it isn't one of it. */
-export function entryOf(lane: Lane, row: number): number {
-  const entries = lane.entries.view();
-  const entry = firstWhere(entries.length, (at) => (entries[at] as number) >= row);
-  return entries[entry] === row ? entry : -1;
+  return { items: all, until: (at) => firstWhere(all.length, (item) => birthOf(family, lane, entryAt(item)) >= at) };
 }
 
 /** The first entry of the group that an entry was forgotten with. */
@@ -118,7 +111,7 @@ export function absenceOf(index: LogIndex, family: Family, lane: Lane, row: numb
   const line = lineOf(index, row);
   if (rows.kind.at(line) > Kind.ToolResult || (rows.flags.at(line) & Flag.Silent) !== 0) return "kind";
   // A result that another agent has of the same call is that one's.
-  const isOther = line !== row && rows.lane.at(row) !== lane.index && index.resultOf(line, lane) !== row;
+  const isOther = line !== row && rows.lane.at(row) !== lane.index && entryOf(lane, row) < 0;
   const entry = isOther ? -1 : entryOf(lane, line);
   if (entry < 0) return "agent";
   if (passes !== undefined && !passes(line)) return "filter";

@@ -19,12 +19,15 @@ const PART_LINES = 200;
 /** The parts of an event that are looked at: `raw` is what was stored; a call has an input and an output. */
 export async function partOf(index: LogIndex, payloads: Payloads, row: number, part: string, lane: Lane | undefined): Promise<unknown> {
   // A value inside of a part: `json:PART:PATH`.
-  const inner = /^json:(\w+):(.*)$/s.exec(part);
+  const inner = /^json:([\w@]+):(.*)$/s.exec(part);
   if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string, lane), inner[2] as string);
   const loaded = await payloads.at(index.rows.position.at(row));
-  if (part === "output") {
-    const result = index.rows.kind.at(row) === Kind.ToolCall ? index.resultOf(row, lane) : row;
-    if (result < 0) return undefined;
+  // A call may have had another result before: `output@ROW`.
+  const output = /^output(?:@(\d+))?$/.exec(part);
+  if (output !== null) {
+    const isCall = index.rows.kind.at(row) === Kind.ToolCall;
+    const result = output[1] !== undefined ? Number(output[1]) : isCall ? index.answerOf(row, lane)?.row : row;
+    if (result === undefined || result >= index.rows.length) return undefined;
     const answered = (await payloads.at(index.rows.position.at(result)))?.json;
     const call = index.rows.kind.at(row) === Kind.ToolCall ? loaded?.json : undefined;
     return outputOf(answered, isObject(call) ? call["id"] : undefined);
@@ -58,7 +61,7 @@ export async function rawOf(index: LogIndex, payloads: Payloads, row: number): P
   return (await payloads.at(index.rows.position.at(row)))?.record.payload ?? new Uint8Array();
 }
 
-export async function detailsOf(index: LogIndex, family: Family | undefined, payloads: Payloads, row: number, shown: Lane | undefined): Promise<Details> {
+export async function detailsOf(index: LogIndex, family: Family | undefined, payloads: Payloads, row: number, shown: Lane | undefined, result?: number): Promise<Details> {
   const { rows } = index;
   const kind = rows.kind.at(row);
   const loaded = await payloads.at(rows.position.at(row));
@@ -66,7 +69,8 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
   const lane = index.lanes[rows.lane.at(row)];
   const tool = index.tools[rows.tool.at(row)];
   const isCall = kind === Kind.ToolCall;
-  const duration = isCall ? index.durationOf(row, shown) : rows.duration.at(row);
+  const answer = isCall ? index.answerOf(row, shown) : undefined;
+  const duration = isCall ? (answer?.durationMs ?? rows.duration.at(row)) : rows.duration.at(row);
   const redacted = loaded?.record.redacted ?? false;
   // Of an event of a context its metadata tells the run; a record of a run is in the stream of that.
   const run = index.runOf(meta?.runId ?? loaded?.record.stream ?? "");
@@ -93,12 +97,12 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
     durationMs: Number.isNaN(duration) ? undefined : duration,
     redacted,
     rank: family?.rank[row] ?? -1,
-    linked: isCall ? index.resultOf(row, shown) : rows.link.at(row),
-    parts: redacted ? [] : await partsOf(index, payloads, row, kind, shown),
+    linked: isCall ? (answer?.row ?? -1) : rows.link.at(row),
+    parts: redacted ? [] : await partsOf(index, payloads, row, kind, shown, result),
   };
 }
 
-async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: number, lane: Lane | undefined): Promise<Part[]> {
+async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: number, lane: Lane | undefined, given: number | undefined): Promise<Part[]> {
   const parts: Part[] = [];
   const add = async (id: string, label: string) => {
     const value = await partOf(index, payloads, row, id, lane);
@@ -109,8 +113,8 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
   };
   if (kind === Kind.ToolCall) {
     await add("input", "input");
-    await add("output", "output");
-    const result = index.resultOf(row, lane);
+    const result = given ?? index.answerOf(row, lane)?.row ?? -1;
+    if (result >= 0) await add(given === undefined ? "output" : `output@${given}`, "output");
     if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
   } else if (kind === Kind.ToolResult) {
     if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");

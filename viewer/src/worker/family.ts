@@ -9,6 +9,8 @@ const IDLE_MS = 2000;
 const ASIDE_MS = 1000;
 /** An event of a transcript is read in less. */
 const READ_MS = 5;
+/** A call whose result comes within so many events is found by looking back. */
+export const NEAR_RANKS = 64;
 /** How long a folded gap seems. */
 export const FOLDED_MS = 400;
 
@@ -53,6 +55,22 @@ export class Family {
 
   get length(): number {
     return this.order.length;
+  }
+
+  #long: number[] | undefined;
+
+  /** The ranks of calls that many events come within, before their results: of a stretch of time they may fill all. */
+  get longCalls(): readonly number[] {
+    if (this.#long === undefined) {
+      const { rows } = this.index;
+      this.#long = [];
+      for (let rank = 0; rank < this.length; rank++) {
+        const row = this.order[rank] as number;
+        const result = rows.kind.at(row) === Kind.ToolCall ? rows.link.at(row) : -1;
+        if (result >= 0 && (this.rank[result] as number) - rank > NEAR_RANKS) this.#long.push(rank);
+      }
+    }
+    return this.#long;
   }
 
   /** Whether its times are those of one moment, in which a transcript was read. */
@@ -188,13 +206,17 @@ function inTreeOrder(index: LogIndex, lanes: Lane[]): [Lane, number][] {
     else list.push(lane);
   }
   const ordered: [Lane, number][] = [];
-  const visit = (key: number, depth: number) => {
-    for (const lane of children.get(key) ?? []) {
-      ordered.push([lane, depth]);
-      visit(lane.index, depth + 1);
-    }
+  // As deep as agents spawn agents, and forks are of forks: a stack of our own.
+  const stack: [Lane, number][] = [];
+  const add = (key: number, depth: number) => {
+    for (const lane of children.get(key)?.toReversed() ?? []) stack.push([lane, depth]);
   };
-  visit(-1, 0);
+  add(-1, 0);
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const [lane, depth] = next;
+    ordered.push(next);
+    add(lane.index, depth + 1);
+  }
   return ordered;
 }
 
@@ -207,22 +229,27 @@ export function parentOf(index: LogIndex, lane: Lane): Lane | undefined {
   return parent === undefined || parent.lane === lane.index ? undefined : index.lanes[parent.lane];
 }
 
-/** The session that others were copied from, through all of them. */
-export function rootSession(index: LogIndex, id: string): string {
+/** The session that others were copied from, through all of them; `known` are those of sessions that were looked at before. */
+export function rootSession(index: LogIndex, id: string, known = new Map<string, string>()): string {
   const seen = new Set<string>();
-  for (let at = id; ; ) {
+  let at = id;
+  for (;;) {
     seen.add(at);
     const from = index.sessions.get(at)?.copiedFrom;
-    if (from === undefined || seen.has(from) || !index.sessions.has(from)) return at;
+    if (known.has(at) || from === undefined || seen.has(from) || !index.sessions.has(from)) break;
     at = from;
   }
+  const root = known.get(at) ?? at;
+  for (const one of seen) known.set(one, root);
+  return root;
 }
 
 /** The family of a lane. */
 export function familyOf(index: LogIndex, lane: Lane): Family {
   if (lane.sessionId === undefined) return new Family(index, [], [lane]);
-  const root = rootSession(index, lane.sessionId);
-  const sessions = [...index.sessions.values()].filter((session) => rootSession(index, session.id) === root);
+  const known = new Map<string, string>();
+  const root = rootSession(index, lane.sessionId, known);
+  const sessions = [...index.sessions.values()].filter((session) => rootSession(index, session.id, known) === root);
   return new Family(
     index,
     sessions,

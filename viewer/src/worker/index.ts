@@ -2,7 +2,7 @@ import { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "r
 
 import { Kind } from "./kinds.js";
 import { uuidAt } from "./meta.js";
-import { Columns, Flag, type Lane, NONE, type Run, type Session, type Status, newLane } from "./model.js";
+import { Columns, Flag, type Lane, NONE, type Run, type Session, type Status, entryOf, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
 
 const utf8 = new TextDecoder();
@@ -19,6 +19,8 @@ export class LogIndex {
   readonly #laneOf = new Map<string, number>();
   readonly #runOf = new Map<string, number>();
   readonly #toolOf = new Map<string, number>();
+  /** Results of calls beside the first that their own lanes have: in a fork, or after that was truncated. In the order of the log. */
+  readonly #answers = new Map<number, Answer[]>();
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
@@ -173,54 +175,58 @@ export class LogIndex {
       if (isError) rows.flags.set(row, rows.flags.at(row) | Flag.Error);
       const id = idOf(events, mark);
       const call = id === undefined ? undefined : lane.calls.get(id);
-      if (call === undefined) continue;
+      // One that was truncated since isn't answered any more: the result stands by itself.
+      if (call === undefined || !this.#isAlive(lane, call)) continue;
       rows.link.set(row, call);
-      if (rows.lane.at(call) !== lane.index) {
-        // The call's own lane may have another result, or none.
-        lane.answers.set(call, row);
-        rows.tool.set(row, rows.tool.at(call));
-        if (isError) lane.errors += 1;
+      rows.tool.set(row, rows.tool.at(call));
+      if (isError) lane.errors += 1;
+      const durationMs = events.callDurations[mark] as number;
+      if (rows.lane.at(call) !== lane.index || rows.link.at(call) >= 0) {
+        if (rows.lane.at(call) !== lane.index) lane.answers.set(call, row);
+        // A fork answers a call that it inherits by itself, and a call is answered anew after its result was truncated.
+        const others = this.#answers.get(call);
+        if (others === undefined) this.#answers.set(call, [{ row, isError, durationMs }]);
+        else others.push({ row, isError, durationMs });
         continue;
       }
       rows.link.set(call, row);
-      rows.tool.set(row, rows.tool.at(call));
-      const duration = events.callDurations[mark] as number;
-      if (!Number.isNaN(duration)) rows.duration.set(call, duration);
-      if (isError) {
-        rows.flags.set(call, rows.flags.at(call) | Flag.Error);
-        lane.errors += 1;
-      }
+      if (!Number.isNaN(durationMs)) rows.duration.set(call, durationMs);
+      if (isError) rows.flags.set(call, rows.flags.at(call) | Flag.Error);
     }
   }
 
-  /** The result of a call, as a lane has it that has the call, or else the call's own; -1 for none. */
-  resultOf(call: number, lane: Lane | undefined): number {
+  /** What answers a call in a lane that has it, else in its own, at a moment, by default now; undefined where nothing does. */
+  answerOf(call: number, lane: Lane | undefined, when?: When): Answer | undefined {
     const { rows } = this;
-    const answer = lane?.answers.get(call);
-    if (answer !== undefined) return answer;
-    const result = rows.link.at(call);
-    const isInherited = lane !== undefined && rows.lane.at(call) !== lane.index && this.#has(lane, call);
-    return isInherited && result >= 0 && !this.#has(lane, result) ? -1 : result;
-  }
-
-  /** Whether a call failed, as a lane has it. */
-  hasFailed(call: number, lane: Lane | undefined): boolean {
-    const result = this.resultOf(call, lane);
-    const told = result === this.rows.link.at(call) ? call : result;
-    return told >= 0 && (this.rows.flags.at(told) & Flag.Error) !== 0;
-  }
-
-  /** How long a call took, as a lane has it; NaN where that isn't told. */
-  durationOf(call: number, lane: Lane | undefined): number {
-    const result = this.resultOf(call, lane);
-    if (result === this.rows.link.at(call)) return this.rows.duration.at(call);
-    return result < 0 ? Number.NaN : this.rows.duration.at(result);
+    const own = lane !== undefined && entryOf(lane, call) >= 0 ? lane : this.lanes[rows.lane.at(call)];
+    if (own === undefined) return undefined;
+    const others = this.#answers.get(call);
+    for (const answer of others?.toReversed() ?? []) if (this.#hasResult(own, call, answer.row, when)) return answer;
+    const row = rows.link.at(call);
+    if (row < 0 || !this.#hasResult(own, call, row, when)) return undefined;
+    return { row, isError: (rows.flags.at(call) & Flag.Error) !== 0, durationMs: rows.duration.at(call) };
   }
 
   /** Whether a lane has an event now. */
-  #has(lane: Lane, row: number): boolean {
+  #isAlive(lane: Lane, row: number): boolean {
     const entry = lane.alive[this.rows.sequence.at(row) - 1];
     return entry !== undefined && lane.entries.at(entry) === row;
+  }
+
+  /** Whether a lane has a result at a moment. What was taken back together with its call is still the result of that. */
+  #hasResult(lane: Lane, call: number, result: number, when: When | undefined): boolean {
+    const entry = entryOf(lane, result);
+    if (entry < 0) return false;
+    const death = lane.deaths.at(entry);
+    if (when === undefined) return death === NONE || death === this.#deathOf(lane, call);
+    const rankOf = (row: number) => when.rank[row] as number;
+    if (rankOf(result) >= when.moment) return false;
+    return death === NONE || rankOf(death) >= when.moment || death === this.#deathOf(lane, call);
+  }
+
+  #deathOf(lane: Lane, row: number): number | undefined {
+    const entry = entryOf(lane, row);
+    return entry < 0 ? undefined : lane.deaths.at(entry);
   }
 
   /** The number of a tool's name. */
@@ -438,10 +444,23 @@ export class LogIndex {
     }
     lane.inherited = lane.entries.length;
     lane.calls = new Map(parent.calls);
-    for (const [call, result] of parent.answers) if (this.#has(lane, result)) lane.answers.set(call, result);
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }
+}
+
+/** A result of a call. */
+export interface Answer {
+  row: number;
+  isError: boolean;
+  /** NaN where it isn't told. */
+  durationMs: number;
+}
+
+/** A moment, with the ranks that moments are counted by. */
+export interface When {
+  rank: Int32Array;
+  moment: number;
 }
 
 /** A page of heads while it is taken in. */

@@ -1,4 +1,4 @@
-import { type NumberList, f32, f64, i32, u32, u8 } from "./lists.js";
+import { type NumberList, f32, f64, firstWhere, i32, u32, u8 } from "./lists.js";
 
 export const NONE = 0xffffffff;
 
@@ -27,7 +27,7 @@ export class Columns {
   readonly step = i32();
   /** The name of the tool, by its number; -1 for none. */
   readonly tool = i32();
-  /** Of a call the row of its result, and of a result that of its call; -1 for none. */
+  /** Of a call the row of the first result that its own lane has, and of a result that of its call; -1 for none. */
   readonly link = i32();
   /** Milliseconds of a tool call; NaN where it isn't told. */
   readonly duration = f32();
@@ -102,7 +102,7 @@ export interface Lane {
   snapshots: number[];
   runs: number[];
   calls: Map<string, number>;
-  /** Results that it has of calls that it inherits: rows of the results, by those of the calls. The lane that the call is of may have another. */
+  /** The calls that it inherits and answers by itself: rows of its newest results, by those of the calls. */
   answers: Map<number, number>;
   /** Messages, results among them; of a flow its events. */
   messages: number;
@@ -149,4 +149,11 @@ export function newLane(index: number, id: string): Lane {
     flowStatus: undefined,
     skew: 0,
   };
+}
+
+/** The entry of an event in a lane; -1 where it isn't one of it. */
+export function entryOf(lane: Lane, row: number): number {
+  const entries = lane.entries.view();
+  const entry = firstWhere(entries.length, (at) => (entries[at] as number) >= row);
+  return entries[entry] === row ? entry : -1;
 }

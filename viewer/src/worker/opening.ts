@@ -1,11 +1,16 @@
 // Makes a store of what was given. The only module here that needs the package's build for browsers: folds know a `Source` alone.
 
-import { type HeadsPage, type SearchPage, type Store, openFiles, openInMemory } from "runlog";
+import { type HeadsPage, RunlogError, type SearchPage, type Store, openFiles, openInMemory } from "runlog";
 
 import type { GivenFile, Source, SourceRecord } from "./source.js";
 import { isTranscript, transcriptInto } from "./transcripts.js";
 
+/** So many places of damage are passed over. */
+const DAMAGES_MAX = 1000;
+
 class StoreSource implements Source {
+  readonly damages: string[] = [];
+
   constructor(
     readonly name: string,
     private readonly store: Store,
@@ -16,11 +21,27 @@ class StoreSource implements Source {
   }
 
   heads(from: number): AsyncIterable<HeadsPage> {
-    return this.store.heads({ from });
+    return this.#pages(from, (next) => this.store.heads({ from: next }));
   }
 
   search(text: string): AsyncIterable<SearchPage> {
-    return this.store.search(text);
+    return this.#pages(1, (next) => this.store.search(text, { from: next }));
+  }
+
+  /** The pages that can be read: behind a damaged record it is gone on with. */
+  async *#pages<Page>(from: number, read: (from: number) => AsyncIterable<Page>): AsyncGenerator<Page> {
+    for (let next: number | undefined = from; next !== undefined; ) {
+      try {
+        yield* read(next);
+        return;
+      } catch (error) {
+        const behind = behindDamage(error);
+        if (behind === undefined || behind <= next || this.damages.length >= DAMAGES_MAX) throw error;
+        const told = (error as Error).message;
+        if (!this.damages.includes(told)) this.damages.push(told);
+        next = behind;
+      }
+    }
   }
 
   record(position: number): Promise<SourceRecord | undefined> {
@@ -30,6 +51,13 @@ class StoreSource implements Source {
   close(): Promise<void> {
     return this.store.close();
   }
+}
+
+/** Where reading goes on behind a damaged record, as the error of reading it says. */
+function behindDamage(error: unknown): number | undefined {
+  if (!(error instanceof RunlogError) || error.code !== "damaged") return undefined;
+  const found = /the next position that can be read is (\d+)/.exec(error.message);
+  return found === null ? undefined : Number(found[1]);
 }
 
 /** Opens what was given: the files of a store, an export of `runlog export`, or transcripts of other tools. */

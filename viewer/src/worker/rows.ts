@@ -12,14 +12,11 @@ import type { Payloads } from "./payloads.js";
 export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Outcome | undefined {
   const { rows } = index;
   const kind = rows.kind.at(row);
-  const isError = kind === Kind.ToolCall ? index.hasFailed(row, lane) : (rows.flags.at(row) & Flag.Error) !== 0;
   if (kind === Kind.ToolCall) {
-    const result = index.resultOf(row, lane);
-    if (result < 0) return "pending";
-    const rank = family.rank[result] as number;
-    if (rank >= moment && rank >= 0) return "pending";
-    return isError ? "error" : "ok";
+    const answer = index.answerOf(row, lane, { rank: family.rank, moment });
+    return answer === undefined ? "pending" : answer.isError ? "error" : "ok";
   }
+  const isError = (rows.flags.at(row) & Flag.Error) !== 0;
   return isError ? "error" : kind === Kind.ToolResult ? "ok" : undefined;
 }
 
@@ -37,7 +34,8 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
   const kind = rows.kind.at(row);
   const flags = rows.flags.at(row);
   const owner = lane ?? index.lanes[rows.lane.at(row)];
-  const duration = kind === Kind.ToolCall ? index.durationOf(row, lane) : rows.duration.at(row);
+  const answer = kind === Kind.ToolCall ? index.answerOf(row, lane, { rank: family.rank, moment }) : undefined;
+  const duration = kind === Kind.ToolCall ? (answer?.durationMs ?? Number.NaN) : rows.duration.at(row);
   const tool = rows.tool.at(row);
   const status = outcomeOf(index, family, row, moment, lane);
   return {
@@ -63,6 +61,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     forgotten: false,
     continuation: (flags & Flag.Continuation) !== 0,
     redacted: (flags & Flag.Redacted) !== 0,
+    result: answer?.row ?? -1,
     beside: (flags & Flag.SaysMore) !== 0 && rows.link.at(row) >= 0,
     thinking: "",
     images: 0,

@@ -19,7 +19,9 @@ export interface Source {
   readonly name: string;
   /** How many records there are. */
   count(): Promise<number>;
-  /** All records from a position on, in the order of positions, in pages: of events what lists show. */
+  /** Why records can't be read that were passed over so far. */
+  readonly damages: readonly string[];
+  /** All records from a position on, in the order of positions, in pages: of events what lists show. Damaged ones are passed over. */
   heads(from: number): AsyncIterable<HeadsPage>;
   /** Where a text stands, in any case. */
   search(text: string): AsyncIterable<SearchPage>;

@@ -27,7 +27,7 @@ export function stepsOf(index: LogIndex, family: Family, lane: Lane): StepRow[] 
       last.calls += 1;
       const tool = index.tools[rows.tool.at(row)] ?? "";
       if (last.text.length < TEXT_LENGTH) last.text += (last.text === "" ? "" : ", ") + tool;
-      if (index.hasFailed(row, lane)) last.errors += 1;
+      if (index.answerOf(row, lane)?.isError === true) last.errors += 1;
     } else last.messages += 1;
   }
   return steps;

@@ -1,5 +1,5 @@
 import type { TimelineData, TimelineRequest } from "../protocol.js";
-import type { Family } from "./family.js";
+import { type Family, NEAR_RANKS } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
@@ -37,11 +37,17 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
     for (const value of [line, (start - from) * scale, (end - from) * scale, result < 0 ? 2 : hasFailed ? 1 : 0, row]) bars.push(value);
   };
   const addCall = (rank: number, row: number, line: number) => addBar(line, row, rank, rows.link.at(row), (rows.flags.at(row) & Flag.Error) !== 0);
-  for (let rank = Math.max(0, first - 64); rank < first; rank++) {
+  const addBefore = (rank: number) => {
     const row = order[rank] as number;
     const line = lineOf[rows.lane.at(row)] as number;
     if (line >= 0 && rows.kind.at(row) === Kind.ToolCall) addCall(rank, row, line);
+  };
+  const near = Math.max(0, first - NEAR_RANKS);
+  for (const rank of family.longCalls) {
+    if (rank >= near) break;
+    addBefore(rank);
   }
+  for (let rank = near; rank < first; rank++) addBefore(rank);
   for (let rank = first; rank < last; rank++) {
     const row = order[rank] as number;
     const pixel = Math.min(width - 1, Math.floor(((folded[rank] as number) - from) * scale));
