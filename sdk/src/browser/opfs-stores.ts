@@ -1,4 +1,4 @@
-import { RunlogError } from "../error.js";
+import { RunlogError, invalid } from "../error.js";
 import { answered } from "./answered.js";
 import { HEAD_BYTES, SLOT_BYTES, headIn } from "./opfs-pool.js";
 
@@ -8,15 +8,28 @@ export const NO_FILE_SYSTEM = "this page has no file system of the browser's (it
 /** Where the stores of this origin are. */
 const ROOT = "runlog";
 
+/** The most characters of a name of a folder: as many as the file systems of most devices take. */
+const NAME_MAX = 255;
+
+/** What the folder of a store is called: letters of file names, from which the store's name can be read back. */
+function folderName(name: string): string {
+  if (!name.isWellFormed()) throw invalid("the name of a store has half of a surrogate pair, which no folder can be called");
+  // `.` and `..` are folders already.
+  const escaped = encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
+  if (escaped.length <= NAME_MAX) return escaped;
+  throw invalid(`the name of a store is too long: ${escaped.length} characters with those that are escaped, and at most ${NAME_MAX}`);
+}
+
 /** The folder of a store. @internal */
 export async function folderOf(name: string, create: boolean): Promise<FileSystemDirectoryHandle> {
   const storage = navigator.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
     throw new RunlogError("io", NO_FILE_SYSTEM);
   }
+  const folder = folderName(name);
   return answered(`for the folder of the store ${name}`, async () => {
     const root = await storage.getDirectory();
-    return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(encodeURIComponent(name), { create });
+    return (await root.getDirectoryHandle(ROOT, { create })).getDirectoryHandle(folder, { create });
   });
 }
 
@@ -82,7 +95,7 @@ export async function deleteStore(name: string): Promise<void> {
     const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
     for (const end = Date.now() + HAND_OVER_MS; ; ) {
       try {
-        return await root.removeEntry(encodeURIComponent(name), { recursive: true });
+        return await root.removeEntry(folderName(name), { recursive: true });
       } catch (error) {
         // A reader that was closed a moment ago.
         if (!isRefused(error) || Date.now() > end) throw error;

@@ -121,4 +121,17 @@ test("stores are listed and deleted by name, whatever is in it", async () => {
   await failure(deleteStore(name), "not_found");
   await failure(open(name, { missing: "fail" }), "not_found");
   await failure(open(""), "invalid_input");
+  await failure(open("half \ud800"), "invalid_input");
+  await failure(open("é".repeat(100)), "invalid_input");
+  for (const name of [".", "..", "../x", "a b/ü?%2E"]) {
+    const store = await open(name);
+    await store.createSession({ title: name });
+    await store.close();
+    expect(await listStores()).toContain(name);
+    const again = await open(name, { mode: "readOnly" });
+    expect((await again.listSessions()).items.map(({ title }) => title)).toEqual([name]);
+    await again.close();
+    await deleteStore(name);
+    expect(await listStores()).not.toContain(name);
+  }
 });
