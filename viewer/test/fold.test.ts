@@ -317,7 +317,7 @@ test("a call that a fork shares is a bar in each lane that has a result of it, f
   const all = barsIn(0, family.duration);
   const scale = 1000 / family.duration;
   const pixelOf = (row: number) => (family.folded[family.rank[row] as number] as number) * scale;
-  const call = lane.calls.get("c") as number;
+  const call = lane.calls.get("c")?.[0] as number;
   const other = index.laneOf(failed);
   if (other === undefined) throw new Error("the fork has no lane");
   const lineOf = (id: string | undefined) => family.lanes.findIndex((lane) => lane.id === id);

@@ -246,7 +246,7 @@ export class Api {
   /** Shows the members of a folded group, or folds them again. */
   toggleGroup(row: number): void {
     const lane = this.#lane as Lane;
-    const entry = lane.entries.view().indexOf(row);
+    const entry = entryOf(lane, row);
     if (!this.#openGroups.delete(entry)) this.#openGroups.add(entry);
     this.#lines = undefined;
   }
@@ -383,9 +383,8 @@ export class Api {
     const family = this.#family as Family;
     const lane = index.lanes[index.rows.lane.at(row)];
     if (lane === undefined || lane.truncations.length === 0) return false;
-    const entries = lane.entries.view();
-    const entry = firstWhere(entries.length - lane.inherited, (at) => (entries[at + lane.inherited] as number) >= row) + lane.inherited;
-    return entries[entry] === row && isForgotten(family, lane, entry, moment);
+    const entry = entryOf(lane, row);
+    return entry >= lane.inherited && isForgotten(family, lane, entry, moment);
   }
 
   /** What a filter leaves is another with other hits. */

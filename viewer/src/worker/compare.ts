@@ -35,7 +35,7 @@ export async function compare(index: LogIndex, payloads: Payloads, left: Lane, r
 /** What a lane has now, without what is shown with something else. */
 function sideOf(index: LogIndex, lane: Lane): Side {
   const { rows } = index;
-  const kept = lane.alive.map((entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !isWithCall(index, row));
+  const kept = Array.from(lane.alive, (entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !isWithCall(index, row));
   return { lane, rows: kept };
 }
 
@@ -148,7 +148,7 @@ function familyOnce(index: LogIndex, lane: Lane): ReturnType<typeof familyOf> {
 
 function totalsOf(index: LogIndex, lane: Lane): Totals {
   const { rows } = index;
-  const now = lane.alive.map((entry) => lane.entries.at(entry));
+  const now = Array.from(lane.alive, (entry) => lane.entries.at(entry));
   const calls = now.filter((row) => rows.kind.at(row) === Kind.ToolCall);
   return {
     id: lane.id,

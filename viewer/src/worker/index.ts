@@ -1,6 +1,8 @@
 import { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
+import { Alive, Entries } from "./entries.js";
 import { Kind } from "./kinds.js";
+import { u32 } from "./lists.js";
 import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, NONE, type Run, type Session, type Status, entryOf, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
@@ -139,7 +141,11 @@ export class LogIndex {
       lane.toolCalls += 1;
       if (firstCall < endCall) {
         const id = idOf(events, firstCall);
-        if (id !== undefined) lane.calls.set(id, row);
+        if (id !== undefined) {
+          const others = lane.calls.get(id);
+          if (others === undefined) lane.calls.set(id, [row]);
+          else others.push(row);
+        }
       }
     } else lane.messages += 1;
     rows.time.items[row] = time;
@@ -151,10 +157,8 @@ export class LogIndex {
     if (kind === Kind.ToolResult) this.#answer(lane, row, events, firstCall, endCall);
     if (page.usage < events.usages.length && events.usages[page.usage] === at) this.#addUsage(page, lane);
     const sequence = events.sequences[at] as number;
-    lane.alive[sequence - 1] = lane.entries.length;
-    if (lane.alive.length !== sequence) lane.alive.length = sequence;
+    lane.alive.put(sequence - 1, lane.entries.length);
     lane.entries.push(row);
-    lane.deaths.push(NONE);
     if (Number.isNaN(lane.firstTime)) lane.firstTime = time;
     lane.lastTime = time;
   }
@@ -174,9 +178,9 @@ export class LogIndex {
       const isError = ((events.callFlags[mark] as number) & CallFlag.Failed) !== 0;
       if (isError) rows.flags.set(row, rows.flags.at(row) | Flag.Error);
       const id = idOf(events, mark);
-      const call = id === undefined ? undefined : lane.calls.get(id);
       // One that was truncated since isn't answered any more: the result stands by itself.
-      if (call === undefined || !this.#isAlive(lane, call)) continue;
+      const call = id === undefined ? undefined : this.#callOf(lane, id);
+      if (call === undefined) continue;
       rows.link.set(row, call);
       rows.tool.set(row, rows.tool.at(call));
       if (isError) lane.errors += 1;
@@ -207,9 +211,18 @@ export class LogIndex {
     return { row, isError: (rows.flags.at(call) & Flag.Error) !== 0, durationMs: rows.duration.at(call) };
   }
 
+  /** The call with an id that a lane has now, by itself or from the lanes that it is a fork of. */
+  #callOf(lane: Lane, id: string): number | undefined {
+    for (let at: Lane | undefined = lane; at !== undefined; at = this.lanes[at.forkOf]) {
+      const call = at.calls.get(id)?.findLast((row) => this.#isAlive(lane, row));
+      if (call !== undefined) return call;
+    }
+    return undefined;
+  }
+
   /** Whether a lane has an event now. */
   #isAlive(lane: Lane, row: number): boolean {
-    const entry = lane.alive[this.rows.sequence.at(row) - 1];
+    const entry = lane.alive.at(this.rows.sequence.at(row) - 1);
     return entry !== undefined && lane.entries.at(entry) === row;
   }
 
@@ -389,8 +402,11 @@ export class LogIndex {
         const lane = this.laneOf(record.stream);
         if (lane === undefined) break;
         const row = this.#row(record, lane.index, record.timeMs - lane.skew);
-        for (let at = record.sequence; at < lane.alive.length; at++) lane.deaths.set(lane.alive[at] as number, row);
-        lane.alive.length = Math.min(lane.alive.length, record.sequence);
+        for (let at = record.sequence; at < lane.alive.length; at++) {
+          const entry = lane.alive.at(at);
+          if (entry !== undefined) lane.deaths.set(entry, row);
+        }
+        lane.alive.truncate(record.sequence);
         lane.truncations.push(row);
         break;
       }
@@ -423,6 +439,25 @@ export class LogIndex {
     for (let bit = 0; bit < 128; bit++) if (((payload[8 + (bit >> 3)] as number) >> (bit & 7)) & 1) mark(first + 1 + bit);
   }
 
+  /** Gives a fork the first events that its parent has now. */
+  #inherit(lane: Lane, parent: Lane, count: number): void {
+    if (parent.alive.isSame(count)) {
+      lane.entries = new Entries(parent.entries.first(count));
+      lane.alive = new Alive(count);
+    } else {
+      const inherited = u32();
+      lane.alive = new Alive();
+      for (let place = 0; place < count; place++) {
+        const entry = parent.alive.at(place);
+        if (entry === undefined) continue;
+        lane.alive.put(place, inherited.length);
+        inherited.push(parent.entries.at(entry));
+      }
+      lane.entries = new Entries(inherited.view().slice());
+    }
+    lane.inherited = lane.entries.length;
+  }
+
   #addFork(record: SourceRecord): void {
     const { payload } = record;
     if (payload.length < 20) return;
@@ -436,14 +471,7 @@ export class LogIndex {
     lane.forkAt = record.sequence;
     lane.skew = parent.skew;
     lane.forkRow = this.#row(record, lane.index, record.timeMs - parent.skew);
-    for (let at = 0; at < record.sequence && at < parent.alive.length; at++) {
-      const row = parent.entries.at(parent.alive[at] as number);
-      lane.alive.push(lane.entries.length);
-      lane.entries.push(row);
-      lane.deaths.push(NONE);
-    }
-    lane.inherited = lane.entries.length;
-    lane.calls = new Map(parent.calls);
+    this.#inherit(lane, parent, Math.min(record.sequence, parent.alive.length));
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }

@@ -1,6 +1,7 @@
-import { type NumberList, f32, f64, firstWhere, i32, u32, u8 } from "./lists.js";
+import { Alive, Deaths, Entries, NONE } from "./entries.js";
+import { f32, f64, firstWhere, i32, u32, u8 } from "./lists.js";
 
-export const NONE = 0xffffffff;
+export { NONE } from "./entries.js";
 
 export const Flag = {
   Error: 1,
@@ -91,17 +92,15 @@ export interface Lane {
   forkRow: number;
   /** How many of its entries are another lane's. */
   inherited: number;
-  /** Its events in the order they came, those that it inherits first: rows. */
-  entries: NumberList<Uint32Array>;
-  /** For each of them the row of the truncation that forgot it, or NONE. */
-  deaths: NumberList<Uint32Array>;
-  /** The entry at each sequence now. */
-  alive: number[];
+  entries: Entries;
+  deaths: Deaths;
+  alive: Alive;
   /** Rows of truncations. */
   truncations: number[];
   snapshots: number[];
   runs: number[];
-  calls: Map<string, number>;
+  /** The rows of its own calls, by their ids, which may be used again. */
+  calls: Map<string, number[]>;
   /** The calls that it inherits and answers by itself: rows of its newest results, by those of the calls. */
   answers: Map<number, number>;
   /** Messages, results among them; of a flow its events. */
@@ -130,9 +129,9 @@ export function newLane(index: number, id: string): Lane {
     forkAt: 0,
     forkRow: NONE,
     inherited: 0,
-    entries: u32(),
-    deaths: u32(),
-    alive: [],
+    entries: new Entries(),
+    deaths: new Deaths(),
+    alive: new Alive(),
     truncations: [],
     snapshots: [],
     runs: [],
@@ -153,7 +152,7 @@ export function newLane(index: number, id: string): Lane {
 
 /** The entry of an event in a lane; -1 where it isn't one of it. */
 export function entryOf(lane: Lane, row: number): number {
-  const entries = lane.entries.view();
-  const entry = firstWhere(entries.length, (at) => (entries[at] as number) >= row);
-  return entries[entry] === row ? entry : -1;
+  const { entries } = lane;
+  const entry = firstWhere(entries.length, (at) => entries.at(at) >= row);
+  return entry < entries.length && entries.at(entry) === row ? entry : -1;
 }
