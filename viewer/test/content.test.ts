@@ -55,3 +55,10 @@ test("what is said beside results is what isn't one", () => {
   expect(saidBy(besideResults({ role: "user", parts: [{ functionResponse: { name: "ls", response: {} } }, { text: "Stop." }] })).text).toBe("Stop.");
   expect(besideResults({ role: "tool", content: "x" })).toEqual({ role: "tool", content: "x" });
 });
+
+test("what a model refuses, speaks or reasons is said too", () => {
+  expect(saidBy({ role: "assistant", content: null, refusal: "I won't." }).text).toBe("I won't.");
+  expect(saidBy({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] }).text).toBe("No.");
+  expect(saidBy({ role: "assistant", content: null, audio: { id: "a", transcript: "Hello." } }).text).toBe("Hello.");
+  expect(saidBy({ role: "assistant", content: "Yes.", reasoning: "Hm." })).toMatchObject({ text: "Yes.", thinking: "Hm." });
+});

@@ -1,14 +1,15 @@
 // The heart of it: at any point the conversation is what the store said then, through truncations and forks.
 
 import { roundDuration } from "../src/page/format.js";
-import { type Store, openInMemory } from "runlog";
+import { RawJson, type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { birthOf, isForgotten, linesOf } from "../src/worker/conversation.js";
 import { detailsOf } from "../src/worker/details.js";
 import { familyOf } from "../src/worker/family.js";
 import { LogIndex } from "../src/worker/index.js";
-import { Flag } from "../src/worker/model.js";
+import { compare } from "../src/worker/compare.js";
+import { Flag, type Lane } from "../src/worker/model.js";
 import { nextMoment } from "../src/worker/moments.js";
 import { Payloads } from "../src/worker/payloads.js";
 import { bareRow, withPayload } from "../src/worker/rows.js";
@@ -157,6 +158,48 @@ test("a copy of what was deleted stands by itself", async () => {
   await store.deleteSession(copy.session.id);
   expect(await treeOf()).toEqual([["session", "Copy of the copy", 0], ["agent", "Copy of the copy", 1]]);
   expect((await store.listSessions()).items.map(({ id }) => id)).toEqual([second.session.id]);
+  await store.close();
+});
+
+test("failures that were truncated aren't counted, nor is a tool's argument that is called error", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({}, "one");
+  const context = await store.context(instance.id);
+  await context.appendMessage({ role: "assistant", content: [{ type: "tool_use", id: "c", name: "run", input: {} }] });
+  for (const [failed, errors] of [[true, 1], [false, 0], [true, 1]] as const) {
+    await context.truncateAfterSequence(2);
+    await context.appendMessage({ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "x", is_error: failed }] });
+    const lane = (await indexed(store)).laneOf(instance.id);
+    expect(lane?.errors).toBe(errors);
+  }
+  const flow = await store.flows.create();
+  const about = { nodeId: "n", runId: flow.runId, timestamp: 1, type: "agent:tool" as const, toolName: "lint", durationMs: 1 };
+  await flow.record({ ...about, toolInput: { error: "the word that is looked for", say: "agent:error" }, toolOutput: "fine" });
+  expect((await indexed(store)).laneOf(flow.runId)?.errors).toBe(0);
+  await flow.record({ ...about, toolInput: {}, toolOutput: null, error: "no such file" });
+  expect((await indexed(store)).laneOf(flow.runId)?.errors).toBe(1);
+  await flow.close();
+  await store.close();
+});
+
+test("what differs in an image, in thoughts or in a long number is another message", async () => {
+  const store = await openInMemory();
+  const made = async (data: string, thought: string, id: string) => {
+    const { instance } = await store.startSession({}, "one");
+    const context = await store.context(instance.id);
+    await context.appendMessage({ role: "user", content: [{ type: "image", source: { type: "base64", media_type: "image/png", data } }] });
+    await context.appendMessage({ role: "assistant", content: [{ type: "thinking", thinking: thought, signature: "s" }, { type: "text", text: "So." }] });
+    await context.appendMessage(RawJson.parse(`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"get","input":{"id":${id}}}]}`));
+    return instance.id;
+  };
+  const same = ["iVBORw0KGgo1", "a", "1234567890123456789"] as const;
+  const [one, other, third] = [await made(...same), await made(...same), await made("iVBORw0KGgo2", "b", "1234567890123456790")];
+  const index = await indexed(store);
+  const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
+  const lane = (id: string) => index.laneOf(id) as Lane;
+  expect(await compare(index, payloads, lane(one), lane(other), 9, true)).toMatchObject({ shared: 3 });
+  const differing = await compare(index, payloads, lane(one), lane(third), 9, true);
+  expect([differing.shared, differing.rows.map(({ kind }) => kind)]).toEqual([0, ["changed", "changed", "changed"]]);
   await store.close();
 });
 

@@ -18,7 +18,8 @@ const dist = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 /** Answers what the viewer asks of a server, for the store in a folder. */
-async function served(folder: string, { isLocked = false } = {}) {
+async function served(first: string, { isLocked = false } = {}) {
+  let folder = first;
   const streams = new Set<ServerResponse>();
   /** The names of the files of the store that were sent, and from where on. */
   const sent: [string, number][] = [];
@@ -75,6 +76,8 @@ async function served(folder: string, { isLocked = false } = {}) {
     /** Answers only after this what files the store has. */
     hold: (until: Promise<void>) => void (held = until),
     drop,
+    /** Serves another store. */
+    from: (other: string) => void (folder = other),
     /** Answers as a proxy does whose server is away. */
     refuse: (is: boolean) => void (refusing = is),
     /** Changes what is sent of segments. */
@@ -94,7 +97,7 @@ async function recording(said: string[]) {
     await store.close();
     await rm(folder, { recursive: true });
   });
-  return { store, run, server };
+  return { store, run, server, folder: join(folder, "store") };
 }
 
 test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
@@ -113,6 +116,19 @@ test("a store that is followed is so after something was dropped that can't be o
   await page.waitForTimeout(300);
   expect(await lines(page)).toEqual([expect.stringContaining("other")]);
   expect(told).toEqual([]);
+  await close();
+});
+
+test("another store that is served in its place isn't taken for what came", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const other = await recording(["Other.", "More.", "And more."]);
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  server.from(other.folder);
+  server.tell((await store.lastPosition()) + 5);
+  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now");
+  expect(await lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await run.complete();
   await close();
 });
 

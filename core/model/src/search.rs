@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use crate::{Error, Result};
 
@@ -49,10 +49,72 @@ impl TextQuery {
 
     /// Whether a payload contains it.
     pub fn is_in(&self, payload: &[u8]) -> bool {
+        self.is_as_it_is_in(payload)
+            || without_needless_escapes(payload).is_some_and(|plain| self.is_as_it_is_in(&plain))
+    }
+
+    fn is_as_it_is_in(&self, payload: &[u8]) -> bool {
         let mut lower = None;
         self.forms
             .iter()
             .any(|form| form.is_in(payload, &mut lower))
+    }
+}
+
+/// A payload with the characters themselves that its writer has escaped needlessly: `é` for `\u00e9`, `/` for `\/`, also where
+/// the backslash is escaped itself. `None` where there are none.
+///
+/// ASCII is what Python's `json.dumps` writes by default.
+fn without_needless_escapes(payload: &[u8]) -> Option<Vec<u8>> {
+    let is_escape = |at: usize| matches!(payload.get(at + 1), Some(b'u' | b'/'));
+    let first = memchr_iter(b'\\', payload).find(|at| is_escape(*at))?;
+    let mut plain = payload.get(..first)?.to_vec();
+    let mut at = first;
+    while let Some(rest) = payload.get(at..).filter(|rest| !rest.is_empty()) {
+        let (char, end) = match rest {
+            [b'\\', b'/', ..] => (Some('/'), 2),
+            [b'\\', b'u', ..] => unescaped(rest),
+            _ => (
+                None,
+                1 + memchr(b'\\', rest.get(1..).unwrap_or_default()).unwrap_or(rest.len() - 1),
+            ),
+        };
+        match char {
+            Some(char) => {
+                // One that is escaped itself.
+                if end > 1 && plain.last() == Some(&b'\\') {
+                    plain.pop();
+                }
+                let mut bytes = [0; 4];
+                plain.extend_from_slice(char.encode_utf8(&mut bytes).as_bytes());
+            }
+            None => plain.extend_from_slice(rest.get(..end)?),
+        }
+        at += end;
+    }
+    Some(plain)
+}
+
+/// The character of `\uXXXX`, or of two of them, and how many bytes they are. None for what has to be escaped in JSON.
+fn unescaped(text: &[u8]) -> (Option<char>, usize) {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let Some(first) = unit(0) else {
+        return (None, 2);
+    };
+    // The second of a pair may have an escaped backslash as the first one has.
+    let (second, end) = match (unit(6), text.get(6)) {
+        (None, Some(b'\\')) => (unit(7), 13),
+        (second, _) => (second, 12),
+    };
+    let mut chars = char::decode_utf16([first].into_iter().chain(second));
+    match chars.next() {
+        Some(Ok(char)) if char >= ' ' && !matches!(char, '"' | '\\') => {
+            (Some(char), if char.len_utf16() == 2 { end } else { 6 })
+        }
+        _ => (None, 6),
     }
 }
 
@@ -168,6 +230,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_escaped_needlessly_is_found() {
+        for (query, payload) in [
+            ("café", r#"{"x":"caf\u00e9 escaped"}"#),
+            ("CAFÉ", r#"{"x":"{\"y\":\"caf\\u00e9\"}"}"#),
+            ("😁", r#"{"x":"\ud83d\ude01"}"#),
+            ("😁", r#"{"x":"{\"y\":\"\\ud83d\\ude01\"}"}"#),
+            ("a/b", r#"{"x":"A\/b"}"#),
+            ("a/b", r#"{"x":"{\"y\":\"a\\/b\"}"}"#),
+            ("<b>", r#"{"x":"\u003cb\u003E"}"#),
+        ] {
+            assert!(finds(query, payload), "{query} in {payload}");
+        }
+        for (query, payload) in [
+            ("é", r#"{"x":"\u00e"}"#),
+            ("é", r#"{"x":"\ud800\u00e8"}"#),
+            ("é", "\\u"),
+            ("\u{0}", r#"{"x":"\u00zz"}"#),
+        ] {
+            assert!(!finds(query, payload), "{query} in {payload}");
+        }
+        assert!(finds("a\u{1}b", r#"{"x":"a\u0001b\u00e9"}"#));
+    }
+
+    #[test]
     fn no_text_and_too_long_a_text_are_refused() {
         assert!(TextQuery::new("").is_err());
         assert!(TextQuery::new(&"x".repeat(QUERY_BYTES_MAX + 1)).is_err());
@@ -193,6 +279,12 @@ mod tests {
             let twice = escaped(&once).unwrap();
             let plainly = lower.contains(&once) || lower.contains(&twice);
             prop_assert_eq!(finds(&query, &json), plainly);
+        }
+
+        #[test]
+        fn hostile_escapes_never_panic(payload in "[\\\\u0-9a-fdD/x\"é]{0,60}", query in "[é/a😁]{1,2}") {
+            let found = finds(&query, &payload);
+            prop_assert!(found || !payload.contains(&query));
         }
     }
 }

@@ -53,12 +53,14 @@ const pad = (value: number, length = 2) => String(value).padStart(length, "0");
 /** 14:03:21.042, where the reader is. */
 export function clock(ms: number): string {
   const date = new Date(ms);
+  // Later than any calendar of the browser's has a day for.
+  if (Number.isNaN(date.getTime())) return `${count(ms)} ms`;
   return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;
 }
 
 export function dateTime(ms: number): string {
   const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? "" : `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(ms)}`;
+  return Number.isNaN(date.getTime()) ? `${count(ms)} ms after 1970` : `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(ms)}`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {

@@ -92,6 +92,7 @@ export class Api {
     const grown: HeadsPage[] = [];
     let total;
     try {
+      if (source.identity !== opened.source.identity) throw new Error("Another store is served here now. Load the page again.");
       total = await source.count();
       if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
       await this.#each(source, opened.total + 1, turn, (page) => void grown.push(page));

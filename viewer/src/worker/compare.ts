@@ -3,6 +3,7 @@ import { diffArrays, diffWordsWithSpace } from "diff";
 import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
 import { argumentsOf, beginning, readable, saidBy, shown } from "./content.js";
 import { isWithCall } from "./conversation.js";
+import { crc32 } from "./crc.js";
 import { durationOf, familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
@@ -15,6 +16,7 @@ import { statusOf } from "./tree.js";
 /** So many events of each side are aligned; the others are put side by side as they come. */
 const ALIGNED_MAX = 3000;
 const WORDS_MAX = 20_000;
+const utf8 = new TextEncoder();
 
 interface Side {
   lane: Lane;
@@ -65,7 +67,10 @@ async function hasSameResult(index: LogIndex, payloads: Payloads, [left, right]:
 async function signature(index: LogIndex, payloads: Payloads, row: number): Promise<string> {
   const json = (await payloads.at(index.rows.position.at(row)))?.json;
   const kind = index.rows.kind.at(row);
-  return `${kind} ${index.rows.tool.at(row)} ${kind === Kind.ToolCall ? shown(argumentsOf(json)) : saidBy(json).text}`;
+  const tool = `${kind} ${index.rows.tool.at(row)}`;
+  if (kind === Kind.ToolCall) return `${tool} ${shown(argumentsOf(json))}`;
+  const { text, thinking, images } = saidBy(json);
+  return [tool, text, thinking, ...images.map(({ data }) => `${data.length} ${crc32(utf8.encode(data))}`)].join("\n");
 }
 
 type Pair = [a: number | undefined, b: number | undefined];

@@ -29,6 +29,10 @@ export function saidBy(message: unknown): Said {
   if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
   // Gemini's contents have `parts` instead.
   gather(message["content"] ?? message["parts"], texts, thoughts, said.images);
+  // What a model says in other fields instead.
+  if (typeof message["refusal"] === "string") texts.push(message["refusal"]);
+  if (isObject(message["audio"]) && typeof message["audio"]["transcript"] === "string") texts.push(message["audio"]["transcript"]);
+  if (thoughts.length === 0 && typeof message["reasoning"] === "string") thoughts.push(message["reasoning"]);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
 }
 
@@ -56,6 +60,7 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
   if (image !== undefined) images.push(image);
   else if (typeof part["thinking"] === "string") thoughts.push(part["thinking"]);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
+  else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
   else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
   // Calls have rows of their own.
   else if (!isCall(part)) texts.push(shown(part));

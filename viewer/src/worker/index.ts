@@ -23,6 +23,8 @@ export class LogIndex {
   readonly #toolOf = new Map<string, number>();
   /** Results of calls beside the first that their own lanes have: in a fork, or after that was truncated. In the order of the log. */
   readonly #answers = new Map<number, Answer[]>();
+  /** How many failures results are, by their rows. */
+  readonly #failures = new Map<number, number>();
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
@@ -183,7 +185,10 @@ export class LogIndex {
       if (call === undefined) continue;
       rows.link.set(row, call);
       rows.tool.set(row, rows.tool.at(call));
-      if (isError) lane.errors += 1;
+      if (isError) {
+        lane.errors += 1;
+        this.#failures.set(row, (this.#failures.get(row) ?? 0) + 1);
+      }
       const durationMs = events.callDurations[mark] as number;
       if (rows.lane.at(call) !== lane.index || rows.link.at(call) >= 0) {
         if (rows.lane.at(call) !== lane.index) lane.answers.set(call, row);
@@ -218,6 +223,11 @@ export class LogIndex {
       if (call !== undefined) return call;
     }
     return undefined;
+  }
+
+  /** How many calls a result says that failed. */
+  #failuresIn(row: number): number {
+    return this.#failures.get(row) ?? 0;
   }
 
   /** Whether a lane has an event now. */
@@ -385,7 +395,9 @@ export class LogIndex {
       lane.tokensOut += numberOf(usage["outputTokens"]);
       lane.cost += numberOf(json["totalCostUsd"]);
     }
-    const hasFailed = text.includes('"agent:error"') || (text.includes('"agent:tool"') && /"error"\s*:\s*"/.test(text));
+    // Only looked at closely where it may be one.
+    const { type, error } = text.includes('"error"') || text.includes('"agent:error"') ? jsonOf(text) : {};
+    const hasFailed = type === "agent:error" || (type === "agent:tool" && typeof error === "string" && error !== "");
     if (hasFailed) lane.errors += 1;
     return hasFailed ? Flag.Error : 0;
   }
@@ -404,7 +416,10 @@ export class LogIndex {
         const row = this.#row(record, lane.index, record.timeMs - lane.skew);
         for (let at = record.sequence; at < lane.alive.length; at++) {
           const entry = lane.alive.at(at);
-          if (entry !== undefined) lane.deaths.set(entry, row);
+          if (entry === undefined) continue;
+          lane.deaths.set(entry, row);
+          // What it inherits was never counted as its own.
+          if (entry >= lane.inherited) lane.errors -= this.#failuresIn(lane.entries.at(entry));
         }
         lane.alive.truncate(record.sequence);
         lane.truncations.push(row);

@@ -14,6 +14,7 @@ class StoreSource implements Source {
   constructor(
     readonly name: string,
     private readonly store: Store,
+    readonly identity: string | undefined = undefined,
   ) {}
 
   count(): Promise<number> {
@@ -53,6 +54,12 @@ class StoreSource implements Source {
   }
 }
 
+/** The id of a store and when it was made, as its file RUNLOG says (docs/format-v1.md); the rest of that may change. */
+async function identityIn(file: Blob): Promise<string> {
+  const bytes = new Uint8Array(await file.slice(16, 40).arrayBuffer());
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** Where reading goes on behind a damaged record, as the error of reading it says. */
 function behindDamage(error: unknown): number | undefined {
   if (!(error instanceof RunlogError) || error.code !== "damaged") return undefined;
@@ -64,11 +71,14 @@ function behindDamage(error: unknown): number | undefined {
 export async function openGiven(name: string, given: GivenFile[]): Promise<Source> {
   if (given.length === 0) throw new Error("There is no file in what was given. Drop the folder of a store, a bundle, or a transcript.");
   const files = await Promise.all(given.map(unzipped));
-  const identity = files.find((file) => baseName(file.name) === "RUNLOG");
+  const stores = files.filter((file) => baseName(file.name) === "RUNLOG");
+  const [identity] = stores;
+  const folderOf = ({ name }: GivenFile) => name.slice(0, -"RUNLOG".length);
+  if (stores.length > 1) throw new Error(`There are ${stores.length} stores in what was given: ${stores.slice(0, 5).map((one) => `“${folderOf(one)}”`).join(", ")}${stores.length > 5 ? ", …" : ""}. Drop the folder of one of them.`);
   if (identity !== undefined) {
-    const folder = identity.name.slice(0, -"RUNLOG".length);
+    const folder = folderOf(identity);
     const inFolder = files.filter((file) => file.name.startsWith(folder) && !file.name.slice(folder.length).includes("/"));
-    return new StoreSource(name, await openFiles(new Map(inFolder.map((file) => [baseName(file.name), file.blob]))));
+    return new StoreSource(name, await openFiles(new Map(inFolder.map((file) => [baseName(file.name), file.blob]))), await identityIn(identity.blob));
   }
   const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
   if (image !== undefined) return new StoreSource(name, await openFiles(image));

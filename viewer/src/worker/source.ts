@@ -17,6 +17,8 @@ export interface SourceRecord {
 export interface Source {
   /** What it is called, for people. */
   readonly name: string;
+  /** What tells it from any other recording; undefined for what was imported. */
+  readonly identity: string | undefined;
   /** How many records there are. */
   count(): Promise<number>;
   /** Why records can't be read that were passed over so far. */

@@ -165,9 +165,8 @@ fn usage_of(json: &str) -> Option<TokenUsage> {
 
 /// Whether a message has results and something else, in the form of the providers that put both in one message.
 fn says_more_than_results(payload: &[u8]) -> bool {
-    static RESULT: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| {
-        ["\"tool_result\"", "\"toolResult\"", "unction"].map(|word| Finder::new(word))
-    });
+    static RESULT: LazyLock<[Finder<'static>; 3]> =
+        LazyLock::new(|| ["\"tool_result\"", "\"toolResult\"", "unction"].map(Finder::new));
     // Results of other providers are messages of their own, and may be large.
     if RESULT.iter().all(|word| word.find(payload).is_none()) {
         return false;
@@ -185,8 +184,8 @@ fn says_more_than_results(payload: &[u8]) -> bool {
     ];
     let _ = for_each_element(content.or(parts).unwrap_or_default(), |part| {
         let [kind, of_bedrock, of_gemini, of_python] = fields(part, names).unwrap_or_default();
-        let is_result = kind == Some("\"tool_result\"")
-            || of_bedrock.or(of_gemini).or(of_python).is_some();
+        let is_result =
+            kind == Some("\"tool_result\"") || of_bedrock.or(of_gemini).or(of_python).is_some();
         results += usize::from(is_result);
         others += usize::from(!is_result);
     });
