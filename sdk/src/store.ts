@@ -355,7 +355,8 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Looks for a text in the contents of all records, in any case, also where JSON has it with backslashes. What it found comes
+   * Looks for a text in the contents of all records, in any case, also where JSON has it with backslashes or
+   * as `\u00e9`. What it found comes
    * with each 4 MiB of contents, so that a search can be shown while it goes on, and given up.
    *
    * @throws {@link RunlogError} `invalid_input` for no text, or one of more than 64 KiB.

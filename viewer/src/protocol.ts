@@ -124,6 +124,8 @@ export interface OpenedLane {
   status: LaneStatus;
   statusText: string;
   events: number;
+  /** How many events it ever had, with those that were truncated. */
+  said: number;
   /** Whether it has no conversation, but events of a flow. */
   isFlow: boolean;
   /** How many events the family has: the moments of the scrubber go from 0 to this. */

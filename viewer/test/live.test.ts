@@ -28,6 +28,8 @@ async function served(first: string, { isLocked = false } = {}) {
   let held: Promise<void> = Promise.resolve();
   /** How often the files of the store were asked for. */
   let asked = 0;
+  let told = 0;
+  const eventOf = (position: number) => `event: position\ndata: {"position":${position}}\n\n`;
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
@@ -46,6 +48,8 @@ async function served(first: string, { isLocked = false } = {}) {
     } else if (path === "/v1/tail") {
       response.writeHead(200, { "content-type": "text/event-stream" }).write("retry: 100\n\n");
       streams.add(response);
+      // As the server does, which tells what came since.
+      if (told > Number(new URL(request.url ?? "", "http://localhost").searchParams.get("after"))) response.write(eventOf(told));
     } else {
       const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
       const bytes = await readFile(file);
@@ -70,7 +74,10 @@ async function served(first: string, { isLocked = false } = {}) {
   };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    tell: (position: number) => streams.forEach((stream) => stream.write(`event: position\ndata: {"position":${position}}\n\n`)),
+    tell: (position: number) => {
+      told = position;
+      for (const stream of streams) stream.write(eventOf(position));
+    },
     sent,
     asked: () => asked,
     /** Answers only after this what files the store has. */
@@ -129,6 +136,61 @@ test("another store that is served in its place isn't taken for what came", asyn
   await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now");
   expect(await lines(page)).toEqual([expect.stringContaining("Begin.")]);
   await run.complete();
+  await close();
+});
+
+test("what was found stays found while the store grows, and what comes is looked through as well", async () => {
+  const { store, run, server } = await recording(["A needle.", "Hay."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  await page.getByRole("searchbox").first().fill("needle");
+  const marks = page.locator(".conversation mark");
+  await expect.poll(() => marks.count()).toBe(1);
+  let fewest = 9;
+  for (let more = 0; more < 8; more++) {
+    await run.recordMessage({ role: "user", content: more % 2 === 0 ? "More hay." : "Another Needle." });
+    server.tell(await store.lastPosition());
+    await expect.poll(() => lines(page)).toHaveLength(3 + more);
+    fewest = Math.min(fewest, await page.locator("header").getByText(/^\d+( of \d+)?$/).first().innerText().then((text) => Number(text.replace(/.* of /, ""))));
+  }
+  await expect.poll(() => marks.count()).toBe(5);
+  expect(fewest).toBeGreaterThan(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("more tabs than a browser has connections follow one store", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  const pages = [page];
+  for (let tab = 1; tab < 8; tab++) {
+    const another = await page.context().newPage();
+    await another.goto(server.url);
+    await expect.poll(() => lines(another)).toHaveLength(1);
+    pages.push(another);
+  }
+  const comes = async (count: number) => {
+    await run.recordMessage({ role: "user", content: "More." });
+    server.tell(await store.lastPosition());
+    for (const one of pages) await expect.poll(() => lines(one)).toHaveLength(count);
+  };
+  await comes(2);
+  // The one that follows for all is closed: another one does.
+  await pages.shift()?.close();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await comes(3);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a link that compares an agent with itself, or says things twice, is told of or followed", async () => {
+  const { run, server } = await recording(["Begin."]);
+  const id = run.run.instanceId;
+  const { page, told, close } = await app.open(`${server.url}#agent=${id}&tab=compare&with=${id}&type=tool,tool&status=error,error&of=${id},${id}`);
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("An agent isn't compared with itself.");
+  await expect.poll(() => page.locator(".compare").innerText()).toContain("There is nothing to compare with.");
+  expect(told).toEqual([]);
   await close();
 });
 

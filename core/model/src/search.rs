@@ -10,7 +10,7 @@ use crate::{Error, Result};
 const QUERY_BYTES_MAX: usize = 64 << 10;
 
 /// A text to look for in payloads, in any case, also where JSON has it with backslashes: as it stands in a string, and in a
-/// string of JSON that is itself in a string, as the arguments of tool calls are.
+/// string of JSON that is itself in a string, as the arguments of tool calls are; with letters as they are, or as `\u00e9`.
 ///
 /// ```
 /// use runlog_model::TextQuery;

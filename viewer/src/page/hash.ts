@@ -24,7 +24,7 @@ export function isFiltered(filter: Filter): boolean {
   return filter.types.length + filter.status.length + filter.tools.length + filter.agents.length > 0 || filter.onlyHits || filter.range !== undefined;
 }
 
-const list = (value: string | null) => (value === null || value === "" ? [] : value.split(",").map(decoded));
+const list = (value: string | null) => (value === null || value === "" ? [] : [...new Set(value.split(",").map(decoded))]);
 
 /** An address may be cut off, or made by hand. */
 function decoded(value: string): string {

@@ -104,36 +104,76 @@ export interface Following {
 /** So long after a refusal the server is asked again. */
 const AGAIN_MS = 2000;
 
+/** What one page tells the others. */
+interface News {
+  position?: number;
+  isConnected?: boolean;
+  isRefused?: boolean;
+}
+/** What a page says that wants to hear where the log is. */
+const HELLO = "hello";
+
 /**
  * Follows the log of the store that is served, until it is stopped. A browser connects again by itself where a connection is lost, and
  * misses nothing; not where it was answered by something else, as by a proxy whose server is away, or by another server.
+ *
+ * A browser has six connections to a server for all of its pages, and a page that follows keeps one: so one page follows, and tells the
+ * others.
  */
 export function follow(after: number, told: Following): () => void {
   let last = after;
-  let isStopped = false;
+  let isConnected = false;
+  let isLeading = false;
   let timer = 0;
-  let events: EventSource;
-  const moved = ({ data }: MessageEvent<string>) => {
-    const { position } = JSON.parse(data) as { position?: number };
-    if (typeof position !== "number") return;
-    last = Math.max(last, position);
-    told.moved(position);
+  let events: EventSource | undefined;
+  const stopped = new AbortController();
+  const { href } = new URL("v1/tail", document.baseURI);
+  const channel = new BroadcastChannel(`runlog ${href}`);
+
+  const hear = (news: News) => {
+    if (news.isConnected !== undefined) told.connected((isConnected = news.isConnected));
+    if (news.isRefused === true) told.refused();
+    if (news.position === undefined) return;
+    last = Math.max(last, news.position);
+    told.moved(news.position);
+  };
+  const tell = (news: News) => {
+    hear(news);
+    channel.postMessage(news);
   };
   const connect = () => {
-    events = new EventSource(new URL(`v1/tail?after=${last}`, document.baseURI));
+    events = new EventSource(`${href}?after=${last}`);
+    const moved = ({ data }: MessageEvent<string>) => {
+      const { position } = JSON.parse(data) as { position?: number };
+      if (typeof position === "number") tell({ position });
+    };
     for (const topic of ["position", "context", "run", "flow", "chat", "log"]) events.addEventListener(topic, moved);
-    events.addEventListener("open", () => told.connected(true));
+    events.addEventListener("open", () => tell({ isConnected: true }));
     events.addEventListener("error", () => {
-      told.connected(false);
-      if (events.readyState !== EventSource.CLOSED || isStopped) return;
-      told.refused();
+      tell({ isConnected: false });
+      if (events?.readyState !== EventSource.CLOSED || stopped.signal.aborted) return;
+      tell({ isRefused: true });
       timer = window.setTimeout(connect, AGAIN_MS);
     });
   };
-  connect();
+  const lead = () => {
+    isLeading = true;
+    connect();
+    return new Promise<void>((resolve) => stopped.signal.addEventListener("abort", () => resolve()));
+  };
+  channel.addEventListener("message", ({ data }: MessageEvent<News | typeof HELLO>) => {
+    if (data !== HELLO) hear(data);
+    else if (isLeading) channel.postMessage({ position: last, isConnected } satisfies News);
+  });
+  // Pages of an address that isn't secure have no locks, and follow each by itself.
+  const locks = navigator.locks as LockManager | undefined;
+  if (locks === undefined) void lead();
+  else locks.request(`runlog ${href}`, { signal: stopped.signal }, lead).catch(() => {});
+  channel.postMessage(HELLO);
   return () => {
-    isStopped = true;
+    stopped.abort();
     clearTimeout(timer);
-    events.close();
+    events?.close();
+    channel.close();
   };
 }

@@ -84,12 +84,11 @@ class View {
     this.store = store;
     this.lane = lane;
     if (wasAtEnd) {
-      if (lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.events - before.events, events: this.unread.events + lane.moments - before.moments };
+      if (lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
       this.moment = lane.moments;
       await this.#lookAround();
     }
     this.#revision += 1;
-    if (this.query !== "") void this.remote?.search(this.query);
     await this.#lookAgain();
   }
 
@@ -168,7 +167,10 @@ class View {
     if (place.lane !== undefined && !(await remote.hasLane(place.lane))) return { place: readPlace(""), lost: { agent: noAgent(place.lane), told: [] } };
     const told = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
     if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) told.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
-    if (place.with !== undefined && !(await remote.hasLane(place.with))) {
+    if (place.with !== undefined && place.with === place.lane) {
+      told.push("An agent isn't compared with itself.");
+      place.with = undefined;
+    } else if (place.with !== undefined && !(await remote.hasLane(place.with))) {
       told.push(`${noAgent(place.with)}: it isn't compared with.`);
       place.with = undefined;
     }

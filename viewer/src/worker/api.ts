@@ -104,12 +104,12 @@ export class Api {
     opened.tree.grown();
     const before = opened.source;
     this.#opened = { ...opened, source, payloads: new Payloads(source), total };
-    this.#hits.stop();
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
     const lane = this.openLane((this.#lane as Lane).id);
     this.#openGroups = groups;
+    this.#hits.extend(source, total);
     await before.close();
     return { store: infoOf(name, this.#store), lane };
   }
@@ -168,6 +168,7 @@ export class Api {
       status: statusOf(index, lane),
       statusText: run?.text ?? "",
       events: lane.flowStatus === undefined ? lane.alive.length : family.length,
+      said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isFlow: lane.alive.length === 0 && lane.entries.length === 0,
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
@@ -368,8 +369,8 @@ export class Api {
       this.tell({ search: { query, hits: 0, here: 0, done: true, problem: undefined } });
       return;
     }
-    const { index, source } = this.#store;
-    this.#hits.search(query, index, source, (state) => {
+    const { index } = this.#store;
+    this.#hits.search(query, index, this.#store, (state) => {
       this.#forgetLists();
       this.tell({ search: { ...state, here: this.#hits.countIn(this.#family) } });
     });

@@ -20,23 +20,33 @@ const NO_RANK = 0xffffffff;
 
 export class Hits {
   #search: Search | undefined;
+  /** Goes on with the search. */
+  #run = () => {};
   #ranks: { family: Family; of: Search["hits"]; count: number; ranks: Uint32Array } | undefined;
 
   /** Looks for a text; `tell` hears of what is found meanwhile, until something else is looked for. */
-  search(query: string, index: LogIndex, source: Source, tell: (state: Omit<SearchState, "here">) => void): void {
+  search(query: string, index: LogIndex, { source, total }: { source: Source; total: number }, tell: (state: Omit<SearchState, "here">) => void): void {
     this.stop();
-    const search = new Search(query, index, source);
+    const search = new Search(query, index, source, total);
     this.#search = search;
     const told = (problem?: string) => {
       if (this.#search === search) tell({ query, hits: search.hits.length, done: search.done, problem });
     };
-    search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
+    this.#run = () => void search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
+    this.#run();
+  }
+
+  /** The log has more, which another source reads: it is looked through as well. */
+  extend(source: Source, total: number): void {
+    this.#search?.extend(source, total);
+    this.#run();
   }
 
   /** Ends the search and forgets what it found. */
   stop(): void {
     this.#search?.stop();
     this.#search = undefined;
+    this.#run = () => {};
   }
 
   has(row: number): boolean {

@@ -25,8 +25,8 @@ class StoreSource implements Source {
     return this.#pages(from, (next) => this.store.heads({ from: next }));
   }
 
-  search(text: string): AsyncIterable<SearchPage> {
-    return this.#pages(1, (next) => this.store.search(text, { from: next }));
+  search(text: string, from: number): AsyncIterable<SearchPage> {
+    return this.#pages(from, (next) => this.store.search(text, { from: next }));
   }
 
   /** The pages that can be read: behind a damaged record it is gone on with. */

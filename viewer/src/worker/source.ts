@@ -25,8 +25,8 @@ export interface Source {
   readonly damages: readonly string[];
   /** All records from a position on, in the order of positions, in pages: of events what lists show. Damaged ones are passed over. */
   heads(from: number): AsyncIterable<HeadsPage>;
-  /** Where a text stands, in any case. */
-  search(text: string): AsyncIterable<SearchPage>;
+  /** Where a text stands, in any case, from a position on. */
+  search(text: string, from: number): AsyncIterable<SearchPage>;
   /** One record with its payload. */
   record(position: number): Promise<SourceRecord | undefined>;
   close(): Promise<void>;
