@@ -33,6 +33,32 @@ test("what is dropped is opened", async () => {
   await close();
 });
 
+test("the tree is folded and unfolded by keys", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const tree = page.getByRole("tree");
+  const items = () => tree.getByRole("treeitem").count();
+  const current = () => tree.locator(".row.current .title").allInnerTexts();
+  const all = await items();
+  const [first] = await current();
+  const moment = await page.locator("#position").inputValue();
+  await tree.focus();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(items).toBeLessThan(all);
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(items).toBe(all);
+  // Once more: to what is below, and from there back.
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(current).not.toEqual([first]);
+  await tree.focus();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(current).toEqual([first]);
+  // The scrubber stays where it is.
+  expect(await page.locator("#position").inputValue()).toBe(moment);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("the conversation is what the model was given at the scrubber", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();
