@@ -33,6 +33,22 @@ test("what is dropped is opened", async () => {
   await close();
 });
 
+test("help and the filter give the focus back when they are closed", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  for (const name of ["Filter", "Keys"]) {
+    const button = page.locator("header").getByRole("button", { name }).first();
+    await button.focus();
+    await page.keyboard.press("Enter");
+    await page.waitForTimeout(100);
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Escape");
+    await expect.poll(() => button.evaluate((one) => one === document.activeElement)).toBe(true);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("the tree is folded and unfolded by keys", async () => {
   const { page, told, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();
