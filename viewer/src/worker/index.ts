@@ -207,12 +207,16 @@ export class LogIndex {
   /** What answers a call in a lane that has it, else in its own, at a moment, by default now; undefined where nothing does. */
   answerOf(call: number, lane: Lane | undefined, when?: When): Answer | undefined {
     const { rows } = this;
-    const own = lane !== undefined && entryOf(lane, call) >= 0 ? lane : this.lanes[rows.lane.at(call)];
+    const owner = rows.lane.at(call);
+    const own = lane !== undefined && lane.index !== owner && entryOf(lane, call) >= 0 ? lane : this.lanes[owner];
     if (own === undefined) return undefined;
     const others = this.#answers.get(call);
     for (const answer of others?.toReversed() ?? []) if (this.#hasResult(own, call, answer.row, when)) return answer;
     const row = rows.link.at(call);
-    if (row < 0 || !this.#hasResult(own, call, row, when)) return undefined;
+    if (row < 0) return undefined;
+    // Of most lanes nothing was ever taken back, and a filter asks for a million.
+    const isThere = own.index === owner && own.truncations.length === 0 ? when === undefined || (when.rank[row] as number) < when.moment : this.#hasResult(own, call, row, when);
+    if (!isThere) return undefined;
     return { row, isError: (rows.flags.at(call) & Flag.Error) !== 0, durationMs: rows.duration.at(call) };
   }
 
