@@ -69,7 +69,14 @@ test("the tree is folded and unfolded by keys", async () => {
   await tree.focus();
   await page.keyboard.press("ArrowLeft");
   await expect.poll(current).toEqual([first]);
-  // The scrubber stays where it is.
+  // Whoever clicks on an agent, and on another one, goes on looking at it: the keys are the scrubber's then.
+  for (const item of [1, 2, 1]) await tree.getByRole("treeitem").nth(item).click();
+  const shown = await items();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(() => page.locator("#position").inputValue()).not.toBe(moment);
+  expect(await items()).toBe(shown);
+  await page.keyboard.press("End");
+  // The scrubber stays where it is, but for that.
   expect(await page.locator("#position").inputValue()).toBe(moment);
   expect(told).toEqual([]);
   await close();
