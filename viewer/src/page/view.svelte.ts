@@ -401,7 +401,7 @@ class View {
       at: lane === undefined || this.moment >= lane.moments ? undefined : (now?.position ?? 0),
       event: this.details?.position,
       query: this.query,
-      with: this.tab === "compare" ? this.compareWith : undefined,
+      with: this.tab === "compare" && this.compareWith !== lane?.id ? this.compareWith : undefined,
       filter: this.filter,
     });
   }
