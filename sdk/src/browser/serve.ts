@@ -3,6 +3,20 @@ import type { WasmSource } from "./compile.js";
 import { figuresHere, load, localBinding, mountHere, readyHere, unmountHere } from "./local.js";
 import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
 
+/** Takes a lock for as long as this worker lives, and tells its name; `undefined` where there are no locks, as in a page of a file. */
+function holdLock(): Promise<string | undefined> {
+  const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
+  if (locks === undefined) return Promise.resolve(undefined);
+  const name = `runlog worker ${crypto.randomUUID()}`;
+  return new Promise((resolve) => {
+    const held = () => {
+      resolve(name);
+      return new Promise<void>(() => {});
+    };
+    locks.request(name, held).catch(() => resolve(undefined));
+  });
+}
+
 /** Does for a page, in its worker, what it asks for; `wasm` is the module, where the page doesn't give one. @internal */
 export function serve(wasm: WasmSource | undefined, scope: { postMessage(message: unknown, transfer: Transferable[]): void; addEventListener(type: "message", listener: (event: MessageEvent) => void): void }): void {
   let binding: Binding | undefined;
@@ -31,12 +45,12 @@ export function serve(wasm: WasmSource | undefined, scope: { postMessage(message
   const handle = (message: ToWorker) => {
     switch (message.type) {
       case "init":
-        load(message.module ?? wasm).then(
-          () => {
+        Promise.all([holdLock(), load(message.module ?? wasm)]).then(
+          ([lock]) => {
             binding = localBinding();
             binding.onReplies(onReplies);
             binding.onEnded((message) => send({ type: "failed", failure: { code: "internal", message } }));
-            send({ type: "ready" });
+            send({ type: "ready", lock });
           },
           (error: unknown) => send({ type: "failed", failure: failureOf(error) }),
         );

@@ -49,6 +49,11 @@ export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembl
     switch (message.type) {
       case "ready":
         isReady();
+        // A worker that is terminated tells nothing; the browser gives its lock to whoever waits for it.
+        if (message.lock !== undefined) {
+          const gone = () => fail({ code: "internal", message: "Runlog's worker was terminated" });
+          navigator.locks.request(message.lock, gone).catch(() => {});
+        }
         break;
       case "failed":
         isNotReady(errorOf(message.failure));

@@ -10,7 +10,7 @@ import type {} from "./commands.js";
 
 const newWorker = () => new Worker(new URL("./breaker.ts", import.meta.url), { type: "module" });
 
-test.each(["trap", "panic", "script"] as const)("a worker that ends by a %s is told by every call, and its locks are free", async (breakWith) => {
+test.each(["trap", "panic", "script", "termination"] as const)("a worker that ends by a %s is told by every call, and its locks are free", async (breakWith) => {
   const worker = newWorker();
   await init({ worker });
   const name = await freshName();
@@ -21,13 +21,15 @@ test.each(["trap", "panic", "script"] as const)("a worker that ends by a %s is t
   const followed = (async () => {
     for (;;) if ((await follower.next()).done === true) return undefined;
   })().catch((error: unknown) => error);
-  worker.postMessage({ breakWith });
+  // One that the page terminates says nothing of it.
+  if (breakWith === "termination") worker.terminate();
+  else worker.postMessage({ breakWith });
   const lost = await Promise.allSettled([store.streams.append(stream, "lost"), store.createSession({ title: "lost" }), store.streams.append(stream, "lost too")]);
   for (const one of lost) expect(one).toMatchObject({ status: "rejected", reason: { name: "RunlogError" } });
   // What waited is told too, and doesn't wait for ever.
   const told = await followed;
   expect(told).toMatchObject({ code: "outcome_unknown" });
-  expect((told as Error).message).toContain(breakWith === "trap" ? "unreachable" : breakWith === "panic" ? "assertion failed" : "the script has a fault");
+  expect((told as Error).message).toContain({ trap: "unreachable", panic: "assertion failed", script: "the script has a fault", termination: "Runlog's worker was terminated" }[breakWith]);
   await failure(store.createSession(), "internal");
   await store.close().catch(() => {});
   // The page lives, the lock is free, and what was acknowledged is there.
