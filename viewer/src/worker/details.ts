@@ -119,8 +119,7 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
   } else if (kind === Kind.ToolResult) {
     if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");
     await add("output", "output");
-  }
-  else if (kind <= Kind.ToolResult) {
+  } else if (kind <= Kind.ToolResult) {
     await add("text", "text");
     await add("thinking", "thinking");
   }

@@ -97,3 +97,17 @@ export class Alive {
     }
   }
 }
+
+/** What a fork has of the first events that its parent has now. */
+export function inherited(entries: Entries, alive: Alive, count: number): [Entries, Alive] {
+  if (alive.isSame(count)) return [new Entries(entries.first(count)), new Alive(count)];
+  const own = u32();
+  const now = new Alive();
+  for (let place = 0; place < count; place++) {
+    const entry = alive.at(place);
+    if (entry === undefined) continue;
+    now.put(place, own.length);
+    own.push(entries.at(entry));
+  }
+  return [new Entries(own.view().slice()), now];
+}

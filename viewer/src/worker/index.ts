@@ -1,10 +1,10 @@
-import { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
+import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
-import { Alive, Entries } from "./entries.js";
+import { type Answer, Answers, type When, idOf } from "./answers.js";
+import { inherited } from "./entries.js";
 import { Kind } from "./kinds.js";
-import { u32 } from "./lists.js";
 import { uuidAt } from "./meta.js";
-import { Columns, Flag, type Lane, NONE, type Run, type Session, type Status, entryOf, newLane } from "./model.js";
+import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
 
 const utf8 = new TextDecoder();
@@ -21,10 +21,7 @@ export class LogIndex {
   readonly #laneOf = new Map<string, number>();
   readonly #runOf = new Map<string, number>();
   readonly #toolOf = new Map<string, number>();
-  /** Results of calls beside the first that their own lanes have: in a fork, or after that was truncated. In the order of the log. */
-  readonly #answers = new Map<number, Answer[]>();
-  /** How many failures results are, by their rows. */
-  readonly #failures = new Map<number, number>();
+  readonly #answers = new Answers(this.rows, this.lanes);
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
@@ -156,7 +153,7 @@ export class LogIndex {
     rows.duration.items[row] = firstCall < endCall ? (events.callDurations[firstCall] as number) : Number.NaN;
     rows.bytes.items[row] = events.contentBytes[at] as number;
     rows.flags.items[row] = flags;
-    if (kind === Kind.ToolResult) this.#answer(lane, row, events, firstCall, endCall);
+    if (kind === Kind.ToolResult) this.#answers.take(lane, row, events, firstCall, endCall);
     if (page.usage < events.usages.length && events.usages[page.usage] === at) this.#addUsage(page, lane);
     const sequence = events.sequences[at] as number;
     lane.alive.put(sequence - 1, lane.entries.length);
@@ -173,87 +170,9 @@ export class LogIndex {
     page.usage += 1;
   }
 
-  /** Joins a result to its calls. */
-  #answer(lane: Lane, row: number, events: EventHeads, first: number, end: number): void {
-    const { rows } = this;
-    for (let mark = first; mark < end; mark++) {
-      const isError = ((events.callFlags[mark] as number) & CallFlag.Failed) !== 0;
-      if (isError) rows.flags.set(row, rows.flags.at(row) | Flag.Error);
-      const id = idOf(events, mark);
-      // One that was truncated since isn't answered any more: the result stands by itself.
-      const call = id === undefined ? undefined : this.#callOf(lane, id);
-      if (call === undefined) continue;
-      rows.link.set(row, call);
-      rows.tool.set(row, rows.tool.at(call));
-      if (isError) {
-        lane.errors += 1;
-        this.#failures.set(row, (this.#failures.get(row) ?? 0) + 1);
-      }
-      const durationMs = events.callDurations[mark] as number;
-      if (rows.lane.at(call) !== lane.index || rows.link.at(call) >= 0) {
-        if (rows.lane.at(call) !== lane.index) lane.answers.set(call, row);
-        // A fork answers a call that it inherits by itself, and a call is answered anew after its result was truncated.
-        const others = this.#answers.get(call);
-        if (others === undefined) this.#answers.set(call, [{ row, isError, durationMs }]);
-        else others.push({ row, isError, durationMs });
-        continue;
-      }
-      rows.link.set(call, row);
-      if (!Number.isNaN(durationMs)) rows.duration.set(call, durationMs);
-      if (isError) rows.flags.set(call, rows.flags.at(call) | Flag.Error);
-    }
-  }
-
   /** What answers a call in a lane that has it, else in its own, at a moment, by default now; undefined where nothing does. */
   answerOf(call: number, lane: Lane | undefined, when?: When): Answer | undefined {
-    const { rows } = this;
-    const owner = rows.lane.at(call);
-    const own = lane !== undefined && lane.index !== owner && entryOf(lane, call) >= 0 ? lane : this.lanes[owner];
-    if (own === undefined) return undefined;
-    const others = this.#answers.get(call);
-    for (const answer of others?.toReversed() ?? []) if (this.#hasResult(own, call, answer.row, when)) return answer;
-    const row = rows.link.at(call);
-    if (row < 0) return undefined;
-    // Of most lanes nothing was ever taken back, and a filter asks for a million.
-    const isThere = own.index === owner && own.truncations.length === 0 ? when === undefined || (when.rank[row] as number) < when.moment : this.#hasResult(own, call, row, when);
-    if (!isThere) return undefined;
-    return { row, isError: (rows.flags.at(call) & Flag.Error) !== 0, durationMs: rows.duration.at(call) };
-  }
-
-  /** The call with an id that a lane has now, by itself or from the lanes that it is a fork of. */
-  #callOf(lane: Lane, id: string): number | undefined {
-    for (let at: Lane | undefined = lane; at !== undefined; at = this.lanes[at.forkOf]) {
-      const call = at.calls.get(id)?.findLast((row) => this.#isAlive(lane, row));
-      if (call !== undefined) return call;
-    }
-    return undefined;
-  }
-
-  /** How many calls a result says that failed. */
-  #failuresIn(row: number): number {
-    return this.#failures.get(row) ?? 0;
-  }
-
-  /** Whether a lane has an event now. */
-  #isAlive(lane: Lane, row: number): boolean {
-    const entry = lane.alive.at(this.rows.sequence.at(row) - 1);
-    return entry !== undefined && lane.entries.at(entry) === row;
-  }
-
-  /** Whether a lane has a result at a moment. What was taken back together with its call is still the result of that. */
-  #hasResult(lane: Lane, call: number, result: number, when: When | undefined): boolean {
-    const entry = entryOf(lane, result);
-    if (entry < 0) return false;
-    const death = lane.deaths.at(entry);
-    if (when === undefined) return death === NONE || death === this.#deathOf(lane, call);
-    const rankOf = (row: number) => when.rank[row] as number;
-    if (rankOf(result) >= when.moment) return false;
-    return death === NONE || rankOf(death) >= when.moment || death === this.#deathOf(lane, call);
-  }
-
-  #deathOf(lane: Lane, row: number): number | undefined {
-    const entry = entryOf(lane, row);
-    return entry < 0 ? undefined : lane.deaths.at(entry);
+    return this.#answers.of(call, lane, when);
   }
 
   /** The number of a tool's name. */
@@ -423,7 +342,7 @@ export class LogIndex {
           if (entry === undefined) continue;
           lane.deaths.set(entry, row);
           // What it inherits was never counted as its own.
-          if (entry >= lane.inherited) lane.errors -= this.#failuresIn(lane.entries.at(entry));
+          if (entry >= lane.inherited) lane.errors -= this.#answers.failuresIn(lane.entries.at(entry));
         }
         lane.alive.truncate(record.sequence);
         lane.truncations.push(row);
@@ -458,25 +377,6 @@ export class LogIndex {
     for (let bit = 0; bit < 128; bit++) if (((payload[8 + (bit >> 3)] as number) >> (bit & 7)) & 1) mark(first + 1 + bit);
   }
 
-  /** Gives a fork the first events that its parent has now. */
-  #inherit(lane: Lane, parent: Lane, count: number): void {
-    if (parent.alive.isSame(count)) {
-      lane.entries = new Entries(parent.entries.first(count));
-      lane.alive = new Alive(count);
-    } else {
-      const inherited = u32();
-      lane.alive = new Alive();
-      for (let place = 0; place < count; place++) {
-        const entry = parent.alive.at(place);
-        if (entry === undefined) continue;
-        lane.alive.put(place, inherited.length);
-        inherited.push(parent.entries.at(entry));
-      }
-      lane.entries = new Entries(inherited.view().slice());
-    }
-    lane.inherited = lane.entries.length;
-  }
-
   #addFork(record: SourceRecord): void {
     const { payload } = record;
     if (payload.length < 20) return;
@@ -490,24 +390,11 @@ export class LogIndex {
     lane.forkAt = record.sequence;
     lane.skew = parent.skew;
     lane.forkRow = this.#row(record, lane.index, record.timeMs - parent.skew);
-    this.#inherit(lane, parent, Math.min(record.sequence, parent.alive.length));
+    [lane.entries, lane.alive] = inherited(parent.entries, parent.alive, Math.min(record.sequence, parent.alive.length));
+    lane.inherited = lane.entries.length;
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
   }
-}
-
-/** A result of a call. */
-export interface Answer {
-  row: number;
-  isError: boolean;
-  /** NaN where it isn't told. */
-  durationMs: number;
-}
-
-/** A moment, with the ranks that moments are counted by. */
-export interface When {
-  rank: Int32Array;
-  moment: number;
 }
 
 /** A page of heads while it is taken in. */
@@ -521,12 +408,6 @@ interface EventPage {
   usage: number;
   /** The number of the name of tools without one, or -1. */
   unknown: number;
-}
-
-/** The id of a call, where it has one. */
-function idOf(events: EventHeads, call: number): string | undefined {
-  if (((events.callFlags[call] as number) & CallFlag.HasId) === 0) return undefined;
-  return events.callIds.slice(call === 0 ? 0 : events.callIdEnds[call - 1], events.callIdEnds[call]);
 }
 
 /** The last byte of the metadata of a flow's snapshot. */

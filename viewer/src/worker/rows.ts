@@ -1,6 +1,7 @@
 // Makes of events the rows that lists show.
 
 import type { Outcome, Row } from "../protocol.js";
+import type { Answer } from "./answers.js";
 import { argumentsOf, beginning, besideResults, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
@@ -8,16 +9,17 @@ import { Kind, kindName, typeOf } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
 
-/** How a call ended, as far as that is known at a moment; undefined for what is no call. */
+/** How a call ended, or what a result says, as far as that is known at a moment; undefined for what is neither. */
 export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Outcome | undefined {
   const { rows } = index;
   const kind = rows.kind.at(row);
-  if (kind === Kind.ToolCall) {
-    const answer = index.answerOf(row, lane, { rank: family.rank, moment });
-    return answer === undefined ? "pending" : answer.isError ? "error" : "ok";
-  }
+  if (kind === Kind.ToolCall) return outcomeBy(index.answerOf(row, lane, { rank: family.rank, moment }));
   const isError = (rows.flags.at(row) & Flag.Error) !== 0;
   return isError ? "error" : kind === Kind.ToolResult ? "ok" : undefined;
+}
+
+function outcomeBy(answer: Answer | undefined): Outcome {
+  return answer === undefined ? "pending" : answer.isError ? "error" : "ok";
 }
 
 /** Which step begins, and where: a step is written together with its first message, and stands behind that and what belongs to it. */
@@ -34,10 +36,11 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
   const kind = rows.kind.at(row);
   const flags = rows.flags.at(row);
   const owner = lane ?? index.lanes[rows.lane.at(row)];
-  const answer = kind === Kind.ToolCall ? index.answerOf(row, lane, { rank: family.rank, moment }) : undefined;
-  const duration = kind === Kind.ToolCall ? (answer?.durationMs ?? Number.NaN) : rows.duration.at(row);
+  const isCall = kind === Kind.ToolCall;
+  const answer = isCall ? index.answerOf(row, lane, { rank: family.rank, moment }) : undefined;
+  const duration = isCall ? (answer?.durationMs ?? Number.NaN) : rows.duration.at(row);
   const tool = rows.tool.at(row);
-  const status = outcomeOf(index, family, row, moment, lane);
+  const status = isCall ? outcomeBy(answer) : outcomeOf(index, family, row, moment, lane);
   return {
     row,
     kind: "event",

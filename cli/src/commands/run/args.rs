@@ -27,8 +27,9 @@ Look at a run (a program that is called show is run with `runlog run -- show`):
 What the agent does is a run: `runlog runs` lists them. It is completed when the agent ended with 0, failed when it \
 ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
 newest run of a session, and only if that is paused and has taken fewer than --max-total-steps with those before it \
-(else exit code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
-an error result for each tool call that has none; with --leave-tool-calls neither of the two where there is such a call.
+(else exit code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, \
+and before it an error result for each tool call that has none; with --leave-tool-calls neither of the two where there \
+is such a call.
 
 It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
 stopped it. When nobody reads what is printed, it goes on recording.

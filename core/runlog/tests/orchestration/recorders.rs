@@ -50,6 +50,20 @@ async fn end_as(world: &World, id: runlog::RunId, status: RunStatus) {
     };
 }
 
+/// Asserts that a run has spawned two, and what became of them.
+async fn assert_children(world: &World, parent: runlog::RunId, status: RunStatus) {
+    let filter = ListRuns {
+        parent_run_id: Some(parent),
+        ..ListRuns::default()
+    };
+    let children = world.store.runs().list(&filter).await.unwrap().items;
+    assert_eq!(children.len(), 2);
+    assert!(
+        children.iter().all(|run| run.status == status),
+        "{children:?}"
+    );
+}
+
 async fn a_run_that_its_recorder_ends_is_stopped_with_those_below(world: World) {
     let stops = Arc::new(Mutex::new(Vec::new()));
     let begun = Arc::new(AtomicUsize::new(0));
@@ -82,16 +96,7 @@ async fn a_run_that_its_recorder_ends_is_stopped_with_those_below(world: World) 
         end_as(&world, root.run_id(), end).await;
         assert_eq!(root.wait().await.unwrap().status, end);
         assert_eq!(stops.lock().unwrap().pop(), Some(kind), "{end}");
-        let filter = ListRuns {
-            parent_run_id: Some(root.run_id()),
-            ..ListRuns::default()
-        };
-        let children = world.store.runs().list(&filter).await.unwrap().items;
-        assert_eq!(children.len(), 2);
-        assert!(
-            children.iter().all(|run| run.status == below),
-            "{end}: {children:?}"
-        );
+        assert_children(&world, root.run_id(), below).await;
         // Those below are forgotten after the run itself.
         while world.orchestrator.live_count() > 0 {
             tokio::task::yield_now().await;
@@ -172,15 +177,6 @@ async fn a_run_of_another_hand_that_its_recorder_ends_takes_its_sub_agents_with_
         while world.orchestrator.live_count() > 0 {
             tokio::task::yield_now().await;
         }
-        let filter = ListRuns {
-            parent_run_id: Some(parent),
-            ..ListRuns::default()
-        };
-        let children = world.store.runs().list(&filter).await.unwrap().items;
-        assert_eq!(children.len(), 2);
-        assert!(
-            children.iter().all(|run| run.status == below),
-            "{end}: {children:?}"
-        );
+        assert_children(&world, parent, below).await;
     }
 }
