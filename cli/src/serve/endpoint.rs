@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
-use runlog::Store;
+use runlog::{Store, contexts::read_json};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -182,8 +182,12 @@ where
         {
             return Err(Problem::invalid("the body has to be a JSON object"));
         }
-        let body: B = serde_json::from_slice(&body)
-            .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+        let text = str::from_utf8(&body).map_err(|error| {
+            let at = error.valid_up_to();
+            Problem::invalid(format!("the body is no UTF-8 at its byte {at}"))
+        })?;
+        let body: B =
+            read_json(text).map_err(|message| Problem::invalid(format!("the body: {message}")))?;
         in_background(move || {
             let made = pollster::block_on(answer(app.store().clone(), path, body))?;
             json(status, &made)

@@ -110,7 +110,11 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
                 let Some((own, field)) = field else {
                     return Err(unknown(&name, fields));
                 };
-                named.insert(own, for_library(value, field)?);
+                // Readers differ in which of two values they use.
+                if named.insert(own, for_library(value, field)?).is_some() {
+                    let message = format!("`{name}` is given twice; give it once");
+                    return Err(Problem::invalid(message));
+                }
             }
             to_raw_value(&named)
         }
@@ -131,28 +135,24 @@ fn for_library<'a>(given: &'a RawValue, schema: &Value) -> Answer<Cow<'a, RawVal
     whole.map(Cow::Owned).map_err(unread)
 }
 
-/// The fields of an object. Each name may occur only once, because readers differ in which of two values they use.
-struct Fields<'a>(BTreeMap<String, &'a RawValue>);
+/// The fields of an object, as they were given.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OfFields;
 
         impl<'de> Visitor<'de> for OfFields {
-            type Value = BTreeMap<String, &'de RawValue>;
+            type Value = Vec<(String, &'de RawValue)>;
 
             fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 to.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Self::Value, A::Error> {
-                let mut fields = BTreeMap::new();
-                while let Some((name, value)) = given.next_entry::<String, &RawValue>()? {
-                    if fields.contains_key(&name) {
-                        let message = format!("`{name}` is given twice; give it once");
-                        return Err(serde::de::Error::custom(message));
-                    }
-                    fields.insert(name, value);
+                let mut fields = Vec::new();
+                while let Some(field) = given.next_entry()? {
+                    fields.push(field);
                 }
                 Ok(fields)
             }

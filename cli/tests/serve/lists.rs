@@ -197,6 +197,12 @@ fn chats_have_messages_and_steps() {
     assert_eq!(none["items"], json!([]));
     let steps = server.json(&format!("/v1/chats/{}/steps?type=llm", recorded.chat));
     assert_eq!(steps["items"][0]["input"], json!({"a": 1}));
+    server
+        .get(&format!(
+            "/v1/chats/{}/steps?chat_id=another",
+            recorded.chat
+        ))
+        .problem(400, "invalid_input");
     server.get("/v1/chats/nothing").problem(404, "not_found");
     server
         .get("/v1/chats/nothing/steps")

@@ -262,6 +262,32 @@ fn bodies_without_measure_or_sense_are_refused() {
         let detail = writing.post(&messages, body).problem(400, "invalid_input");
         assert!(detail.contains(wanted), "{detail}");
     }
+    for (path, body, wanted) in [
+        (
+            "/v1/sessions",
+            r#"{"nam":"a"}"#,
+            "the body: there is no field `nam`;",
+        ),
+        (
+            &format!("/v1/sessions/{}/instances", writing.recorded.session),
+            r#"{"agent":"a"}"#,
+            "the body: `agent` is not a field that is known here;",
+        ),
+        (
+            &format!("/v1/sessions/{}/instances", writing.recorded.session),
+            r#"{"agent_name":7}"#,
+            "the body: `agent_name`: 7 is not a text",
+        ),
+        (
+            &messages,
+            r#"{"messages":[],"options":{"durability":"never"}}"#,
+            "the body: `durability`: \"never\" is not ",
+        ),
+    ] {
+        let detail = writing.post(path, body).problem(400, "invalid_input");
+        assert!(detail.starts_with(wanted), "{detail}");
+        assert!(!detail.contains(" column "), "{detail}");
+    }
     let answer = writing.post("/v1/sessions?x=1", "{}");
     answer.problem(400, "invalid_input");
     assert_eq!(writing.post("/v1/sessions", "{}").status, 201);
@@ -341,10 +367,7 @@ fn a_field_that_is_given_twice_is_refused_at_any_depth() {
         ),
     ] {
         let detail = writing.post(&path, &body).problem(400, "invalid_input");
-        assert!(
-            detail.contains("twice") || detail.contains("duplicate"),
-            "{detail}"
-        );
+        assert!(detail.contains("twice"), "{detail}");
     }
     assert_eq!(writing.last_sequence(), last);
     // What is the user's own is kept as it is.

@@ -243,6 +243,20 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     await failure(flow.takeInbox(), "invalid_input");
   });
 
+  test("a durability that isn't one is told with its place", async () => {
+    const store = await fresh();
+    const context = await store.context((await started(store)).run.instanceId);
+    const told = async (durability: unknown) => {
+      const options = { durability: durability as "os" };
+      return (await failure(context.appendMessages([{ role: "user", content: "Oslo?" }], options), "invalid_input")).message;
+    };
+    const wanted = 'is not "sync", "os", or an object with `intervalMs`';
+    expect(await told("never")).toBe(`\`options.durability\`: "never" ${wanted}`);
+    expect(await told(7)).toBe(`\`options.durability\`: 7 ${wanted}`);
+    expect(await told({ intervalMs: -1 })).toBe("`options.durability.intervalMs`: -1 is not a whole number, 0 or more");
+    expect(await told({ interval: 5 })).toContain("`options.durability`: `interval` is not a field that is known here");
+  });
+
   test("options that have no fields are refused", async () => {
     const store = await fresh();
     await failure(store.runs.start({ session: new Map(), agentName: "a" } as never), "invalid_input");

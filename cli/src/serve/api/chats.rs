@@ -78,6 +78,11 @@ async fn messages(store: Store, of: OfChat, options: ListMessages) -> Answer<Pag
 }
 
 async fn steps(store: Store, of: OfChat, options: ListSteps) -> Answer<Page<Step>> {
+    if options.chat_id.is_some_and(|chat| chat != of.chat_id) {
+        return Err(Problem::invalid(
+            "`chat_id` is another one than that of the address; leave it out",
+        ));
+    }
     let chat_id = Some(of.chat_id);
     found_steps(store, NoPath {}, ListSteps { chat_id, ..options }).await
 }

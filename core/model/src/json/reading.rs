@@ -192,6 +192,9 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
     if let Some(rest) = said.strip_prefix("missing field ") {
         return at(format!("{rest} is missing"));
     }
+    if said.starts_with("duplicate field ") {
+        return at("is given twice; give it once".to_owned());
+    }
     if let Some((field, known)) = said
         .strip_prefix("unknown field ")
         .and_then(|rest| rest.split_once(", "))
@@ -214,6 +217,7 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
         return at(said.to_owned());
     };
     let number = given.as_u64();
+    let is_whole = path.is_empty() && (given.is_object() || given.is_array());
     let given = quoted(given);
     if said.contains("UUID parsing failed") || said.contains("expected a formatted UUID") {
         return at(format!("{given} is not an id (a UUID)"));
@@ -237,6 +241,10 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
     }
     if said.starts_with("expected value") {
         return at(format!("{given} is not of the kind that is expected here"));
+    }
+    // The caller knows what was given as a whole.
+    if is_whole {
+        return said.to_owned();
     }
     at(format!("{given}: {said}"))
 }
