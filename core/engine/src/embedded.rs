@@ -21,7 +21,10 @@ use crate::{
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// How often a waiting thread checks whether it should still wait.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
-/// How long a thread follows another process's writer for one poll.
+/// The name of the thread that follows another process's writer.
+#[cfg(not(target_family = "wasm"))]
+const FOLLOWER: &str = "runlog-follow";
+/// How long a thread follows another process's writer before it asks whether anything still waits for it.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a reader polls without threads: a poll reads one small file.
@@ -177,34 +180,64 @@ impl Embedded {
     async fn await_past(&self, seen: Position) -> Result<Position> {
         poll_fn(|context| match self.engine.poll_past(seen, context) {
             Poll::Ready(position) => Poll::Ready(position),
-            Poll::Pending => {
-                self.look_again_soon(seen, context.waker());
-                Poll::Pending
-            }
+            Poll::Pending => match self.look_again_soon(context.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
         })
         .await
     }
 
-    /// Polls for another process's writer, which can't wake a task in this one: in a thread, or without threads by the
-    /// host's timer.
-    fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
-        if self.mode != Mode::ReadOnly {
-            return;
+    /// Polls for another process's writer, which can't wake a task in this one: in a thread for all tasks of the store,
+    /// or without threads by the host's timer.
+    #[cfg(not(target_family = "wasm"))]
+    fn look_again_soon(&self, _: &std::task::Waker) -> Result<()> {
+        let watch = &self.engine.shared().watch;
+        if self.mode != Mode::ReadOnly || !watch.begin_following() {
+            return Ok(());
         }
-        #[cfg(not(target_family = "wasm"))]
-        {
-            let (engine, waker) = (self.engine.clone(), waker.clone());
-            std::thread::spawn(move || {
-                // The poll that follows returns an error, if there is one.
-                let _ = engine.wait_past(seen, FOLLOW_INTERVAL);
-                waker.wake();
-            });
-        }
-        #[cfg(target_family = "wasm")]
-        {
-            let _ = seen;
+        let engine = self.engine.clone();
+        let thread = std::thread::Builder::new().name(FOLLOWER.to_owned());
+        let begun = thread.spawn(move || follow(&engine));
+        begun.map(drop).map_err(|error| {
+            watch.end_following();
+            Error::new(
+                ErrorKind::Io,
+                format!("no thread can be started that follows the writer: {error}"),
+            )
+        })
+    }
+
+    #[cfg(target_family = "wasm")]
+    fn look_again_soon(&self, waker: &std::task::Waker) -> Result<()> {
+        if self.mode == Mode::ReadOnly {
             self.engine.wake_after(FOLLOW_INTERVAL, waker.clone());
         }
+        Ok(())
+    }
+}
+
+/// Follows another process's writer for all tasks that wait for it in a read-only store, until none does.
+#[cfg(not(target_family = "wasm"))]
+fn follow(engine: &Store) {
+    let watch = &engine.shared().watch;
+    loop {
+        let seen = watch.position();
+        let looked = engine.wait_past(Position(seen), FOLLOW_INTERVAL);
+        if looked.is_err() || watch.is_closed() {
+            watch.end_following();
+            // The polls that follow return the error.
+            return watch.wake();
+        }
+        if watch.position() > seen {
+            // The tasks were woken, and come again if they wait for more.
+            continue;
+        }
+        if watch.end_following_unawaited() {
+            return;
+        }
+        // Tasks whose futures were dropped don't come again: so they are told from those that still wait.
+        watch.wake();
     }
 }
 

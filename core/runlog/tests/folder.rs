@@ -100,6 +100,45 @@ fn a_reader_beside_a_writer_is_told_of_what_comes() {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn all_tasks_that_await_another_process_are_followed_for_by_one_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path).unwrap();
+    writer.create_session(NewSession::default()).unwrap();
+    let reader = Store::open_with(&path, StoreOptions::default().read_only()).unwrap();
+    let backend = Arc::clone(reader.to_async().backend());
+    let seen = backend.wait_past(Position::ZERO).await.unwrap();
+    // As in a `select!` whose other branch is taken each time.
+    for _ in 0..200 {
+        let mut waiting = backend.wait_past(seen);
+        let pending = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(waiting.as_mut().poll(context).is_pending())
+        });
+        assert!(pending.await);
+    }
+    let waiting = (0..20).map(|_| {
+        let backend = Arc::clone(&backend);
+        tokio::spawn(async move { backend.wait_past(seen).await.unwrap() })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    tokio::task::yield_now().await;
+    // The other tests of this program have some as well.
+    assert!(threads() < 50, "{} threads", threads());
+    // Longer than the thread asks by itself who still waits.
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    writer.create_session(NewSession::default()).unwrap();
+    for told in waiting {
+        assert!(told.await.unwrap() > seen);
+    }
+}
+
 #[test]
 fn waiting_and_awaiting_callers_share_one_store() {
     let folder = tempfile::tempdir().unwrap();

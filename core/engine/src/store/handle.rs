@@ -106,7 +106,7 @@ impl Store {
         })
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.open.0
     }
 

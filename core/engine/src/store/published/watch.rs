@@ -17,6 +17,8 @@ pub(crate) struct Watch {
 struct Waiting {
     threads: usize,
     wakers: Vec<Waker>,
+    /// Whether a thread follows another process's writer for the wakers.
+    is_followed: bool,
 }
 
 impl Watch {
@@ -81,5 +83,29 @@ impl Watch {
             waiting.wakers.push(waker.clone());
         }
         None
+    }
+
+    /// Whether the caller is to follow another process's writer for the wakers, because no thread does yet.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn begin_following(&self) -> bool {
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        !std::mem::replace(&mut waiting.is_followed, true)
+    }
+
+    /// Marks the writer as followed by no thread.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn end_following(&self) {
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        waiting.is_followed = false;
+    }
+
+    /// The same if there are no wakers, decided together with whether a new one begins; returns whether it was so.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn end_following_unawaited(&self) -> bool {
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        if waiting.wakers.is_empty() {
+            waiting.is_followed = false;
+        }
+        !waiting.is_followed
     }
 }
