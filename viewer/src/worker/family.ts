@@ -7,8 +7,8 @@ import type { Lane, Session } from "./model.js";
 const IDLE_MS = 2000;
 /** Clocks of one store differ by no more: the order of the log says more then. */
 const ASIDE_MS = 1000;
-/** An event of a transcript is read in less. */
-const READ_MS = 5;
+/** An event of a transcript is read in less, on a busy machine too; one of a conversation takes more. */
+const READ_MS = 20;
 /** A call whose result comes within so many events is found by looking back. */
 export const NEAR_RANKS = 64;
 /** How long a folded gap seems. */

@@ -78,7 +78,8 @@ impl Contexts {
     ///
     /// # Errors
     /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence
-    /// isn't the expected one.
+    /// isn't the expected one, and when the event of this idempotency key was truncated since: one that is there is
+    /// returned as it is.
     pub async fn append_event_with(
         &self,
         instance: InstanceId,
@@ -94,6 +95,15 @@ impl Contexts {
         match self.event(instance, appended.first_sequence).await {
             // Not a later event that reuses the sequence after a truncation.
             Ok(Some(event)) if event.position == appended.position => Ok(event),
+            Err(error) if appended.repeated => Err(error),
+            Ok(_) if appended.repeated => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the event that was appended with this idempotency key, at position {}, is truncated by now, and nothing \
+                     was appended: give another key to append it again",
+                    appended.position
+                ),
+            )),
             // It was written, but is truncated since or can't be read: return it as it was appended.
             _ => {
                 let meta = event.encode_meta()?;

@@ -12,8 +12,10 @@ use runlog_model::{
 };
 
 use super::{RetainProgress, RetainStage, RetentionPolicy};
-use crate::{Result, Store};
+use crate::{ErrorKind, Result, Store};
 
+/// The most lost records at the end of a stream that are passed over for its time.
+const LOST_MAX: usize = 64;
 /// How many sessions are listed at a time.
 const PAGE: usize = 1_000;
 
@@ -223,16 +225,22 @@ impl Store {
         Ok(active_ms)
     }
 
-    /// When the last record of a stream was written.
-    async fn last_time_ms(&self, stream: StreamId, last: Sequence) -> Result<u64> {
-        let options = ReadOptions {
-            last,
-            direction: Direction::Backward,
-            limit: 1,
-            ..ReadOptions::default()
-        };
-        let page = self.backend().read(stream, options).await?;
-        Ok(page.records.first().map_or(0, |record| record.time_ms))
+    /// When the last record of a stream was written; if it is lost, the last one before it that can be read.
+    async fn last_time_ms(&self, stream: StreamId, mut last: Sequence) -> Result<u64> {
+        for _ in 0..LOST_MAX {
+            let options = ReadOptions {
+                last,
+                direction: Direction::Backward,
+                limit: 1,
+                ..ReadOptions::default()
+            };
+            match self.backend().read(stream, options).await {
+                Err(error) if error.kind() == ErrorKind::Damaged && last.0 > 1 => last.0 -= 1,
+                Err(error) if error.kind() == ErrorKind::Damaged => break,
+                page => return Ok(page?.records.first().map_or(0, |record| record.time_ms)),
+            }
+        }
+        Ok(0)
     }
 }
 

@@ -4,7 +4,7 @@ use runlog_log::{ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{ListRuns, RunId, RunSummary, SessionId};
 
 use crate::{
-    Result, Store,
+    ErrorKind, Result, Store,
     journal::follow::read_each,
     kernel::records::{chat_stream, context_stream, run_stream},
     runs::ShortRun,
@@ -143,7 +143,7 @@ impl Store {
             ..ReadOptions::default()
         };
         let mut size = Size::default();
-        read_each(&**self.backend(), stream, options, &mut |record| {
+        let mut count = |record: &Record| {
             if record.stream == stream {
                 size.add(Size {
                     records: 1,
@@ -151,8 +151,11 @@ impl Store {
                 });
             }
             Ok(())
-        })
-        .await?;
-        Ok(size)
+        };
+        match read_each(&**self.backend(), stream, options, &mut count).await {
+            // What lies behind a lost record isn't counted: it can be given up nevertheless, and must not keep the rest.
+            Err(error) if error.kind() != ErrorKind::Damaged => Err(error),
+            _ => Ok(size),
+        }
     }
 }
