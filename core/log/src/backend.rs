@@ -78,8 +78,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;
 
-    /// Makes everything that was acknowledged durable, and lets another process write. Later calls are refused with
-    /// [`Closed`](crate::ErrorKind::Closed). The default does nothing.
+    /// Makes everything that was acknowledged durable, and lets another process write. Later batches, and
+    /// waiting for what comes, are refused with [`Closed`](crate::ErrorKind::Closed); reads may go on, of what there was at
+    /// the close. The default does nothing.
     fn close(&self) -> BackendFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }

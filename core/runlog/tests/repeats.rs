@@ -13,7 +13,7 @@ use runlog::{
 };
 
 both! {
-    a_repeat_after_a_truncation_is_told_its_own_event
+    a_repeat_after_a_truncation_is_refused_and_never_made_up
     a_repeat_tells_whether_what_it_wrote_is_still_there
     entries_repeated_in_a_later_step_are_told_their_own
     a_repeat_is_told_by_a_run_whose_budget_is_spent_or_that_has_ended
@@ -40,28 +40,36 @@ fn entry(text: &str, begins_step: bool) -> RunEntry {
     }
 }
 
-fn a_repeat_after_a_truncation_is_told_its_own_event(store: &Store) {
+fn a_repeat_after_a_truncation_is_refused_and_never_made_up(store: &Store) {
     let (_, instance) = store.start_session(NewSession::default(), "agent").unwrap();
     let contexts = store.contexts();
     let append = |text: &str, options: &AppendOptions| {
-        contexts
-            .append_event_with(
-                instance.id,
-                ContextEventKind::UserMessage,
-                user(text),
-                None,
-                options,
-            )
-            .unwrap()
+        contexts.append_event_with(
+            instance.id,
+            ContextEventKind::UserMessage,
+            user(text),
+            None,
+            options,
+        )
     };
-    let first = append("first", &keyed("key"));
-    contexts.delete_events_after(instance.id, 0).unwrap();
-    append("another", &AppendOptions::default());
-    let again = append("first", &keyed("key"));
+    let first = append("first", &keyed("key")).unwrap();
+    // What is there is told, whatever is said the second time.
+    let again = append("second", &keyed("key")).unwrap();
     assert_eq!(
         (again.position, again.sequence_number, &again.content),
         (first.position, 1, &first.content)
     );
+    contexts.delete_events_after(instance.id, 0).unwrap();
+    for text in ["first", "third"] {
+        let refused = append(text, &keyed("key")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.to_string().contains("truncated"), "{refused}");
+    }
+    assert_eq!(contexts.last_sequence(instance.id).unwrap(), 0);
+    // Not a later event that reuses the sequence either.
+    append("another", &AppendOptions::default()).unwrap();
+    let refused = append("first", &keyed("key")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
     assert_eq!(contexts.last_sequence(instance.id).unwrap(), 1);
 }
 

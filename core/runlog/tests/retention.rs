@@ -24,7 +24,10 @@ use runlog::{
     backend::Backend,
     blocking::{FlowRun, Playback, RunRecorder, Store},
     chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
-    engine::{Host, SystemHost},
+    engine::{
+        Host, SystemHost,
+        storage::{Access, MemoryStorage, Storage},
+    },
     flows::{AgentEvent, PlaybackOptions, RuntimeEvent, Speed},
     log::{Codec, CompactOptions, Position, StreamId},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
@@ -903,4 +906,48 @@ fn deltas_share_few_redactions_and_a_compaction_gives_their_bytes_back() {
         compacted.bytes_after
     );
     assert_eq!(played(&store, &flows[3]), [text[3].clone()]);
+}
+
+#[test]
+fn a_lost_record_keeps_no_other_session_from_being_given_up() {
+    // In the middle of a session that goes, and at the end of one that stays.
+    for lost in ["2 of 3", "9 of 1"] {
+        let storage = MemoryStorage::new();
+        let open = || Store::open_on(Arc::new(storage.clone()), StoreOptions::default());
+        let store = open().unwrap();
+        for session in 0..10 {
+            let new = NewSession::titled(format!("session {session}"));
+            let (_, agent) = store.start_session(new, "coder").unwrap();
+            let context = store.context(agent.id).unwrap();
+            let count = if session == 9 { 2 } else { 4 };
+            for message in 0..count {
+                let text = format!("message {session} of {message}");
+                context.append_message(NewMessage::user(&text)).unwrap();
+            }
+        }
+        store.close().unwrap();
+        drop(store);
+        let wanted = format!("message {lost}");
+        let file = storage.open("00000001.seg", Access::Write).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        let at = bytes
+            .windows(wanted.len())
+            .position(|window| window == wanted.as_bytes())
+            .unwrap();
+        file.write_at(at as u64, b"nothing").unwrap();
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        AsyncStore::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
+        let store = open().unwrap();
+        let policy = RetentionPolicy {
+            keep_last: Some(3),
+            ..RetentionPolicy::default()
+        };
+        let told = store.retain(&policy).unwrap();
+        assert_eq!(told.sessions, 7, "{lost}");
+        let left = store.list_sessions(&ListSessions::default()).unwrap().items;
+        let mut titles: Vec<_> = left.into_iter().filter_map(|it| it.title).collect();
+        titles.sort();
+        assert_eq!(titles, ["session 7", "session 8", "session 9"], "{lost}");
+    }
 }

@@ -246,7 +246,7 @@ waiting! {
     fn erase(&self, what: &Erase) -> Result<Erased>;
 
     /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
-    /// the store too. Dropping the last handle does the same, but can't report errors.
+    /// the store too: later writes are refused, and reads tell what there was at the close. Dropping the last handle does the same, but can't report errors.
     fn close(&self) -> Result<()>;
 
     /// Reads some records from a position on, and returns their heads.

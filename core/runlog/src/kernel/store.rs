@@ -190,7 +190,7 @@ impl Store {
     }
 
     /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
-    /// the store too. Dropping the last handle does the same, but can't report errors.
+    /// the store too: later writes are refused, and reads tell what there was at the close. Dropping the last handle does the same, but can't report errors.
     ///
     /// # Errors
     /// Those of the file system; acknowledged writes are safe nevertheless.

@@ -25,7 +25,8 @@ impl Store {
     /// closed), and redacts the deltas of a text atomically; another call finds those that are left.
     ///
     /// It reads the sessions it removes to measure them, and with [`RetentionPolicy::max_bytes`] all sessions that the
-    /// policy applies to.
+    /// policy applies to. What lies behind a lost record isn't measured; it is removed nevertheless. With
+    /// [`RetentionPolicy::compact`] it blocks the thread while it compacts, as [`compact`](Self::compact) does.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a policy without a rule, or one that would keep nothing;
