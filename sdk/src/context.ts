@@ -35,7 +35,8 @@ export class Contexts {
    * content doesn't.
    *
    * @throws {@link RunlogError} `not_found` when there is no such instance, or its session was deleted; `invalid_input`
-   * when content, type and tool call id don't fit each other; `conflict`.
+   * when content, type and tool call id don't fit each other; `conflict`, also when the event of this idempotency key
+   * was truncated since (one that is there is given as it is).
    */
   async appendEvent(
     instanceId: string,

@@ -1,6 +1,10 @@
 //! A store in a folder: what was recorded is there after reopening, beside a reader, and for the next writer.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "in a test, a panic is the report"
+)]
 
 use std::{sync::Arc, thread};
 

@@ -18,6 +18,7 @@ struct Waiting {
     threads: usize,
     wakers: Vec<Waker>,
     /// Whether a thread follows another process's writer for the wakers.
+    #[cfg(not(target_family = "wasm"))]
     is_followed: bool,
 }
 
