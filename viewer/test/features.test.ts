@@ -77,7 +77,7 @@ test("the tree is folded and unfolded by keys", async () => {
   expect(await items()).toBe(shown);
   await page.keyboard.press("End");
   // The scrubber stays where it is, but for that.
-  expect(await page.locator("#position").inputValue()).toBe(moment);
+  await expect.poll(() => page.locator("#position").inputValue()).toBe(moment);
   expect(told).toEqual([]);
   await close();
 });
