@@ -24,6 +24,9 @@ const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// The name of the thread that follows another process's writer.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOWER: &str = "runlog-follow";
+/// How often in a row that thread finds something new before it asks whether anything still waits for it.
+#[cfg(not(target_family = "wasm"))]
+const NEWS_TOGETHER: u32 = 32;
 /// How long a thread follows another process's writer before it asks whether anything still waits for it.
 #[cfg(not(target_family = "wasm"))]
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -221,6 +224,7 @@ impl Embedded {
 #[cfg(not(target_family = "wasm"))]
 fn follow(engine: &Store) {
     let watch = &engine.shared().watch;
+    let mut news = 0;
     loop {
         let seen = watch.position();
         let looked = engine.wait_past(Position(seen), FOLLOW_INTERVAL);
@@ -229,15 +233,20 @@ fn follow(engine: &Store) {
             // The polls that follow return the error.
             return watch.wake();
         }
-        if watch.position() > seen {
+        let is_new = watch.position() > seen;
+        news = if is_new { news + 1 } else { 0_u32 };
+        if is_new && news % NEWS_TOGETHER != 0 {
             // The tasks were woken, and come again if they wait for more.
             continue;
         }
+        // Also while a writer always has something new: this holds the store open.
         if watch.end_following_unawaited() {
             return;
         }
-        // Tasks whose futures were dropped don't come again: so they are told from those that still wait.
-        watch.wake();
+        if !is_new {
+            // Tasks whose futures were dropped don't come again: so they are told from those that still wait.
+            watch.wake();
+        }
     }
 }
 

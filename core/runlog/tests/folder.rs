@@ -143,6 +143,46 @@ async fn all_tasks_that_await_another_process_are_followed_for_by_one_thread() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_writer_that_never_rests_is_followed_no_longer_than_somebody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path).unwrap();
+    let (_, agent) = writer
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
+    let context = writer.context(agent.id).unwrap();
+    let reader = Store::open_with(&path, StoreOptions::default().read_only()).unwrap();
+    let backend = Arc::clone(reader.to_async().backend());
+    let seen = backend.wait_past(Position::ZERO).await.unwrap();
+    let mut waiting = backend.wait_past(seen);
+    let pending = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(waiting.as_mut().poll(context).is_pending())
+    });
+    assert!(pending.await);
+    drop(waiting);
+    let held = Arc::downgrade(&backend);
+    drop((backend, reader));
+    assert!(held.upgrade().is_none());
+    let followers = || {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("comm"));
+        threads
+            .filter_map(|thread| name(thread.ok()?).ok())
+            .filter(|name| name.trim() == "runlog-follow")
+            .count()
+    };
+    // Those of the other tests of this program end as well.
+    for _ in 0..20_000 {
+        if followers() == 0 {
+            return;
+        }
+        context.append_message(NewMessage::user("a")).unwrap();
+    }
+    panic!("{} threads still follow a writer", followers());
+}
+
 #[test]
 fn waiting_and_awaiting_callers_share_one_store() {
     let folder = tempfile::tempdir().unwrap();
