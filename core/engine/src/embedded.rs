@@ -15,6 +15,7 @@ use crate::{
     Position, Preallocation, ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat,
     Store, StreamId, StreamInfo, Verification, Wait,
     storage::{MemoryStorage, Storage},
+    store::Waiter,
 };
 
 /// The most payload bytes that one page holds beyond its first record: 1 MiB.
@@ -181,12 +182,14 @@ impl Embedded {
     }
 
     async fn await_past(&self, seen: Position) -> Result<Position> {
-        poll_fn(|context| match self.engine.poll_past(seen, context) {
-            Poll::Ready(position) => Poll::Ready(position),
-            Poll::Pending => match self.look_again_soon(context.waker()) {
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            },
+        let shared = self.engine.shared();
+        let mut waiter = Waiter::new(shared.watch.clone());
+        poll_fn(|context| {
+            let polled = shared.poll_past(|| waiter.poll_past(seen.0, context.waker()));
+            if polled.is_pending() {
+                self.look_again_soon(context.waker())?;
+            }
+            polled
         })
         .await
     }
@@ -242,10 +245,6 @@ fn follow(engine: &Store) {
         // Also while a writer always has something new: this holds the store open.
         if watch.end_following_unawaited() {
             return;
-        }
-        if !is_new {
-            // Tasks whose futures were dropped don't come again: so they are told from those that still wait.
-            watch.wake();
         }
     }
 }

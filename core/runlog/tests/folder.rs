@@ -184,6 +184,38 @@ async fn a_writer_that_never_rests_is_followed_no_longer_than_somebody_waits() {
 }
 
 #[test]
+fn a_future_that_waits_for_more_and_is_dropped_leaves_nothing_behind() {
+    struct Task;
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = Store::open(&path).unwrap();
+    writer.create_session(NewSession::default()).unwrap();
+    let reader = Store::open_with(&path, StoreOptions::default().read_only()).unwrap();
+    for store in [&writer, &reader] {
+        let backend = Arc::clone(store.to_async().backend());
+        let seen = pollster::block_on(backend.wait_past(Position::ZERO)).unwrap();
+        let mut waiting: Vec<_> = (0..1_000).map(|_| backend.wait_past(seen)).collect();
+        let first = Arc::new(Task);
+        let second = Arc::new(Task);
+        // Each is polled by one task and then by another, as by a join that gives each future a waker of its own.
+        for task in [&first, &second] {
+            let waker = std::task::Waker::from(Arc::clone(task));
+            for future in &mut waiting {
+                let mut context = std::task::Context::from_waker(&waker);
+                assert!(future.as_mut().poll(&mut context).is_pending());
+            }
+        }
+        assert_eq!(Arc::strong_count(&first), 1, "only the last task is woken");
+        assert_eq!(Arc::strong_count(&second), 1_001);
+        drop(waiting);
+        assert_eq!(Arc::strong_count(&second), 1, "without a new record");
+    }
+}
+
+#[test]
 fn waiting_and_awaiting_callers_share_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();

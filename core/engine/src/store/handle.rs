@@ -564,26 +564,8 @@ impl Store {
     /// # Errors
     /// As [`Store::stream`]; [`Closed`](crate::ErrorKind::Closed) once the store was closed.
     pub fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>> {
-        if let Err(error) = self.shared().refresh() {
-            return Poll::Ready(Err(error));
-        }
-        loop {
-            // Loaded before the position: nothing is published after a close, so the position then is the last.
-            let is_closed = self.shared().is_closed();
-            if let Some(position) = self.shared().watch.poll_past(seen.0, context.waker()) {
-                return Poll::Ready(Ok(Position(position)));
-            }
-            if is_closed {
-                return Poll::Ready(Err(crate::Error::new(
-                    crate::ErrorKind::Closed,
-                    "the store is closed",
-                )));
-            }
-            // Checked again after the waker is registered, since a close before that didn't wake it.
-            if !self.shared().is_closed() {
-                return Poll::Pending;
-            }
-        }
+        let shared = self.shared();
+        shared.poll_past(|| shared.watch.poll_past(seen.0, context.waker()))
     }
 
     /// The size of the store and of its contents.

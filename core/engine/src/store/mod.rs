@@ -37,6 +37,7 @@ pub use commit::future::Commit;
 pub use find::Finder;
 pub use handle::Store;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
+pub(crate) use published::watch::Waiter;
 pub use read::Reader;
 pub use record_ref::RecordRef;
 pub use scan::{LogReader, Subscription};

@@ -8,6 +8,7 @@ use super::{
     commit::shared::Shared,
     page::Page,
     place::{Place, index_in, position_in, unreadable},
+    published::watch::Waiter,
     record_ref::RecordRef,
 };
 use crate::{
@@ -326,12 +327,14 @@ impl Iterator for LogReader {
 pub struct Subscription {
     shared: Arc<Shared>,
     log: LogReader,
+    waiter: Waiter,
 }
 
 impl Subscription {
     pub(crate) fn new(shared: Arc<Shared>, first: Position) -> Self {
         Self {
             log: LogReader::new(shared.clone(), first),
+            waiter: Waiter::new(shared.watch.clone()),
             shared,
         }
     }
@@ -383,10 +386,7 @@ impl Subscription {
             if is_closed {
                 return Poll::Ready(Err(closed()));
             }
-            let news = self
-                .shared
-                .watch
-                .poll_past(self.log.next - 1, context.waker());
+            let news = self.waiter.poll_past(self.log.next - 1, context.waker());
             // Checked again after the waker is registered, since a close before that didn't wake it.
             if news.is_none() && !self.shared.is_closed() {
                 return Poll::Pending;

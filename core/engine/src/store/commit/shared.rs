@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Option<Mutex<Writer>>,
     /// `Some` for a reader.
     pub(crate) follower: Option<Mutex<Following>>,
-    pub(crate) watch: Watch,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) background: Background,
     /// `None` for a reader.
     pub(crate) watermark: Option<WatermarkFile>,

@@ -1,7 +1,9 @@
 //! Following a writer in another process: a reader polls the watermark file, and applies the records published since.
 
+use std::task::Poll;
+
 use crate::{
-    Error, Result, SegmentId,
+    Error, ErrorKind, Position, Result, SegmentId,
     format::{files::Watermark, segment::DATA_START},
     index::memory::MemoryIndex,
     log::segment::Segment,
@@ -49,6 +51,31 @@ impl Shared {
         }
         self.watch.advance(self.durable().next_position - 1);
         Ok(())
+    }
+
+    /// Polls for a record after one that was seen. `look` returns the last position if there is one, and registers the
+    /// task otherwise.
+    pub(crate) fn poll_past(
+        &self,
+        mut look: impl FnMut() -> Option<u64>,
+    ) -> Poll<Result<Position>> {
+        if let Err(error) = self.refresh() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            // Loaded before the position: nothing is published after a close, so the position then is the last.
+            let is_closed = self.is_closed();
+            if let Some(position) = look() {
+                return Poll::Ready(Ok(Position(position)));
+            }
+            if is_closed {
+                return Poll::Ready(Err(Error::new(ErrorKind::Closed, "the store is closed")));
+            }
+            // Checked again after the task is registered, since a close before that didn't wake it.
+            if !self.is_closed() {
+                return Poll::Pending;
+            }
+        }
     }
 
     /// Runs a read, and repeats it from the pack if a pack replaced the file that it read.
