@@ -243,6 +243,8 @@ fn commands_wait_for_a_flow_and_are_refused_where_nobody_would_take_them() {
         error(&place, 4, &["flow", "send", &by_itself, "--to", "r1", "x"]).0,
         "locked"
     );
+    assert_eq!(error(&place, 4, &["compact"]).0, "locked");
+    place.expect(0, &["compact", "--dry-run"]);
 }
 
 #[test]

@@ -435,7 +435,7 @@ export class Store implements AsyncDisposable {
    * as before. A damaged segment is left as it is, and counted. Durable when it resolves, and after a crash done in part or not at all.
    *
    * @throws {@link RunlogError} `read_only` for a store opened
-   * for reading; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for one pack before it gives any
+   * for reading, unless it's a dry run; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for one pack before it gives any
    * back; `aborted` when the signal is. The store goes on in any case.
    *
    * @example

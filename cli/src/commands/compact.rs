@@ -24,7 +24,7 @@ of the files that were rewritten, and of those in their place; `runlog stat` has
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Only say what would be done
+    /// Only say what would be done; another process may be writing
     #[arg(long)]
     dry_run: bool,
     /// Which segments are rewritten
@@ -76,7 +76,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         dry_run: args.dry_run,
         bytes_per_second: args.bytes_per_second,
     };
-    let store = store::open(global)?;
+    let store = if args.dry_run {
+        store::open_read_only(global)?
+    } else {
+        store::open(global)?
+    };
     let mut progress: Option<Progress> = None;
     let mut before = 0;
     let is_json = out.is_json();

@@ -43,7 +43,8 @@ pub struct CompactOptions {
     pub scope: CompactScope,
     /// How the live records are compressed.
     pub codec: Codec,
-    /// Only report what it would do: nothing is written, no segment is started. It doesn't read the records, so it counts a damaged
+    /// Only report what it would do: nothing is written, no segment is started, and a store opened for reading is enough,
+    /// also while another process writes. It doesn't read the records, so it counts a damaged
     /// segment, which a compaction leaves unchanged, as one that would be rewritten.
     pub dry_run: bool,
     /// The maximum number of bytes read and written per second, together; `None` for no limit.

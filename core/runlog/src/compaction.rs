@@ -15,7 +15,7 @@ impl Store {
     /// returns. After a crash it is done in part or not at all.
     ///
     /// # Errors
-    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, [`Damaged`](ErrorKind::Damaged) if new data
+    /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading (which a dry run may be), [`Damaged`](ErrorKind::Damaged) if new data
     /// doesn't read back as it was written (a segment that is damaged before is left unchanged, and counted),
     /// [`StorageFull`](ErrorKind::StorageFull): it needs space for one pack before it frees any;
     /// [`Unsupported`](ErrorKind::Unsupported) for a store on another machine. The store stays usable in any case.

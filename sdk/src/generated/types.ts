@@ -361,8 +361,9 @@ export interface CompactOptions {
   /** How the live records are compressed. */
   codec?: Codec | undefined;
   /**
-   * Only report what it would do: nothing is written, no segment is started. It doesn't read the records, so it counts
-   * a damaged segment, which a compaction leaves unchanged, as one that would be rewritten.
+   * Only report what it would do: nothing is written, no segment is started, and a store opened for reading is enough,
+   * also while another process writes. It doesn't read the records, so it counts a damaged segment, which a compaction
+   * leaves unchanged, as one that would be rewritten.
    */
   dryRun?: boolean | undefined;
   /** Which segments are rewritten. */

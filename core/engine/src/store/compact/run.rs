@@ -33,25 +33,20 @@ impl Shared {
         tell: &mut OnCompactProgress<'_>,
     ) -> Result<Compaction> {
         self.check_process()?;
-        // What a reader finds may be replaced while it plans; only the writer knows.
+        if options.dry_run {
+            self.refresh()?;
+            // A reader's files may be replaced meanwhile by the packs of a writer in another process.
+            return self.past_packs(|| self.plan_compaction(options.scope));
+        }
         drop(self.writer()?);
         let mut packing = self.start_packing()?;
-        if options.scope == CompactScope::All && !options.dry_run {
+        if options.scope == CompactScope::All {
             self.turn()?;
         }
         let mut stand = self.stand();
-        if !options.dry_run {
-            // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
-            self.flush(true)?;
-        }
-        if options.scope >= CompactScope::Sealed {
-            stand.find_unerased(&self.durable)?;
-        }
-        let ranges = stand.ranges(options.scope)?;
-        let mut done = Compaction::default();
-        if options.scope != CompactScope::Dead {
-            (done.segments_left, done.segments_damaged) = stand.left()?;
-        }
+        // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
+        self.flush(true)?;
+        let (ranges, mut done) = self.choose(&mut stand, options.scope)?;
         let mut bytes_total = 0;
         for range in &ranges {
             for segment in &stand.segments[range.first..range.end] {
@@ -66,17 +61,9 @@ impl Shared {
             })
         };
         let saved = self.saved().end;
-        if !options.dry_run && saved.is_none_or(|(id, _)| is_replaced(id)) && !ranges.is_empty() {
+        if saved.is_none_or(|(id, _)| is_replaced(id)) && !ranges.is_empty() {
             // Without it that takes longer.
             let _ = self.save_checkpoint();
-        }
-        if options.dry_run {
-            let active = stand
-                .active()
-                .filter(|_| options.scope == CompactScope::All);
-            let ranges = ranges.iter().chain(&active);
-            self.estimate(&stand, ranges, &mut done)?;
-            return Ok(done);
         }
         // A close waits for it.
         let mut tell = |progress: CompactProgress| match self.is_packing_over() {
@@ -172,13 +159,27 @@ impl Shared {
         Stand::of(published)
     }
 
-    fn estimate<'r>(
-        &self,
-        stand: &Stand,
-        ranges: impl Iterator<Item = &'r Range>,
-        done: &mut Compaction,
-    ) -> Result<()> {
-        for range in ranges {
+    /// What is to be packed together, and what is left as it is.
+    fn choose(&self, stand: &mut Stand, scope: CompactScope) -> Result<(Vec<Range>, Compaction)> {
+        if scope >= CompactScope::Sealed {
+            stand.find_unerased(&self.durable)?;
+        }
+        let ranges = stand.ranges(scope)?;
+        let mut done = Compaction::default();
+        if scope != CompactScope::Dead {
+            (done.segments_left, done.segments_damaged) = stand.left()?;
+        }
+        Ok((ranges, done))
+    }
+
+    /// What a compaction would do.
+    fn plan_compaction(&self, scope: CompactScope) -> Result<Compaction> {
+        // Nothing is replaced meanwhile by this process.
+        let _packing = self.start_packing()?;
+        let mut stand = self.stand();
+        let (ranges, mut done) = self.choose(&mut stand, scope)?;
+        let active = stand.active().filter(|_| scope == CompactScope::All);
+        for range in ranges.iter().chain(&active) {
             done.files_before += (range.end - range.first) as u64;
             done.files_after += 1;
             let mut bytes = 0;
@@ -194,7 +195,7 @@ impl Shared {
             done.records_dropped += stand.dead_in(range)?;
             done.payloads_erased += stand.unerased_in(range);
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Makes one pack, puts it in the place of its segments, and removes those.

@@ -32,6 +32,11 @@ fn open(storage: &Arc<MemoryStorage>) -> Store {
     Store::open_on(storage.clone(), options()).unwrap()
 }
 
+fn open_reader(storage: &Arc<MemoryStorage>) -> Store {
+    let mode = crate::Mode::ReadOnly;
+    Store::open_on(storage.clone(), OpenOptions { mode, ..options() }).unwrap()
+}
+
 fn id(number: u32) -> StreamId {
     StreamId(uuid::Uuid::from_u128(u128::from(number)))
 }
@@ -233,8 +238,14 @@ fn what_nothing_refers_to_is_given_back() {
             ..ALL
         })
         .unwrap();
+    let reader = open_reader(&storage);
+    let of_reader = |dry_run| reader.compact(CompactOptions { dry_run, ..ALL });
+    assert_eq!(of_reader(true).unwrap(), planned);
+    let refused = of_reader(false).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     let length = bytes(&storage);
     let done = store.compact(ALL).unwrap();
+    assert_eq!(of_reader(true).unwrap(), Compaction::default());
     assert!(done.records_dropped > 200, "{done:?}");
     assert_eq!(done.payloads_erased, 1);
     let counts = |done: &Compaction| (done.records_dropped, done.payloads_erased);
@@ -538,14 +549,7 @@ fn reader_in_another_process_goes_on_across_compactions() {
     let storage = Arc::new(MemoryStorage::new());
     let store = open(&storage);
     append(&store, 1, 0..200);
-    let reader = Store::open_on(
-        storage.clone(),
-        OpenOptions {
-            mode: crate::Mode::ReadOnly,
-            ..options()
-        },
-    )
-    .unwrap();
+    let reader = open_reader(&storage);
     let mut follower = reader.subscribe(Position(1));
     let mut reading = reader.read(id(1), ReadOptions::default()).unwrap();
     assert_eq!(reading.next().unwrap().unwrap().payload, payload(1, 0));
