@@ -157,6 +157,12 @@ export interface StoreInfo {
   lost: string | undefined;
 }
 
+/** A recording without any agent: there is nothing to show, and what was open stays. */
+export interface EmptyStore {
+  isEmpty: true;
+  records: number;
+}
+
 export interface Progress {
   done: number;
   total: number;

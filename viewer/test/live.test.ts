@@ -93,19 +93,52 @@ async function served(first: string, { isLocked = false } = {}) {
   };
 }
 
-/** A run that is at work, told so much before, in a store that is served until the test is over. */
-async function recording(said: string[]) {
+/** A store without anything in it, which is served until the test is over. */
+async function nothing() {
   const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
   const store = await open(join(folder, "store"));
-  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: said.map((content) => ({ role: "user", content })) });
   const server = await served(join(folder, "store"));
   onTestFinished(async () => {
     server.stop();
     await store.close();
     await rm(folder, { recursive: true });
   });
-  return { store, run, server, folder: join(folder, "store") };
+  return { store, server, folder: join(folder, "store") };
 }
+
+/** A run that is at work, told so much before, in a store that is served until the test is over. */
+async function recording(said: string[]) {
+  const { store, server, folder } = await nothing();
+  const run = await store.runs.start({ session: { title: "Live" }, agentName: "coder", messages: said.map((content) => ({ role: "user", content })) });
+  return { store, run, server, folder };
+}
+
+test("a store that is empty when the page is opened is shown as soon as there is a run in it, and followed", async () => {
+  const { store, server } = await nothing();
+  const { page, told, close } = await app.open(server.url);
+  const waiting = () => page.getByText("The store that is served here has no run yet.").count();
+  await expect.poll(waiting).toBe(1);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  // What can't be shown either doesn't end it: a chat, a file that is none, a server that is away for a moment.
+  await store.chats.create({ assistantId: "helper", name: "Only a chat" });
+  server.tell(await store.lastPosition());
+  await expect.poll(server.asked).toBeGreaterThan(1);
+  await dropOn(page, "empty.jsonl", "");
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("“empty.jsonl” can't be shown");
+  expect(await waiting()).toBe(1);
+  const run = await store.runs.start({ session: { title: "First" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
+  server.refuse(true);
+  const asked = server.asked();
+  server.tell(await store.lastPosition());
+  await expect.poll(server.asked).toBeGreaterThan(asked);
+  server.refuse(false);
+  await expect.poll(() => lines(page), { timeout: 10_000 }).toEqual([expect.stringContaining("Begin.")]);
+  await run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  expect(told).toEqual([expect.stringContaining("503")]);
+  await close();
+});
 
 test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
   const { store, run, server } = await recording(["Begin."]);

@@ -2,7 +2,7 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Absence, Comparison, Details, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
@@ -55,7 +55,7 @@ export class Api {
   }
 
   /** Opens what was given. One that is opened after it takes its place, also while this one is still read. */
-  async open(name: string, files: GivenFile[]): Promise<StoreInfo> {
+  async open(name: string, files: GivenFile[]): Promise<StoreInfo | EmptyStore> {
     const turn = (this.#turn += 1);
     await this.#ready;
     const source = await openGiven(name, files);
@@ -67,8 +67,11 @@ export class Api {
         return { done: Math.min(page.next - 1, total), total };
       });
       const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
-      // Before it takes the place of what is open, which stays if there is nothing to show.
-      const store = infoOf(name, opened);
+      const firstLane = firstLaneIn(opened.tree);
+      if (firstLane === undefined) {
+        await source.close();
+        return { isEmpty: true, records: total };
+      }
       const before = this.#opened;
       this.#opened = opened;
       this.#hits.stop();
@@ -76,7 +79,7 @@ export class Api {
       this.#lane = undefined;
       this.#stepsOf = undefined;
       await before?.source.close().catch(() => {});
-      return store;
+      return infoOf(name, opened, firstLane);
     } catch (error) {
       await source.close();
       throw error;
@@ -111,7 +114,7 @@ export class Api {
     this.#openGroups = groups;
     this.#hits.extend(source, total);
     await before.close();
-    return { store: infoOf(name, this.#store), lane };
+    return { store: infoOf(name, this.#store, firstLaneIn(this.#store.tree) ?? lane.id), lane };
   }
 
   /** Goes through records in slices: in between, whoever asks something is answered, and a later opening ends it. */
@@ -429,9 +432,11 @@ export class Api {
   }
 }
 
-function infoOf(name: string, { source, index, tree, total }: Opened): StoreInfo {
-  const firstLane = tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
-  if (firstLane === undefined) throw new Error(`No agent has recorded anything in “${name}” yet. Record a run, then open it again. (Chats alone are not shown here; read them with “runlog chat messages” or over HTTP.)`);
+function firstLaneIn(tree: Tree): string | undefined {
+  return tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
+}
+
+function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {
   return {
     name,
     records: total,
