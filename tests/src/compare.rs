@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::{self, Display},
     ops::ControlFlow,
 };
 
@@ -18,18 +19,18 @@ use crate::{
 /// The first difference, told for a person.
 pub type Same = Result<(), String>;
 
-/// Fails with `what` unless both are equal.
+/// Fails with `what` unless both are equal. It is formatted only then: a harness compares millions of records.
 ///
 /// # Errors
 /// What differs.
-pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Same {
+pub fn same<T: PartialEq + fmt::Debug>(what: impl Display, found: &T, expected: &T) -> Same {
     if found == expected {
         return Ok(());
     }
     Err(format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
-fn told<T>(what: &str, result: runlog_engine::Result<T>) -> Result<T, String> {
+fn told<T>(what: impl Display, result: runlog_engine::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{what}: {error} ({:?})", error.kind()))
 }
 
@@ -108,10 +109,10 @@ pub fn find_equals(store: &Store, model: &Model, label: Label) -> Same {
                 direction,
                 ..FindOptions::default()
             };
-            let what = format!("find {label:?} with {options:?}");
+            let what = format_args!("find {label:?} with {options:?}");
             let mut found = Vec::new();
-            for record in told(&what, store.find(label, options))? {
-                let record = told(&what, record)?;
+            for record in told(what, store.find(label, options.clone()))? {
+                let record = told(what, record)?;
                 let entry = model
                     .entry(record.position.0)
                     .ok_or_else(|| format!("{what}: {} was never written", record.position.0))?;
@@ -122,7 +123,7 @@ pub fn find_equals(store: &Store, model: &Model, label: Label) -> Same {
             if direction == Direction::Backward {
                 found.reverse();
             }
-            same(&what, &found, &expected)?;
+            same(what, &found, &expected)?;
         }
     }
     Ok(())
@@ -136,7 +137,7 @@ pub fn scan_equals(store: &Store, model: &Model, first: u64) -> Same {
     let mut position = first.max(1);
     let mut time_ms = 0;
     for record in told("scan", store.scan(Position(first)))? {
-        let record = told(&format!("scan at {position}"), record)?;
+        let record = told(format_args!("scan at {position}"), record)?;
         while position < record.position.0 && model.may_be_gone(position) {
             position += 1;
         }
@@ -181,14 +182,18 @@ pub fn shown_equals(
     show(&mut |shown| {
         let shown = shown.map(|record| record.to_record());
         let shown = Some(shown.map_err(|error| error.to_string()));
-        differs = same(&format!("{what}, shown"), &shown, &given.next());
+        differs = same(format_args!("{what}, shown"), &shown, &given.next());
         match differs {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     })?;
     differs?;
-    same(&format!("{what}, shown to its end"), &None, &given.next())
+    same(
+        format_args!("{what}, shown to its end"),
+        &None,
+        &given.next(),
+    )
 }
 
 fn stream_equals(store: &Store, model: &Model, stream: &ModelStream) -> Same {
@@ -227,6 +232,28 @@ fn stream_equals(store: &Store, model: &Model, stream: &ModelStream) -> Same {
         .try_for_each(|at| snapshot_equals(store, model, stream, at))
 }
 
+/// Which record of a reading is told of.
+struct OfRead<'a> {
+    stream: &'a ModelStream,
+    options: &'a ReadOptions,
+    record: usize,
+}
+
+impl Display for OfRead<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stream,
+            options,
+            record,
+        } = self;
+        write!(
+            out,
+            "read of {} with {options:?}, record {record}",
+            stream.id
+        )
+    }
+}
+
 /// Reads a stream.
 ///
 /// # Errors
@@ -238,10 +265,14 @@ pub fn read_equals(
     options: &ReadOptions,
 ) -> Same {
     let expected = model.read(stream, options);
-    let what = |place: usize| format!("read of {} with {options:?}, record {place}", stream.id);
+    let what = |record: usize| OfRead {
+        stream,
+        options,
+        record,
+    };
     let mut count = 0;
     for record in told("read", store.read(stream.id, options.clone()))? {
-        let record = told(&what(count), record)?;
+        let record = told(what(count), record)?;
         let position = *expected
             .get(count)
             .ok_or_else(|| format!("{}: one too many", what(count)))?;
@@ -251,7 +282,7 @@ pub fn read_equals(
         count += 1;
     }
     same(
-        &format!("records of {}", what(count)),
+        format_args!("records of {}", what(count)),
         &count,
         &expected.len(),
     )?;
@@ -298,8 +329,8 @@ pub fn snapshot_equals(
             .as_ref()
             .map(|(sequence, position, _)| (*sequence, *position))
     };
-    let what = format!("snapshot of {} at or before {at_or_before}", stream.id);
-    same(&what, &short(&found), &short(&expected))?;
+    let what = format_args!("snapshot of {} at or before {at_or_before}", stream.id);
+    same(what, &short(&found), &short(&expected))?;
     if found == expected {
         Ok(())
     } else {

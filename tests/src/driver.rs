@@ -526,7 +526,7 @@ fn compare_outcomes(
         .map(ToString::to_string)
         .unwrap_or_default();
     same(
-        &format!("outcome of {work:?} ({told})"),
+        format_args!("outcome of {work:?} ({told})"),
         &found.map_err(|error| error.kind()),
         &expected,
     )

@@ -155,7 +155,7 @@ impl Scene<'_> {
                     })
                 };
                 same(
-                    &format!("outcome of {work:?}"),
+                    format_args!("outcome of {work:?}"),
                     &found.map_err(|error| error.kind()),
                     &self.history.expected[nth],
                 )?;
