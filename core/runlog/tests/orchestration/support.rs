@@ -34,12 +34,22 @@ macro_rules! claims {
     };
 }
 
+/// A claim that isn't over after so long will never be: it fails instead of hanging.
+const NEVER: Duration = Duration::from_secs(300);
+
+async fn bounded(claim: impl Future<Output = ()>) {
+    let ended = tokio::time::timeout(NEVER, claim).await;
+    ended.expect("something is waited for that doesn't come");
+}
+
 pub fn in_memory<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .unwrap();
-    tokio.block_on(async { claim(World::new(Store::in_memory(), options())).await });
+    tokio.block_on(bounded(async {
+        claim(World::new(Store::in_memory(), options())).await;
+    }));
 }
 
 pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
@@ -48,7 +58,7 @@ pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
         .enable_time()
         .build()
         .unwrap();
-    tokio.block_on(async {
+    tokio.block_on(bounded(async {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let store = Store::open_with(folder.path().join("store"), StoreOptions::default()).unwrap();
         let world = World {
@@ -56,7 +66,7 @@ pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
             ..World::new(store, options())
         };
         claim(world).await;
-    });
+    }));
 }
 
 pub fn options() -> OrchestratorOptions {
