@@ -78,6 +78,34 @@ test("the tree is folded and unfolded by keys", async () => {
   await page.keyboard.press("End");
   // The scrubber stays where it is, but for that.
   await expect.poll(() => page.locator("#position").inputValue()).toBe(moment);
+  // Sessions are gone to, and folded, as agents are; the agent that is looked at stays.
+  const at = () => tree.locator(".row.at .title").allInnerTexts();
+  await page.getByRole("searchbox", { name: "Filter sessions and agents" }).focus();
+  await tree.focus();
+  for (let above = 0; above < 10 && (await at()).length === 0; above++) {
+    await page.keyboard.press("ArrowUp");
+    await page.waitForTimeout(50);
+  }
+  const [session] = await at();
+  expect(session).toBeTruthy();
+  const looked = await current();
+  const open = await items();
+  expect(await tree.getAttribute("aria-activedescendant")).toBe(await tree.locator(".row.at").getAttribute("id"));
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(items).toBeLessThan(open);
+  await page.keyboard.press("Enter");
+  await expect.poll(items).toBe(open);
+  await page.keyboard.press("Enter");
+  await expect.poll(items).toBeLessThan(open);
+  expect(await at()).toEqual([session]);
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(at).toEqual([]);
+  expect(await items()).toBe(open);
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(at).toEqual([session]);
+  expect(await current()).toEqual(looked);
   expect(told).toEqual([]);
   await close();
 });

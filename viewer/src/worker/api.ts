@@ -143,8 +143,8 @@ export class Api {
     this.#store.tree.filter = text;
   }
 
-  treePlace(laneId: string): number {
-    return this.#store.tree.placeOf(laneId);
+  treePlace(id: string): number {
+    return this.#store.tree.placeOf(id);
   }
 
   hasLane(id: string): boolean {

@@ -46,10 +46,10 @@ export class Tree {
     return { rows: this.#shown.slice(from, from + count).map((node) => this.#row(node)), total: this.#shown.length };
   }
 
-  /** Where a lane stands among the rows; -1 when it is folded away. */
-  placeOf(laneId: string): number {
+  /** Where an agent or a session stands among the rows; -1 when it is folded away, or not there. */
+  placeOf(id: string): number {
     this.#shown ??= this.#flatten();
-    return this.#shown.findIndex((node) => node.lane?.id === laneId);
+    return this.#shown.findIndex((node) => node.id === id);
   }
 
   #flatten(): Node[] {
