@@ -2,7 +2,7 @@
 //! something in it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -25,6 +25,38 @@ pub(super) struct Chunk {
     pub(super) last: u64,
     /// The items for clients.
     pub(super) items: Vec<Item>,
+    /// Where the items of a subject are; empty where that wasn't looked up.
+    places: HashMap<Uuid, Vec<usize>>,
+}
+
+impl Chunk {
+    pub(super) fn new(last: u64, items: Vec<Item>) -> Self {
+        let places = HashMap::new();
+        Self {
+            last,
+            items,
+            places,
+        }
+    }
+
+    /// Looks up where the items of each subject are: a thousand clients would each look through all of them otherwise.
+    pub(super) fn sort_by_subject(&mut self) {
+        for (place, item) in self.items.iter().enumerate() {
+            for subject in item.subjects() {
+                self.places.entry(subject).or_default().push(place);
+            }
+        }
+    }
+
+    /// All items of a subject, and maybe others.
+    pub(super) fn of(&self, subject: Subject) -> impl Iterator<Item = &Item> {
+        let sorted = subject.filter(|_| !self.places.is_empty());
+        let places = sorted.map(|subject| self.places.get(&subject).map_or(&[][..], Vec::as_slice));
+        let all = places.is_none().then_some(&self.items);
+        let some = places.into_iter().flatten();
+        some.filter_map(|place| self.items.get(*place))
+            .chain(all.into_iter().flatten())
+    }
 }
 
 /// An event for clients.
@@ -73,13 +105,15 @@ impl Channels {
             .sum()
     }
 
-    /// Sends an event to the clients subscribed to one of these subjects or to everything, and returns their number.
-    pub(super) fn send_to(&self, subjects: &HashSet<Uuid>, event: &TailUpdate) -> usize {
+    /// Sends a chunk to the clients subscribed to one of its subjects or to everything, and returns their number.
+    pub(super) fn send(&self, mut chunk: Chunk) -> usize {
+        chunk.sort_by_subject();
+        let chunk = Arc::new(chunk);
         let channels = self.open();
-        let subjects = subjects.iter().copied().map(Some).chain([None]);
+        let subjects = chunk.places.keys().copied().map(Some).chain([None]);
         subjects
             .filter_map(|subject| channels.get(&subject))
-            .map(|channel| channel.send(event.clone()).unwrap_or(0))
+            .map(|channel| channel.send(TailUpdate::Chunk(chunk.clone())).unwrap_or(0))
             .sum()
     }
 
@@ -90,7 +124,32 @@ impl Channels {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Bytes;
+    use runlog::SessionId;
+
     use super::*;
+    use crate::serve::tail::event::Topic;
+
+    fn item(position: u64, session: Uuid) -> Item {
+        Item {
+            position,
+            topic: Topic::Context,
+            session: Some(SessionId(session)),
+            instance: None,
+            run: None,
+            frame: Bytes::new(),
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_was_not_sorted_has_everything_for_everybody() {
+        let [one, other] = [1, 2].map(Uuid::from_u128);
+        let mut chunk = Chunk::new(2, vec![item(1, one), item(2, other)]);
+        assert_eq!(chunk.of(Some(one)).count(), 2);
+        chunk.sort_by_subject();
+        assert_eq!(chunk.of(Some(one)).count(), 1);
+        assert_eq!(chunk.of(Some(Uuid::from_u128(3))).count(), 0);
+    }
 
     #[test]
     fn only_who_asked_for_it_is_told() {
@@ -100,15 +159,28 @@ mod tests {
         let mut receivers: Vec<_> = [Some(one), Some(other), None]
             .map(|subject| channels.subscribe(subject))
             .into();
-        assert_eq!(
-            channels.send_to(&HashSet::from([one, third]), &TailUpdate::More),
-            2
+        let items = [(1, one), (2, third), (3, one)];
+        let chunk = Chunk::new(
+            3,
+            items
+                .map(|(position, session)| item(position, session))
+                .into(),
         );
-        let told: Vec<bool> = receivers
-            .iter_mut()
-            .map(|receiver| receiver.try_recv().is_ok())
-            .collect();
-        assert_eq!(told, [true, false, true]);
+        assert_eq!(channels.send(chunk), 2);
+        let mut told = [Some(one), Some(other), None]
+            .into_iter()
+            .zip(&mut receivers);
+        let mut positions = || {
+            let (subject, receiver) = told.next()?;
+            let Ok(TailUpdate::Chunk(chunk)) = receiver.try_recv() else {
+                return Some(Vec::new());
+            };
+            let items = chunk.of(subject);
+            Some(items.map(|item| item.position).collect::<Vec<_>>())
+        };
+        assert_eq!(positions(), Some(vec![1, 3]));
+        assert_eq!(positions(), Some(vec![]));
+        assert_eq!(positions(), Some(vec![1, 2, 3]));
         assert_eq!(channels.send_to_all(&TailUpdate::More), 3);
         receivers.clear();
         assert!(!channels.has_clients() && channels.send_to_all(&TailUpdate::More) == 0);

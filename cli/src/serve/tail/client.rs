@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    channels::{Chunk, Subject, TailUpdate},
+    channels::{Subject, TailUpdate},
     event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
     follower::{UNREPORTED_TIME_MAX, read},
 };
@@ -184,7 +184,7 @@ impl Client {
         let store = app.store().clone();
         match read(store, Owners::default(), self.seen + 1, end).await {
             Ok((chunk, _)) => {
-                self.take(&chunk);
+                self.take(chunk.last, chunk.items.iter());
                 self.report_position_after_frames();
                 // A long part of the log without matching records: a client that is disconnected meanwhile can continue
                 // from there.
@@ -221,7 +221,9 @@ impl Client {
     fn receive(&mut self, update: Result<TailUpdate, RecvError>) {
         match update {
             // Records between this chunk and the previous one don't match the subscription.
-            Ok(TailUpdate::Chunk(chunk)) => self.take(&chunk),
+            Ok(TailUpdate::Chunk(chunk)) => {
+                self.take(chunk.last, chunk.of(self.options.subject()));
+            }
             Ok(TailUpdate::Reached(position)) => {
                 self.seen = self.seen.max(position);
                 if self.seen > self.reported {
@@ -235,15 +237,15 @@ impl Client {
         }
     }
 
-    /// Queues the items of a chunk that are new and match.
-    fn take(&mut self, chunk: &Chunk) {
-        if chunk.last <= self.seen {
+    /// Queues those of a chunk's items that are new and match; the chunk goes up to `last`.
+    fn take<'a>(&mut self, last: u64, items: impl Iterator<Item = &'a Item>) {
+        if last <= self.seen {
             return;
         }
         let is_new = |item: &&Item| item.position > self.seen && self.options.admits(item);
-        let frames = chunk.items.iter().filter(is_new);
+        let frames = items.filter(is_new);
         self.queue.extend(frames.map(|item| item.frame.clone()));
-        self.seen = chunk.last;
+        self.seen = last;
     }
 
     /// Reports the position only after frames of its own: a thousand clients with narrow subscriptions shouldn't all be

@@ -1,6 +1,6 @@
 //! The events of the tail, from records.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::body::Bytes;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -134,7 +134,7 @@ pub(in crate::serve) struct DamagedLine<'a> {
 /// The owner of a stream.
 #[derive(Clone)]
 enum Owner {
-    Instance(Box<AgentInstance>),
+    Instance(Arc<AgentInstance>),
     Run(RunId, SessionId),
     Chat(SessionId),
     Lists,
@@ -169,7 +169,7 @@ async fn owner(store: &Store, stream: StreamId) -> Answer<Owner> {
         return Ok(Owner::Lists);
     }
     if let Some(instance) = store.get_instance(InstanceId(stream.0)).await? {
-        return Ok(Owner::Instance(Box::new(instance)));
+        return Ok(Owner::Instance(Arc::new(instance)));
     }
     if let Some(run) = store.runs().get(RunId(stream.0)).await? {
         return Ok(Owner::Run(run.id, run.session_id));
