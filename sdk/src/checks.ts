@@ -75,6 +75,14 @@ export function optionsOf<T extends object>(options: T, names: readonly (keyof T
   return options;
 }
 
+/** The arguments of a call with the options beside them, of which none may take an argument's place. @internal */
+export function withOptions<A extends object, O extends object>(args: A, options: O, what: string): A & O {
+  for (const name of Object.keys(objectOf(options, what))) {
+    if (Object.hasOwn(args, name)) throw invalid(`\`${name}\` is not a field that is known here: it is given before ${what}`);
+  }
+  return { ...options, ...args };
+}
+
 /**
  * Bytes, or an error that says what isn't: something else than a `Uint8Array`, or one whose memory was given away, which
  * would pass for an empty one.

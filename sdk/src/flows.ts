@@ -1,4 +1,4 @@
-import { checkText, objectOf, optionsOf, shown } from "./checks.js";
+import { checkText, objectOf, optionsOf, shown, withOptions } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
@@ -287,10 +287,35 @@ export class FlowRun implements AsyncDisposable {
   /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
   async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
+    return this.#next(signal, () => this.takeInbox(runId), ({ runId: of }) => of === runId);
+  }
+
+  /**
+   * Takes the first command with a message that waits for a run, once there is one; all others go on waiting. One that comes while
+   * the signal is aborted waits again.
+   *
+   * @internal
+   */
+  async nextMessage(runId: string, signal: AbortSignal): Promise<unknown> {
+    const take = async () => {
+      stateOf(this.state);
+      const { taken, state } = await this.#handle.value("takeMessage", { runId });
+      stateOf(this.state).inbox = state.inbox;
+      return taken;
+    };
+    const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string");
+    const [command] = taken ?? [];
+    if (command === undefined || !signal.aborted) return command?.message;
+    stateOf(this.state).inbox = (await this.#handle.value("giveBack", undefined, wellFormedBytes(command))).inbox;
+    return undefined;
+  }
+
+  /** Takes commands once there are some that are wanted. */
+  async #next(signal: AbortSignal, take: () => Promise<ReceivedCommand[]>, isWanted: (command: ReceivedCommand) => boolean): Promise<ReceivedCommand[] | undefined> {
     while (!signal.aborted) {
       // From before the look, so that nothing comes in between unseen.
       const position = await this.#store.value("lastPosition");
-      const commands = await this.takeInbox(runId);
+      const commands = await take();
       if (commands.length > 0) return commands;
       const stop = new AbortController();
       await new Promise<void>((resolve) => {
@@ -305,7 +330,7 @@ export class FlowRun implements AsyncDisposable {
         // Another handle may have received one. When the store is closed, the next look at the inbox says so.
         this.#store.value("waitPast", { position }, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
-        if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
+        if (signal.aborted || this.state.inbox.some(isWanted)) done();
       });
     }
     return undefined;
@@ -374,7 +399,7 @@ export class Playback implements AsyncIterable<RecordedEvent> {
    * ```
    */
   async seek(sequence: number, options: { backward?: boolean | undefined } = {}): Promise<void> {
-    await this.#handle.value("seek", { sequence, ...options });
+    await this.#handle.value("seek", withOptions({ sequence }, options, "what is asked for beside it"));
     this.#jumps += 1;
     this.#rest = [];
   }

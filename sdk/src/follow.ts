@@ -4,7 +4,7 @@ import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
-/** What there was to read from a place on, and where to go on. */
+/** What there was to read from a place on, and where to go on: the same place, as `===` has it, where there was nothing. */
 interface Read<T, Place> {
   items: T[];
   next: Place;
@@ -31,9 +31,11 @@ export function follow<T, Place = number>(
       // Read before the page, so that a record that comes in between ends the wait at once.
       const seen = await store.value("lastPosition", undefined, undefined, { signal });
       const page = await read(next, signal);
+      // A page may have nothing to give and yet not be the last: one of records that were all redacted.
+      const isAtEnd = page.items.length === 0 && page.next === next;
       next = page.next;
       isEnd = page.isEnd ?? false;
-      if (page.items.length === 0 && !isEnd) await store.value("waitPast", { position: seen }, undefined, { signal });
+      if (isAtEnd && !isEnd) await store.value("waitPast", { position: seen }, undefined, { signal });
       return page.items;
     };
     try {

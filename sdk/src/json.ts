@@ -239,7 +239,19 @@ const LOST = new Map([
   ["WeakSet", "a WeakSet was given, which JSON has no form for"],
   ["ArrayBuffer", "an ArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
   ["SharedArrayBuffer", "a SharedArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
+  ["Response", "a Response was given, which JSON has no form for; give what its text() or json() resolves to"],
+  ["Blob", "a Blob was given, which JSON has no form for; give what its text() resolves to, or its bytes in base64"],
+  ["Headers", "Headers were given, which JSON has no form for; give Object.fromEntries(headers)"],
+  ["URLSearchParams", "URLSearchParams were given, which JSON has no form for; give their text, or Object.fromEntries(params)"],
+  ["FormData", "FormData was given, which JSON has no form for; give Object.fromEntries(data)"],
+  ["RegExp", "a RegExp was given, which JSON has no form for; give its text"],
+  ["Generator", "a generator was given, which JSON has no form for; give [...generator]"],
+  ["AsyncGenerator", "an async generator was given, which JSON has no form for; give what it yields, as an array"],
+  ["ReadableStream", "a ReadableStream was given, which JSON has no form for; give what it yields, as text or an array"],
 ]);
+
+/** Classes of the language whose objects JSON writes as what they stand for. */
+const WRITTEN = new Set(["Object", "Error", "Array", "Arguments", "Boolean", "Number", "String", "BigInt"]);
 
 function hasOwnForm(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
@@ -250,23 +262,36 @@ function isPlainError(value: object): boolean {
   return (value instanceof Error || classOf(value) === "Error") && !hasOwnForm(value);
 }
 
+/**
+ * Why an object can't be kept: what `JSON.stringify` writes as `{}` though there is something in it. Of classes that hide what they
+ * have, as those of the web do, only those that nobody gave a field.
+ */
+function lost(value: object): string | undefined {
+  if (hasOwnForm(value)) return undefined;
+  const name = classOf(value);
+  const advice = LOST.get(name);
+  if (advice !== undefined || WRITTEN.has(name) || ArrayBuffer.isView(value) || Object.keys(value).length > 0) return advice;
+  return `a value of the class ${name} was given, of which JSON keeps nothing; give what is in it`;
+}
+
 function refuseLost(path: string, value: object): void {
-  const advice = LOST.get(classOf(value));
-  if (advice !== undefined && !hasOwnForm(value)) throw invalid(path === "" ? advice : `\`${path}\`: ${advice}`);
+  const why = lost(value);
+  if (why !== undefined) throw invalid(path === "" ? why : `\`${path}\`: ${why}`);
 }
 
 /**
  * Whether there is anything in a value of which `JSON.stringify` would leave out what it is about. Every event goes through this:
  * objects as literals make them, and arrays, are looked at no further than their fields. What is nested deeper than anybody writes
- * is written as `JSON.stringify` does, instead of running out of stack.
+ * is looked at while it is written, instead of running out of stack here.
  */
 function losesSomething(value: unknown, depth = 0): boolean {
-  if (typeof value !== "object" || value === null || depth > NESTED_MAX) return false;
+  if (typeof value !== "object" || value === null) return false;
+  if (depth > NESTED_MAX) return true;
   if (Array.isArray(value)) return value.some((item) => losesSomething(item, depth + 1));
   const prototype = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
     if (hasOwnForm(value)) return false;
-    if (isPlainError(value) || LOST.has(classOf(value))) return true;
+    if (isPlainError(value) || lost(value) !== undefined) return true;
   }
   for (const name in value) {
     const item = (value as Record<string, unknown>)[name];
@@ -275,7 +300,7 @@ function losesSomething(value: unknown, depth = 0): boolean {
   return false;
 }
 
-/** How deep values are looked into. */
+/** How deep values are looked into before they are written. */
 const NESTED_MAX = 500;
 
 /** Of `JSON.stringify`: an error with its name and its message, which it hides; refuses what would be lost. */

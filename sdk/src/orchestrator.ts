@@ -1,5 +1,5 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
-import { checkFunction, checkText, classWithoutFields, objectOf, optionsOf, shown } from "./checks.js";
+import { checkFunction, checkText, classWithoutFields, objectOf, optionsOf, shown, withOptions } from "./checks.js";
 import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
@@ -312,7 +312,7 @@ export class Orchestrator implements AsyncDisposable {
    */
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const wire = { run: parentRunId, requests: givenSpawns(requests), ...rest };
+    const wire = withOptions({ run: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
     const spawning = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
   }
@@ -337,7 +337,7 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async pause(runId: string, why: PauseReason = {}): Promise<void> {
-    await this.#handle.value("pause", { run: runId, ...objectOf(why, "why a run is paused") });
+    await this.#handle.value("pause", withOptions({ run: runId }, why, "why a run is paused"));
   }
 
   /**

@@ -1,4 +1,4 @@
-import { listOf, objectOf } from "./checks.js";
+import { listOf, objectOf, withOptions } from "./checks.js";
 import { type Message, unpackMessages } from "./context-types.js";
 import { invalid, toldAsGiven } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
@@ -138,7 +138,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    return this.#handle.value("childRuns", { run: runId, ...options });
+    return this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */

@@ -2,7 +2,7 @@ import { Agents } from "./agents.js";
 import { type ImportOptions, exported, imported, selectionOf } from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
-import { checkFunction, checkLimit, checkText, objectOf, optionsOf } from "./checks.js";
+import { checkFunction, checkLimit, checkText, objectOf, optionsOf, withOptions } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
@@ -163,7 +163,7 @@ export class Store implements AsyncDisposable {
    * over its limit.
    */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
-    return sessionOf(await this.#handle.value("updateSession", { id, ...changes }));
+    return sessionOf(await this.#handle.value("updateSession", withOptions({ id }, changes, "the changes of a session")));
   }
 
   /**

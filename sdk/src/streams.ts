@@ -1,7 +1,7 @@
 import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Expected, RecordBatch } from "./batch.js";
-import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
+import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown, withOptions } from "./checks.js";
 import { invalid, throwIfAborted } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
@@ -244,7 +244,7 @@ export class Streams {
       return content.length;
     };
     const wired = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
-    const done = await this.#handle.value("commit", { ops: wired, ...options }, concat(contents));
+    const done = await this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
   }
@@ -333,7 +333,7 @@ export class Streams {
   ): AsyncGenerator<T[], void, undefined> {
     const { signal, limit = ALL, ...range } = objectOf(options, "what is to be read");
     checkLimit(limit);
-    const wire = { stream, ...range };
+    const wire = withOptions({ stream }, range, "what is to be read");
     let left = Math.min(limit, ALL);
     const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;

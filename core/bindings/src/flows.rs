@@ -232,6 +232,19 @@ pub(crate) mod calls_of_flow {
                 };
                 Ok(Taken { taken, state: flow.state().clone() })
             });
+        takeMessage { run_id: String } -> Taken =>
+            of.with(async move |flow| {
+                flow.refresh().await?;
+                let taken = flow.take_message(&run_id).into_iter().collect();
+                Ok(Taken { taken, state: flow.state().clone() })
+            });
+        giveBack {} -> RunSnapshot => {
+            let command: RuntimeCommand = input.json()?.to_value()?;
+            of.with(async move |flow| {
+                flow.give_back(command);
+                Ok(flow.state().clone())
+            })
+        };
     }
 }
 

@@ -2,6 +2,7 @@ import { checkFunction, shown } from "../checks.js";
 import { RunlogError, abortedError, checkSignal, invalid, throwIfAborted } from "../error.js";
 import type { AgentEvent, AgentUsage, ClaudeMessageInput } from "../flow-types.js";
 import type { FlowRun } from "../flows.js";
+import { whenAborted } from "../signals.js";
 import { defined } from "./figures.js";
 import { type Check, type Checks, aPrompt, anObject, awaited, fieldsOf, isPromise, optional, text, yesOrNo } from "./given.js";
 import { Translation } from "./translation.js";
@@ -251,7 +252,8 @@ class Recording {
       },
     );
     this.#unwritten.add(written);
-    if (this.#unwritten.size >= UNWRITTEN_MAX) await Promise.race(this.#unwritten);
+    // The first: they are written in their order.
+    if (this.#unwritten.size >= UNWRITTEN_MAX) await this.#unwritten.values().next().value;
   }
 
   /** Waits until everything is durable. */
@@ -264,17 +266,11 @@ class Recording {
 /** The messages of a query until there are no more, or they aren't wanted any more; one that hangs is left behind. */
 async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSignal | undefined): AsyncGenerator<QueryMessage> {
   const messages = messagesIn(query(params))[Symbol.asyncIterator]();
-  let stop = () => {};
-  const stopped = new Promise<never>((_, reject) => {
-    stop = () => reject(signal && abortedError(signal));
-    signal?.addEventListener("abort", stop, { once: true });
-  });
-  stopped.catch(() => {});
   let done = false;
   try {
     for (;;) {
       throwIfAborted(signal);
-      const next = await Promise.race([messages.next(), stopped]);
+      const next = await unlessAborted(messages.next(), signal);
       done = next.done === true;
       if (next.done) return;
       yield next.value;
@@ -283,9 +279,20 @@ async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSi
     done = !signal?.aborted;
     throw cause;
   } finally {
-    signal?.removeEventListener("abort", stop);
     // Not awaited: one that doesn't heed its signal may never come to its end.
     if (!done) messages.return?.().then(undefined, () => {});
+  }
+}
+
+/** What comes of a promise, or an error once the signal is aborted. Nothing of it is kept by the signal: it may live for long. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  let forget = () => {};
+  const aborted = new Promise<never>((_, reject) => (forget = whenAborted(signal, () => reject(abortedError(signal)))));
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    forget();
   }
 }
 
@@ -310,9 +317,10 @@ async function* messagesOf(
     yield message["type"] === "user" ? message : said({ role: "user", ...message });
   }
   while (inject) {
-    const commands = await flow.nextCommands(runId, over);
-    if (commands === undefined) return;
-    for (const { message } of commands) if (message !== undefined) yield said({ role: "user", content: message });
+    // One by one: what the agent doesn't take any more goes on waiting, as does what is no message.
+    const message = await flow.nextMessage(runId, over);
+    if (message === undefined) return;
+    yield said({ role: "user", content: message });
   }
 }
 

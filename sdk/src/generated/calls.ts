@@ -687,6 +687,10 @@ export interface FlowCalls {
   takeInbox: { args: {
     runId?: string | undefined;
   }; value: Taken };
+  takeMessage: { args: {
+    runId: string;
+  }; value: Taken };
+  giveBack: { args: undefined; value: RunSnapshot };
 }
 
 export interface PlaybackCalls {

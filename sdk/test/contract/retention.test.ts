@@ -37,6 +37,21 @@ describe.each(places)("retention $name", ({ fresh }) => {
     await failure(store.retain({ deltasOlderThanMs: 1, keepLast: 1 }), "invalid_input");
   });
 
+  test("a follower goes on past pages of nothing but deltas that were given up", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const of = { nodeId: "n", runId: "r", timestamp: 1 };
+    const deltas = Array.from({ length: 5000 }, (_, index) => ({ type: "agent:text:delta", content: `${index} `, ...of }));
+    await flow.recordAll(deltas);
+    await flow.record({ type: "agent:text", content: deltas.map(({ content }) => content).join(""), ...of });
+    await new Promise((wait) => setTimeout(wait, 5));
+    expect(await store.retain({ deltasOlderThanMs: 1 })).toMatchObject({ deltas: 5000 });
+    for await (const { event } of store.flows.follow(flow.runId)) {
+      expect(event.type).toBe("agent:text");
+      break;
+    }
+  });
+
   test("a policy that would keep nothing is refused", async () => {
     const store = await fresh();
     for (const policy of [{}, { project: "p" }, { keepLast: 0 }, { olderThanMs: 0 }, { statuses: ["running"] as const }])

@@ -23,6 +23,12 @@ async function started(store: Store): Promise<RunRecorder> {
   return run;
 }
 
+/** A value so many objects deep. */
+function nested(depth: number, value: unknown): unknown {
+  for (let level = 0; level < depth; level++) value = { d: value };
+  return value;
+}
+
 describe.each(places)("values in JSON $name", ({ fresh }) => {
   test.each<[string, () => unknown, string]>([
     ["a promise", () => ({ rows: [{ body: Promise.resolve("x") }] }), "`body`: a promise was given; await it"],
@@ -30,6 +36,15 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     ["a set", () => [[new Set([1])]], "`0`: a Set was given"],
     ["a map itself", () => new Map(), "a Map was given"],
     ["a map in a class of the caller's", () => new (class Row { cells = new Map(); })(), "`cells`: a Map was given"],
+    ["a response", () => new Response("hello"), "a Response was given, which JSON has no form for; give what its text()"],
+    ["headers", () => ({ headers: new Headers({ a: "b" }) }), "`headers`: Headers were given"],
+    ["a query", () => [new URLSearchParams("a=b")], "`0`: URLSearchParams were given"],
+    ["a blob", () => ({ file: new Blob(["x"]) }), "`file`: a Blob was given"],
+    ["a pattern", () => ({ by: /x/ }), "`by`: a RegExp was given"],
+    ["a generator", () => (function* () { yield 1; })(), "a generator was given"],
+    ["an async generator", () => (async function* () { yield 1; })(), "an async generator was given"],
+    ["an iterator", () => ({ rows: [1, 2].values() }), "`rows`: a value of the class Array Iterator was given, of which JSON keeps nothing"],
+    ["a map below everything", () => nested(600, new Map()), "`d`: a Map was given"],
     ["an ArrayBuffer", () => ({ data: new ArrayBuffer(8) }), "`data`: an ArrayBuffer was given"],
   ])("%s in what a tool gave is refused, and the call stays open", async (_, output, says) => {
     const store = await fresh();

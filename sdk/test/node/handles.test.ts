@@ -28,6 +28,12 @@ describe("handles that nobody holds any more", () => {
   });
 });
 
+test("a node keeps none of the messages of its agent, however long it works, with a signal and without", async () => {
+  const ended = await run("node-memory.mjs", [], { node: ["--expose-gc"], seconds: 60 });
+  expect(ended).toMatchObject({ code: 0, signal: null, stderr: "" });
+  for (const most of ended.stdout.trim().split("\n").map(Number)) expect(most).toBeLessThan(250);
+});
+
 test("two worker threads that are ended in the middle of appends, reads and agents leave the store to the others", async () => {
   const path = await freshFolder();
   const store = await open(path);

@@ -245,6 +245,51 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     expect(flow.state.inbox).toEqual([{ type: "send", runId: "another", message: "not for it" }]);
   });
 
+  test("messages that the agent doesn't take any more go on waiting, and so does what is no message", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const send = (message: string) => ({ type: "send", runId: flow.runId, message });
+    const heard: unknown[] = [];
+    const queryFn: QueryFn = async function* ({ prompt }) {
+      for await (const message of prompt as AsyncIterable<{ message: { content: unknown } }>) {
+        heard.push(message.message.content);
+        if (heard.length === 1) {
+          await flow.command({ type: "rate", runId: flow.runId, stars: 5 });
+          for (const text of ["one", "two", "three"]) await flow.command(send(text));
+        } else break;
+      }
+      yield success("Done.");
+    };
+    await createClaudeNode({ queryFn }).run(flow, { nodeId: "a", prompt: "Do it.", inject: true });
+    expect(heard).toEqual(["Do it.", "one"]);
+    const { flow: again } = await store.flows.resume(flow.runId);
+    const waiting = [{ type: "rate", runId: flow.runId, stars: 5 }, send("two"), send("three")];
+    expect(await again.takeInbox(flow.runId)).toEqual(waiting);
+  });
+
+  test("a message that comes while its agent ends waits for the next one", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    for (let round = 0; round < 30; round++) {
+      const heard: unknown[] = [];
+      let reading: Promise<void> | undefined;
+      const queryFn: QueryFn = async function* ({ prompt }) {
+        // As a library does that hands on what comes, until it is told that there is no more.
+        reading = (async () => {
+          for await (const message of prompt as AsyncIterable<{ message: { content: unknown } }>) heard.push(message.message.content);
+        })();
+        void flow.command({ type: "send", runId: flow.runId, message: "late" });
+        for (let turn = 0; turn < round; turn++) await Promise.resolve();
+        yield success("Done.");
+      };
+      await createClaudeNode({ queryFn }).run(flow, { nodeId: "a", prompt: "x", inject: true });
+      await reading;
+      await flow.refresh();
+      const waiting = await flow.takeInbox(flow.runId);
+      expect([...heard.slice(1), ...waiting.map((command) => command["message"])]).toEqual(["late"]);
+    }
+  });
+
   test("a store that is closed meanwhile is told, and nothing hangs", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -110,6 +110,12 @@ waiting! {
     /// they wait again: delivery is at least once.
     now fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand>;
 
+    /// Takes the first command with a message (`send`, or `reply`) that waits for a run; all others go on waiting.
+    now fn take_message(&mut self, run_id: &str) -> Option<RuntimeCommand>;
+
+    /// Has a command wait again, before all others, that was taken by this handle and not used.
+    now fn give_back(&mut self, command: RuntimeCommand) -> ();
+
     /// Takes the commands that aren't for a particular run, such as `resume`.
     now fn take_own_inbox(&mut self) -> Vec<RuntimeCommand>;
 

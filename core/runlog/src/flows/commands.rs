@@ -156,6 +156,36 @@ impl FlowRun {
         taken
     }
 
+    /// Takes the first command with a message (`send`, or `reply`) that waits for a run. All others go on waiting, also
+    /// those before it: for whoever gives messages to an agent one after the other, until the agent takes no more. As
+    /// [`take_inbox`](Self::take_inbox) otherwise.
+    pub fn take_message(&mut self, run_id: &str) -> Option<RuntimeCommand> {
+        if run_id.parse() == Ok(self.run)
+            && let Some(inbox) = self.own_inbox()
+        {
+            let taken = inbox.take_first(Taker::Flow, |command| command.message().is_some());
+            self.show_own_inbox();
+            return taken;
+        }
+        let is_wanted = |command: &RuntimeCommand| {
+            command.run_id.as_deref() == Some(run_id) && command.message().is_some()
+        };
+        let place = self.state.inbox.iter().position(is_wanted)?;
+        Some(self.state.inbox.remove(place))
+    }
+
+    /// Has a command wait again, before all others, that was taken by this handle and not used. Where a snapshot was
+    /// saved since, a crash before the next one loses it.
+    pub fn give_back(&mut self, command: RuntimeCommand) {
+        match self.own_inbox().filter(|_| self.is_own(&command)) {
+            Some(inbox) => {
+                inbox.give_back(Taker::Flow, command);
+                self.show_own_inbox();
+            }
+            None => self.state.inbox.insert(0, command),
+        }
+    }
+
     /// Takes the commands that aren't for a particular run, such as `resume`.
     pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
         let inbox = std::mem::take(&mut self.state.inbox);

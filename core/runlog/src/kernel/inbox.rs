@@ -139,10 +139,35 @@ impl Inbox {
 
     /// Takes the first one that waits.
     pub(crate) fn take(&self, by: Taker) -> Option<RuntimeCommand> {
+        self.take_first(by, |_| true)
+    }
+
+    /// Takes the first one of some. The run's stream says how many were taken, so that after a crash before the next
+    /// snapshot those before it count as taken instead.
+    pub(crate) fn take_first(
+        &self,
+        by: Taker,
+        wanted: impl Fn(&RuntimeCommand) -> bool,
+    ) -> Option<RuntimeCommand> {
         let mut waiting = self.locked();
-        let command = waiting.commands.pop_front()?;
+        let place = waiting.commands.iter().position(wanted)?;
+        let command = waiting.commands.remove(place)?;
         waiting.unrecorded.push((by, command.clone()));
         Some(command)
+    }
+
+    /// Has one wait again, before all others, that was taken and not used. One of which a record says that it was taken
+    /// stays so.
+    pub(crate) fn give_back(&self, by: Taker, command: RuntimeCommand) {
+        let mut waiting = self.locked();
+        let is_it = |(taker, taken): &(Taker, RuntimeCommand)| *taker == by && *taken == command;
+        let Some(place) = waiting.unrecorded.iter().rposition(is_it) else {
+            return;
+        };
+        waiting.unrecorded.remove(place);
+        waiting.commands.push_front(command);
+        drop(waiting);
+        self.arrived.notify_one();
     }
 
     /// Takes all that wait.
@@ -309,6 +334,37 @@ mod tests {
         inbox.mark_recorded(1);
         assert_eq!(inbox.unrecorded(), 1);
         assert!(!is_full(&inbox));
+    }
+
+    #[test]
+    fn what_is_taken_and_given_back_waits_again_before_the_others() {
+        let waiting = ["rate", "first", "second"].map(RuntimeCommand::new);
+        let inbox = Arc::new(Inboxes::default()).open(run(), waiting.into(), 8);
+        let take = |name: &'static str| {
+            inbox.take_first(Taker::Flow, move |command| command.command_type == name)
+        };
+        let first = take("first").unwrap();
+        assert_eq!(take("first"), None);
+        let names = || {
+            let waiting = inbox.waiting().into_iter();
+            waiting
+                .map(|command| command.command_type)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(), ["rate", "second"]);
+        inbox.give_back(Taker::Agent, first.clone());
+        assert_eq!(names(), ["rate", "second"], "another took it");
+        inbox.give_back(Taker::Flow, first.clone());
+        assert_eq!(names(), ["first", "rate", "second"]);
+        assert_eq!(inbox.unrecorded(), 0);
+        take("first").unwrap();
+        inbox.mark_recorded(1);
+        inbox.give_back(Taker::Flow, first);
+        assert_eq!(
+            names(),
+            ["rate", "second"],
+            "a record says that it was taken"
+        );
     }
 
     #[test]
