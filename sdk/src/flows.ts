@@ -1,4 +1,4 @@
-import { checkText, objectOf, optionsOf, shown, withOptions } from "./checks.js";
+import { checkText, objectOf, optionsOf, shown } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
@@ -74,7 +74,7 @@ export class Flows {
    * goes on, and this then resumes the flow of that one.
    *
    * Who resumed a flow has it until the handle is closed, or nobody holds it any more: nobody else resumes it meanwhile, so that
-   * no node's agent is called twice.
+   * no node's agent is called twice. Who {@link create | created} it hasn't claimed it so: close that handle before.
    *
    * @throws {@link RunlogError} `conflict` when somebody resumed it already and has it still; `not_found` when the run has no
    * snapshot; `wrong_status` when the flow is that of a run that isn't running; `limit_reached` when the message would wait in an
@@ -146,7 +146,8 @@ export class Flows {
 
 /**
  * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time should
- * drive a run. Its calls are done one after the other, in the order in which they come, and needn't be awaited for that:
+ * drive a run: each saves its own state whole, so that of two the later one takes back what the other saved. Each save writes the
+ * whole state into the log: what is large belongs into a context, and its id into the outputs. Its calls are done one after the other, in the order in which they come, and needn't be awaited for that:
  * what each changes of the state is changed at once, and changed back if it couldn't be saved.
  *
  * @example
@@ -240,16 +241,17 @@ export class FlowRun implements AsyncDisposable {
    * Saves the state with some entries of it changed. They are changed here before anything is awaited, so that a call that
    * comes meanwhile saves them too, and taken back when they couldn't be saved.
    */
-  async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<RunSnapshot>): Promise<void> {
+  async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<ReceivedCommand[]>): Promise<void> {
     const state = stateOf(this.state);
     for (const [, node] of changes) checkText(node, "the id of a node");
-    const undo = changes.map((change) => changed(state, change));
+    const made = changes.map((change) => changed(state, change));
     try {
-      this.state.inbox = (await save(wellFormedBytes(state))).inbox;
+      this.state.inbox = await save(wellFormedBytes(state));
     } catch (error) {
-      for (const back of undo.reverse()) back();
+      for (const { back } of made.reverse()) back();
       throw error;
     }
+    for (const { saved } of made) saved();
   }
 
   /**
@@ -261,13 +263,15 @@ export class FlowRun implements AsyncDisposable {
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     const given = wellFormedBytes(command);
-    stateOf(this.state).inbox = (await this.#handle.value("command", undefined, given)).inbox;
+    const inbox = await this.#handle.value("command", undefined, given);
+    stateOf(this.state).inbox = inbox;
     for (const listener of this.#listeners) listener();
   }
 
   /** Takes in the commands that other handles of the flow received since: they are in the inbox then. */
   async refresh(): Promise<void> {
-    stateOf(this.state).inbox = (await this.#handle.value("refresh")).inbox;
+    const inbox = await this.#handle.value("refresh");
+    stateOf(this.state).inbox = inbox;
   }
 
   /**
@@ -279,8 +283,8 @@ export class FlowRun implements AsyncDisposable {
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
     stateOf(this.state);
-    const { taken, state } = await this.#handle.value("takeInbox", { runId });
-    stateOf(this.state).inbox = state.inbox;
+    const { taken, inbox } = await this.#handle.value("takeInbox", { runId });
+    stateOf(this.state).inbox = inbox;
     return taken;
   }
 
@@ -297,16 +301,18 @@ export class FlowRun implements AsyncDisposable {
    * @internal
    */
   async nextMessage(runId: string, signal: AbortSignal): Promise<unknown> {
+    checkSignal(signal);
     const take = async () => {
       stateOf(this.state);
-      const { taken, state } = await this.#handle.value("takeMessage", { runId });
-      stateOf(this.state).inbox = state.inbox;
+      const { taken, inbox } = await this.#handle.value("takeMessage", { runId });
+      stateOf(this.state).inbox = inbox;
       return taken;
     };
     const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string");
     const [command] = taken ?? [];
     if (command === undefined || !signal.aborted) return command?.message;
-    stateOf(this.state).inbox = (await this.#handle.value("giveBack", undefined, wellFormedBytes(command))).inbox;
+    const inbox = await this.#handle.value("giveBack", undefined, wellFormedBytes(command));
+    stateOf(this.state).inbox = inbox;
     return undefined;
   }
 
@@ -351,18 +357,53 @@ export class FlowRun implements AsyncDisposable {
 /** A new value of a node, in one of the parts of a state. */
 type Change = readonly [part: "agentSessions" | "nodeStatus" | "outputs", node: string, value: unknown];
 
-/** Makes a change, and says how it is taken back, unless something else was written over it. */
-function changed(state: RunSnapshot, [part, node, value]: Change): () => void {
+/** The changes of one value that are being saved, in their order, and what it was before, or what was saved of it last. */
+interface Unsaved {
+  before: PropertyDescriptor | undefined;
+  changes: { value: unknown }[];
+}
+
+/** Of each part of a state that is being saved, by node. */
+const unsaved = new WeakMap<object, Map<string, Unsaved>>();
+
+/** Makes a change, and says what to do once it was saved, or couldn't be: then it is taken back, unless something else was written over it. */
+function changed(state: RunSnapshot, [part, node, value]: Change): { saved(): void; back(): void } {
   const values = state[part] as Record<string, unknown> | undefined;
   // What isn't as it should be is refused where the state is read.
-  if (typeof values !== "object" || values === null) return () => {};
-  const before = Object.getOwnPropertyDescriptor(values, node);
+  if (typeof values !== "object" || values === null) return { saved() {}, back() {} };
+  const of = unsaved.get(values) ?? new Map<string, Unsaved>();
+  unsaved.set(values, of);
+  const entry = of.get(node) ?? { before: Object.getOwnPropertyDescriptor(values, node), changes: [] };
+  of.set(node, entry);
+  const change = { value };
+  entry.changes.push(change);
+  const write = (value: unknown): PropertyDescriptor => ({ value, writable: true, enumerable: true, configurable: true });
   // Any name can be a node's, `__proto__` too.
-  Object.defineProperty(values, node, { value, writable: true, enumerable: true, configurable: true });
-  return () => {
-    if (values[node] !== value) return;
-    if (before === undefined) delete values[node];
-    else Object.defineProperty(values, node, before);
+  Object.defineProperty(values, node, write(value));
+  const forget = (from: number, count: number) => {
+    entry.changes.splice(from, count);
+    if (entry.changes.length === 0) of.delete(node);
+  };
+  return {
+    saved() {
+      const place = entry.changes.indexOf(change);
+      if (place < 0) return;
+      entry.before = write(value);
+      // Those before it are written over, whatever comes of them.
+      forget(0, place + 1);
+    },
+    back() {
+      const place = entry.changes.indexOf(change);
+      if (place < 0) return;
+      const isLast = place === entry.changes.length - 1;
+      const own = Object.getOwnPropertyDescriptor(values, node);
+      forget(place, 1);
+      if (!isLast || own?.value !== value) return;
+      const last = entry.changes.at(-1);
+      const before = last === undefined ? entry.before : write(last.value);
+      if (before === undefined) delete values[node];
+      else Object.defineProperty(values, node, before);
+    },
   };
 }
 
@@ -399,9 +440,14 @@ export class Playback implements AsyncIterable<RecordedEvent> {
    * ```
    */
   async seek(sequence: number, options: { backward?: boolean | undefined } = {}): Promise<void> {
-    await this.#handle.value("seek", withOptions({ sequence }, options, "what is asked for beside it"));
+    const { backward } = optionsOf(options, ["backward"]);
+    // Checked here, since what was read is given up before the core is asked.
+    if (!Number.isSafeInteger(sequence) || sequence < 0) throw invalid(`\`sequence\` must be a whole number of at least 0, not ${shown(sequence)}`);
+    if (backward !== undefined && typeof backward !== "boolean") throw invalid(`\`backward\` must be true or false, not ${shown(backward)}`);
+    // Pages that were asked for before are of the old place, those from now on of the new one: the core answers in order.
     this.#jumps += 1;
     this.#rest = [];
+    await this.#handle.value("seek", { sequence, backward });
   }
 
   /** The events, after their delays. */

@@ -248,8 +248,20 @@ export async function tool<T>(run: Recording, toolCallId: string, work: () => T 
     await recordToolError(run, took(), error);
     throw error;
   }
-  await recordToolResult(run, { ...took(), output: output ?? null });
+  const given = keptOf(toolCallId, output ?? null);
+  await (run as Handle<RecorderCalls>).value("recordToolResult", took(), given);
   return output;
+}
+
+/** The JSON of what a tool gave. Its work is done, and isn't to be done again. */
+function keptOf(toolCallId: string, output: unknown): Uint8Array {
+  try {
+    return jsonBytes(outputOf(output));
+  } catch (cause) {
+    if (!(cause instanceof RunlogError)) throw cause;
+    const what = `what the tool of the call ${toolCallId} gave can't be recorded, though its work is done; record something else by recordToolResult`;
+    throw new RunlogError(cause.code, `${what}: ${cause.message}`, { cause });
+  }
 }
 
 /** Records what a tool threw: with its own fields, or where these have no JSON form, as what it says. */

@@ -3,7 +3,7 @@ import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
 import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { checkText, objectOf, shown } from "./checks.js";
-import { givenError, invalid } from "./error.js";
+import { RunlogError, givenError, invalid } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
 
@@ -240,6 +240,7 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async finish(end: RequestEnd): Promise<void> {
     const told = endOf(end);
+    const hadEnded = this.#ended;
     this.#ended = true;
     try {
       // What became of such a message meanwhile matters more than half a character.
@@ -248,16 +249,19 @@ export class RequestBuffer implements AsyncDisposable {
       await this.#handle.value("finish", { end: told });
       requestEnded(this);
     } catch (error) {
-      this.#ended = false;
+      this.#ended = hadEnded;
       throw error;
     }
   }
 
-  /** Writes the request as interrupted, unless it has ended, and lets go of it. */
+  /** Writes the request as interrupted, unless it has ended, also by the end of its store, and lets go of it. */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
     try {
       if (!this.#ended) await this.finish("interrupted");
+    } catch (error) {
+      // A store that is closed writes its requests as interrupted.
+      if (!(error instanceof RunlogError && error.code === "closed")) throw error;
     } finally {
       this.#handle.release();
       requestEnded(this);

@@ -51,12 +51,12 @@ struct FlowState {
     resumed: Option<Resumed>,
 }
 
-/// The commands that were taken from a flow's inbox, and its state then.
+/// The commands that were taken from a flow's inbox, and what is left in it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Taken {
     taken: Vec<RuntimeCommand>,
-    state: RunSnapshot,
+    inbox: Vec<RuntimeCommand>,
 }
 
 /// An event that is played back, without its JSON: delay in milliseconds, sequence, position, when it was recorded,
@@ -153,7 +153,8 @@ fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
     Ok(input.json()?.to_value()?)
 }
 
-/// Replaces the state, except the inbox, which is the flow's own.
+/// Replaces the state, except the inbox, which is the flow's own. Calls answer that alone: the rest is what JavaScript sent, and
+/// may be large.
 fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     let inbox = std::mem::take(&mut flow.state_mut().inbox);
     *flow.state_mut() = RunSnapshot { inbox, ..state };
@@ -186,41 +187,41 @@ pub(crate) mod calls_of_flow {
             let answer = records.add(events, durability.map(Durability::from));
             write(async move { records.record(&mut *flow.lock().await, answer).await })
         };
-        saveSnapshot {} -> RunSnapshot => {
+        saveSnapshot {} -> Vec<RuntimeCommand> => {
             let state = state_of(input)?;
             of.with(async move |flow| {
                 replace(flow, state);
                 flow.save_snapshot().await?;
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             })
         };
-        startAgent { node_id: String, session_id: String } -> RunSnapshot => {
+        startAgent { node_id: String, session_id: String } -> Vec<RuntimeCommand> => {
             let state = state_of(input)?;
             of.with(async move |flow| {
                 replace(flow, state);
                 flow.start_agent(&node_id, &session_id).await?;
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             })
         };
-        finishNode { node_id: String, output: serde_json::Value } -> RunSnapshot => {
+        finishNode { node_id: String, output: serde_json::Value } -> Vec<RuntimeCommand> => {
             let state = state_of(input)?;
             of.with(async move |flow| {
                 replace(flow, state);
                 flow.finish_node(&node_id, output).await?;
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             })
         };
-        command {} -> RunSnapshot => {
+        command {} -> Vec<RuntimeCommand> => {
             let command: RawJson = input.json()?;
             of.with(async move |flow| {
                 flow.command(&command).await?;
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             })
         };
-        refresh {} -> RunSnapshot =>
+        refresh {} -> Vec<RuntimeCommand> =>
             of.with(async move |flow| {
                 flow.refresh().await?;
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             });
         takeInbox { run_id: Option<String> } -> Taken =>
             of.with(async move |flow| {
@@ -230,19 +231,19 @@ pub(crate) mod calls_of_flow {
                     Some(run) => flow.take_inbox(&run),
                     None => flow.take_own_inbox(),
                 };
-                Ok(Taken { taken, state: flow.state().clone() })
+                Ok(Taken { taken, inbox: flow.state().inbox.clone() })
             });
         takeMessage { run_id: String } -> Taken =>
             of.with(async move |flow| {
                 flow.refresh().await?;
                 let taken = flow.take_message(&run_id).into_iter().collect();
-                Ok(Taken { taken, state: flow.state().clone() })
+                Ok(Taken { taken, inbox: flow.state().inbox.clone() })
             });
-        giveBack {} -> RunSnapshot => {
+        giveBack {} -> Vec<RuntimeCommand> => {
             let command: RuntimeCommand = input.json()?.to_value()?;
             of.with(async move |flow| {
                 flow.give_back(command);
-                Ok(flow.state().clone())
+                Ok(flow.state().inbox.clone())
             })
         };
     }

@@ -1,3 +1,4 @@
+import { messageOf } from "../error.js";
 import type { AgentCompleteEvent, AgentErrorEvent, AgentEvent, ClaudeMessageInput } from "../flow-types.js";
 import { defined, figuresOf } from "./figures.js";
 import { EVENT_TYPES, isObject } from "./query.js";
@@ -101,7 +102,7 @@ export class Translation {
   /** The last events, when the call threw. */
   fail(cause: unknown): AgentEvent[] {
     if (this.ending !== undefined) return [];
-    const message = cause instanceof Error ? cause.message : String(cause);
+    const message = messageOf(cause);
     const events = [...this.#start({}), ...this.#unfinishedTools("the agent failed before the tool was done")];
     const details = isObject(cause) && typeof cause["code"] === "string" ? { code: cause["code"] } : undefined;
     return [...events, ...this.#failedOnce(errorTypeOf(cause), message, details)];

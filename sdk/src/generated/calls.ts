@@ -673,24 +673,24 @@ export interface FlowCalls {
     durability?: Durability | undefined;
     lengths: readonly number[];
   }; value: number };
-  saveSnapshot: { args: undefined; value: RunSnapshot };
+  saveSnapshot: { args: undefined; value: ReceivedCommand[] };
   startAgent: { args: {
     nodeId: string;
     sessionId: string;
-  }; value: RunSnapshot };
+  }; value: ReceivedCommand[] };
   finishNode: { args: {
     nodeId: string;
     output: unknown;
-  }; value: RunSnapshot };
-  command: { args: undefined; value: RunSnapshot };
-  refresh: { args: undefined; value: RunSnapshot };
+  }; value: ReceivedCommand[] };
+  command: { args: undefined; value: ReceivedCommand[] };
+  refresh: { args: undefined; value: ReceivedCommand[] };
   takeInbox: { args: {
     runId?: string | undefined;
   }; value: Taken };
   takeMessage: { args: {
     runId: string;
   }; value: Taken };
-  giveBack: { args: undefined; value: RunSnapshot };
+  giveBack: { args: undefined; value: ReceivedCommand[] };
 }
 
 export interface PlaybackCalls {

@@ -1824,9 +1824,9 @@ export interface StreamInfo {
   lastSequence: number;
 }
 
-/** The commands that were taken from a flow's inbox, and its state then. */
+/** The commands that were taken from a flow's inbox, and what is left in it. */
 export interface Taken {
-  state: RunSnapshot;
+  inbox: ReceivedCommand[];
   taken: ReceivedCommand[];
 }
 

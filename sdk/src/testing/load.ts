@@ -1,9 +1,9 @@
-import { readFileSync, statSync } from "node:fs";
+import { type Stats, readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 
 import { checkText } from "../checks.js";
 import { awaited } from "../claude/given.js";
-import { RunlogError, invalid } from "../error.js";
+import { RunlogError, invalid, messageOf } from "../error.js";
 import { check } from "./check.js";
 import { filesBelow, filesOfGlob } from "./glob.js";
 import { fixtureSchema } from "./schema.js";
@@ -42,7 +42,7 @@ export function loadFixtures(pathOrGlob: string): FixtureSet {
 const GIVEN = "what loadFixtures is given";
 
 function filesOf(pathOrGlob: string): string[] {
-  const kind = statSync(pathOrGlob, { throwIfNoEntry: false });
+  const kind = kindOf(pathOrGlob);
   if (kind?.isFile()) return [pathOrGlob];
   const files = kind?.isDirectory() ? filesBelow(pathOrGlob) : filesOfGlob(pathOrGlob);
   if (files.length > 0) return files;
@@ -51,6 +51,14 @@ function filesOf(pathOrGlob: string): string[] {
     "not_found",
     `there is ${what} ${pathOrGlob}; give a file, a folder, or a glob from ${process.cwd()}, or record fixtures with recordFixtures`,
   );
+}
+
+function kindOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    throw new RunlogError("io", `fixtures can't be looked for at ${path}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** The fixture of one file, checked. */

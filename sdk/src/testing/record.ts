@@ -6,7 +6,7 @@ import { defined } from "../claude/figures.js";
 import { type Check, type Checks, awaited, fieldsOf, isPromise, optional, text, yesOrNo } from "../claude/given.js";
 import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "../claude/query.js";
 import { Translation } from "../claude/translation.js";
-import { RunlogError, invalid } from "../error.js";
+import { RunlogError, invalid, messageOf } from "../error.js";
 import type { AgentCompleteEvent, AgentEvent, ClaudeMessageInput } from "../flow-types.js";
 import { check } from "./check.js";
 import { fileOf, loadFixtures, noFixtures } from "./load.js";
@@ -133,7 +133,7 @@ class RecordedCall {
 
   async *#noting(prompt: AsyncIterable<unknown>): AsyncGenerator<unknown> {
     for await (const message of prompt) {
-      if (isObject(message)) this.#messages.push(structuredClone(message));
+      if (isObject(message)) this.#messages.push(copied(message));
       yield message;
     }
   }
@@ -161,7 +161,7 @@ class RecordedCall {
       this.#end();
     } catch (cause) {
       this.#events.push(...this.#translation.fail(cause));
-      this.#end(cause instanceof Error ? cause.message : String(cause));
+      this.#end(messageOf(cause));
       throw cause;
     } finally {
       // Whoever reads stopped reading.
@@ -206,6 +206,15 @@ function fixtureEventOf(event: AgentEvent): FixtureEvent {
 }
 
 /** What a value is in JSON, without what it doesn't tell. */
+/** A message as it is now; without what can't be copied, such as functions, since the agent takes it all the same. */
+function copied(message: ClaudeMessageInput): ClaudeMessageInput {
+  try {
+    return structuredClone(message);
+  } catch {
+    return plain(message) as ClaudeMessageInput;
+  }
+}
+
 function plain(value: object): unknown {
   const telling = (key: string, field: unknown) => {
     if (UNTOLD.has(key) || typeof field === "function" || typeof field === "bigint") return undefined;

@@ -223,6 +223,8 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(steps[0]).toMatchObject({ spaceSnapshot: { currency: { code: "NOK" } }, stackDepth: 0, chatId });
     await failure(request.finish("completed"), "invalid_input");
     await failure(request.send(text("late")), "invalid_input");
+    expect(request.hasEnded).toBe(true);
+    await request.close();
   });
 
   test.each([

@@ -46,7 +46,7 @@ describe.each(places)("closing $name", ({ fresh }) => {
     const work = () => {};
     const shapes: unknown[][] = [[instance.id, { role: "user", content: "x" }, 1], [], [{}], [session.id, []], [[], instance.id], [[]]];
     shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, work], [work]);
-    shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work]);
+    shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work], [1]);
     const spared = new Set(["constructor", "close", "newId", "read", "tail", "export", "heads", "search", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
     const said: Record<string, string> = {};
     for (const [name, object] of Object.entries(objects)) {
@@ -148,7 +148,8 @@ describe.each(places)("closing $name", ({ fresh }) => {
     expect((await store.chats.getLastIncompleteStep(chat.chatId))?.status).toBe("interrupted");
     const late = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message });
     await store.close();
-    await failure(late.close(), "closed");
+    // Its store has written it as interrupted.
+    await late.close();
     await late.close();
   });
 });

@@ -319,6 +319,56 @@ describe.each(places)("flows $name", ({ fresh }) => {
     expect(await flow.takeInbox("r1")).toEqual([]);
   });
 
+  test("a place that is gone to while it is played is played from, awaited or not", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    await flow.recordAll(Array.from({ length: 3000 }, (_, index) => ({ ...base, type: "agent:text" as const, timestamp: index, content: `${index}` })));
+    const unawaited = await store.flows.playback(flow.runId, { speed: Infinity });
+    const seeking = unawaited.seek(5);
+    for await (const { sequence } of unawaited.events()) {
+      expect(sequence).toBe(5);
+      break;
+    }
+    await seeking;
+    for (let round = 0; round < 20; round++) {
+      const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+      const target = 2000 + round;
+      const given: number[] = [];
+      const playing = (async () => {
+        for await (const { sequence } of playback.events()) if (given.push(sequence) > 2900) return;
+      })();
+      while (given.length < 20 * round) await new Promise((resolve) => setImmediate(resolve));
+      await playback.seek(target);
+      await playing;
+      expect(given).toContain(target);
+    }
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    for (const wrong of [[-1], [NaN], ["5"], [5, { backward: 1 }], [5, { bakward: true }]]) await failure(playback.seek(...(wrong as [number])), "invalid_input");
+    expect((await playback.events().toArray()).length).toBe(3000);
+  });
+
+  test("what couldn't be saved takes nothing back that another call saved", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const big = "x".repeat(17 << 20);
+    flow.state.state["big"] = big;
+    const failing = flow.startAgent("a", "s1");
+    delete flow.state.state["big"];
+    const saving = flow.startAgent("a", "s1");
+    await failure(failing, "too_large");
+    await saving;
+    expect(flow.state.agentSessions).toEqual({ a: "s1" });
+    flow.state.state["big"] = big;
+    const both = [flow.startAgent("a", "s2"), flow.startAgent("a", "s3"), flow.startAgent("d", "1"), flow.startAgent("d", "2")];
+    for (const each of both) await failure(each, "too_large");
+    delete flow.state.state["big"];
+    expect(flow.state.agentSessions).toEqual({ a: "s1" });
+    expect(flow.state.nodeStatus).toEqual({ a: "running" });
+    await flow.saveSnapshot();
+    await flow.close();
+    expect((await store.flows.resume(flow.runId)).resumed.running).toMatchObject([{ nodeId: "a", sessionId: "s1" }]);
+  });
+
   test("events that aren't awaited are recorded in order, and followed", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -41,7 +41,7 @@ describe.each(places)("retention $name", ({ fresh }) => {
     const store = await fresh();
     const flow = await store.flows.create();
     const of = { nodeId: "n", runId: "r", timestamp: 1 };
-    const deltas = Array.from({ length: 5000 }, (_, index) => ({ type: "agent:text:delta", content: `${index} `, ...of }));
+    const deltas = Array.from({ length: 5000 }, (_, index) => ({ type: "agent:text:delta" as const, content: `${index} `, ...of }));
     await flow.recordAll(deltas);
     await flow.record({ type: "agent:text", content: deltas.map(({ content }) => content).join(""), ...of });
     await new Promise((wait) => setTimeout(wait, 5));

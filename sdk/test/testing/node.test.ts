@@ -290,6 +290,17 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     }
   });
 
+  test("an agent that throws what has no text fails as any other", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const queryFn: QueryFn = async function* () {
+      yield init("s");
+      throw Object.create(null);
+    };
+    await expect(createClaudeNode({ queryFn }).run(flow, { nodeId: "a", prompt: "x" })).rejects.toBeInstanceOf(ClaudeNodeError);
+    expect(flow.state.nodeStatus).toEqual({ a: "failed" });
+  });
+
   test("a store that is closed meanwhile is told, and nothing hangs", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -54,7 +54,7 @@ impl FlowRun {
     /// state over to the new run; this then resumes the flow of that run.
     ///
     /// The handle claims the flow until it is dropped: it can't be resumed again meanwhile, so that no node's agent is
-    /// called twice.
+    /// called twice. A handle that [created](Self::create) the flow doesn't claim it: drop it before.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another handle has resumed it and still exists; nothing is
