@@ -147,6 +147,10 @@ export class Api {
     return this.#store.tree.placeOf(id);
   }
 
+  treeAbove(place: number): number {
+    return this.#store.tree.placeAbove(place);
+  }
+
   hasLane(id: string): boolean {
     return this.#store.index.laneOf(id) !== undefined;
   }

@@ -52,6 +52,15 @@ export class Tree {
     return this.#shown.findIndex((node) => node.id === id);
   }
 
+  /** Where the row stands that another one is below of; -1 where that is none. */
+  placeAbove(place: number): number {
+    this.#shown ??= this.#flatten();
+    const { depth = 0 } = this.#shown[place] ?? {};
+    let above = place - 1;
+    while (above >= 0 && (this.#shown[above] as Node).depth >= depth) above--;
+    return above;
+  }
+
   #flatten(): Node[] {
     const children = this.#children();
     const nodes: Node[] = [];
