@@ -1,6 +1,6 @@
 import { type AgentEvent, type ListFlows, RawJson, type RunlogError } from "#runlog";
 import { lastingPlace, places } from "#places";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 
 import { failure } from "../code.js";
 
@@ -345,6 +345,26 @@ describe.each(places)("flows $name", ({ fresh }) => {
     const playback = await store.flows.playback(flow.runId, { speed: Infinity });
     for (const wrong of [[-1], [NaN], ["5"], [5, { backward: 1 }], [5, { bakward: true }]]) await failure(playback.seek(...(wrong as [number])), "invalid_input");
     expect((await playback.events().toArray()).length).toBe(3000);
+  });
+
+  test("a flow is told what waits for it, and not its whole state, by every call", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    flow.state.outputs["plan"] = "x".repeat(1 << 20);
+    const parse = vi.spyOn(JSON, "parse");
+    try {
+      await flow.saveSnapshot();
+      await flow.startAgent("plan", "s1");
+      await flow.command({ type: "send", runId: "r1", message: "one" });
+      await flow.refresh();
+      expect(await flow.nextCommands("r1", new AbortController().signal)).toHaveLength(1);
+      await flow.finishNode("build", "done");
+      const lengths = parse.mock.calls.map(([text]) => text.length);
+      expect(lengths.length).toBeGreaterThan(5);
+      expect(Math.max(...lengths)).toBeLessThan(10_000);
+    } finally {
+      parse.mockRestore();
+    }
   });
 
   test("what couldn't be saved takes nothing back that another call saved", async () => {
