@@ -243,7 +243,9 @@ export class Streams {
       contents.push(content.slice());
       return content.length;
     };
-    const wired = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
+    const wired = listOf(operations, "the steps of a batch").map((operation, index) =>
+      wireOperation(operation, add, operations.length === 1 ? "" : `operations[${index}].`),
+    );
     const done = await this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
@@ -398,26 +400,44 @@ function bytesOrText(value: Uint8Array | string): Uint8Array {
   return typeof value === "string" ? utf8(value) : bytesGiven(value, "what is saved");
 }
 
-function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): GivenOp {
+/** What the core takes for an id, in any of the forms of a UUID. */
+const UUID = /^(?:urn:uuid:)?\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i;
+
+/** Wherever a step of a batch is wrong, that is told here: the core reads them all as one. */
+function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number, place: string): GivenOp {
   objectOf(operation, "a step of a batch");
+  const id = (name: string, value: string): string => {
+    if (typeof value === "string" && UUID.test(value)) return value;
+    throw invalid(`\`${place}${name}\`: ${shown(value)} is not an id (a UUID)`);
+  };
+  // Those that do one step alone call it so.
+  const streamOf = (name: string, value: string): string => id(place === "" ? "stream" : name, value);
+  const whole = (name: string, value: number): number => {
+    if (Number.isSafeInteger(value) && value >= 0) return value;
+    throw invalid(`\`${place}${name}\`: ${shown(value)} is not a whole number, 0 or more`);
+  };
   if ("append" in operation) {
-    const { append: stream, records, expected } = operation;
+    const { append, records, expected } = operation;
+    const stream = streamOf("append", append);
     const batch = records instanceof RecordBatch ? records : filled(new RecordBatch(), records);
     return { op: "append", stream, expected, length: add(batch.records()) };
   }
   if ("truncate" in operation) {
-    return { op: "truncate", stream: operation.truncate, after: operation.after, expected: operation.expected };
+    const { truncate, after, expected } = operation;
+    return { op: "truncate", stream: streamOf("truncate", truncate), after: whole("after", after), expected };
   }
   if ("fork" in operation) {
-    const { fork: parent, at, child, expected } = operation;
-    return { op: "fork", parent, at, child, expected };
+    const { fork, at, child, expected } = operation;
+    return { op: "fork", parent: id(place === "" ? "parent" : "fork", fork), at: whole("at", at), child: id("child", child), expected };
   }
   if ("snapshot" in operation) {
-    const { snapshot: stream, sequence, payload, meta, expected } = operation;
+    const { snapshot, sequence, payload, meta, expected } = operation;
+    const stream = streamOf("snapshot", snapshot);
+    whole("sequence", sequence);
     const metaLength = add(meta === undefined ? new Uint8Array() : bytesGiven(meta, "the metadata"));
     return { op: "snapshot", stream, expected, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
   }
-  if ("delete" in operation) return { op: "delete", stream: operation.delete, expected: operation.expected };
-  if ("redact" in operation) return { op: "redact", position: operation.redact, reason: operation.reason };
+  if ("delete" in operation) return { op: "delete", stream: streamOf("delete", operation.delete), expected: operation.expected };
+  if ("redact" in operation) return { op: "redact", position: whole(place === "" ? "position" : "redact", operation.redact), reason: operation.reason };
   throw invalid("a step of a batch is one of append, truncate, fork, snapshot, delete, redact");
 }

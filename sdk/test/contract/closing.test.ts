@@ -45,7 +45,7 @@ describe.each(places)("closing $name", ({ fresh }) => {
     const { instance, session } = ids;
     const work = () => {};
     const shapes: unknown[][] = [[instance.id, { role: "user", content: "x" }, 1], [], [{}], [session.id, []], [[], instance.id], [[]]];
-    shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, work], [work]);
+    shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, 1, session.id], [instance.id, work], [work]);
     shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work], [1]);
     const spared = new Set(["constructor", "close", "newId", "read", "tail", "export", "heads", "search", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
     const said: Record<string, string> = {};

@@ -1,4 +1,4 @@
-import { CallFlag, HeadFlag, type LogRecord, NO_VALUE, RecordBatch } from "#runlog";
+import { CallFlag, HeadFlag, type LogRecord, NO_VALUE, RecordBatch, type Store } from "#runlog";
 import { places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -6,7 +6,27 @@ import { failure } from "../code.js";
 
 const bytes = (...values: number[]) => new Uint8Array(values);
 
+/** What a step of a batch says that is wrong, by the path of its field. */
+const WRONG_STEPS: [string, (store: Store, id: string) => Promise<unknown>][] = [
+  ["`after`: -1 is not a whole number, 0 or more", (store, id) => store.streams.truncate(id, -1)],
+  ["`after`: NaN is not a whole number", (store, id) => store.streams.truncate(id, NaN)],
+  ['`stream`: "x" is not an id (a UUID)', (store) => store.streams.truncate("x", 1)],
+  ["`at`: 1.5 is not a whole number", (store, id) => store.streams.fork(id, 1.5, id)],
+  ['`child`: "x" is not an id (a UUID)', (store, id) => store.streams.fork(id, 1, "x")],
+  ["`sequence`: -1 is not a whole number", (store, id) => store.streams.snapshot(id, -1, "x")],
+  ['`operations[1].after`: "1" is not a whole number', (store, id) => store.streams.commit([{ truncate: id, after: 0 }, { truncate: id, after: "1" as never }])],
+  ["`operations[1].redact`: -1 is not a whole number", (store, id) => store.streams.commit([{ truncate: id, after: 0 }, { redact: -1, reason: "x" }])],
+];
+
 describe.each(places)("streams $name", ({ fresh }) => {
+  test.each(WRONG_STEPS)("what is wrong with a step of a batch is told by its field: %s", async (says, call) => {
+    const store = await fresh();
+    const id = store.newId();
+    await store.streams.append(id, "x");
+    expect((await failure(call(store, id), "invalid_input")).message).toContain(says);
+    expect(await store.streams.read(id).toArray()).toHaveLength(1);
+  });
+
   test("records are kept byte for byte, with their kind and metadata", async () => {
     const store = await fresh();
     const stream = store.newId();
