@@ -65,7 +65,8 @@ function kindOf(path: string): Stats | undefined {
 function loadFixture(file: string): Fixture {
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(file, "utf8"));
+    // Some editors write a byte order mark, which is no JSON.
+    value = JSON.parse(readFileSync(file, "utf8").replace(/^\uFEFF/, ""));
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw new RunlogError("io", `can't read the fixture ${file}`, { cause });
     throw invalid(`the fixture ${file} is no JSON: ${cause.message}; mend it, or record it again`, cause);

@@ -64,6 +64,12 @@ describe("fixtures are JSON files", () => {
     expect(() => found("[z-a].json")).toThrow(/brackets/);
   });
 
+  test("a byte order mark is no part of it, and a path that can't be looked at is told", async () => {
+    const folder = await folderOf({ "a.json": `\ufeff${JSON.stringify({ calls: [call] })}` });
+    expect(loadFixtures(folder)["a"]?.calls).toEqual([call]);
+    await failure((async () => loadFixtures("x".repeat(300)))(), "io");
+  });
+
   test("what isn't right is told with its file, its place, and what to do", async () => {
     expect(await refused({ "a.json": { call: [] } }, "invalid_input")).toBe(
       'the fixture /a.json isn\'t right: the file has no "calls"; add it: the calls of the node, in order',
