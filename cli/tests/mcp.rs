@@ -366,14 +366,43 @@ fn what_is_wrong_with_a_call_is_told() {
     let mut client = Client::start(&place, &MCP);
     for (tool, arguments, says) in [
         ("spawn_agents", json!({"requests": []}), "at least one"),
-        ("get_run", json!({"run_id": "x"}), "UUID"),
+        (
+            "get_run",
+            json!({"run_id": "x"}),
+            r#"the arguments of get_run: `run_id`: \"x\" is not an id (a UUID)"#,
+        ),
+        ("get_run", json!({}), "`run_id` is missing"),
+        (
+            "list_runs",
+            json!({"limit": -1}),
+            "`limit`: -1 is not a whole number, 0 or more",
+        ),
+        (
+            "list_tool_calls",
+            json!({"run_id": "x", "limit": 5}),
+            r#"`run_id`: \"x\" is not an id (a UUID)"#,
+        ),
+        (
+            "list_tool_calls",
+            json!({"run_id": "0198c7e0-0000-7000-8000-000000000000", "limit": "5"}),
+            r#"`limit`: \"5\" is not a whole number, 0 or more"#,
+        ),
+        (
+            "list_runs",
+            json!({"status": "dancing"}),
+            r#"`status`: \"dancing\" is not known here; expected one of"#,
+        ),
         (
             "get_run",
             json!({"run_id": "0198c7e0-0000-7000-8000-000000000000"}),
             "no run",
         ),
-        ("list_runs", json!({"stat": "paused"}), "stat"),
-        ("list_flows", json!({"stat": "paused"}), "stat"),
+        (
+            "list_runs",
+            json!({"stat": "paused"}),
+            "`stat` is not a field that is known here; known are `",
+        ),
+        ("list_flows", json!({"stat": "paused"}), "`stat` is not"),
         (
             "list_tool_calls",
             json!({"run_id": "0198c7e0-0000-7000-8000-000000000000", "tool": "f"}),

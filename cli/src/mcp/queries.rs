@@ -2,8 +2,8 @@
 //!
 //! The arguments of a tool are a type; the doc comments of its fields are their descriptions for the client's model.
 
-use runlog::{RunId, Store, agents::ToolDefinition};
-use schemars::{JsonSchema, generate::SchemaSettings};
+use runlog::{RunId, Store, agents::ToolDefinition, contexts::read_fields};
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -167,8 +167,7 @@ impl FlowFilter {
 }
 
 pub(super) fn definition<T: JsonSchema>(name: &str, about: &str) -> ToolDefinition {
-    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
-    let mut input_schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut input_schema = schema_of::<T>();
     for of_the_type in ["$schema", "title", "description"] {
         input_schema.remove(of_the_type);
     }
@@ -179,8 +178,20 @@ pub(super) fn definition<T: JsonSchema>(name: &str, about: &str) -> ToolDefiniti
     }
 }
 
-pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> Result<T> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+fn schema_of<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
+pub(super) fn read<T: DeserializeOwned + JsonSchema>(
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> Result<T> {
+    let schema = schema_of::<T>();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let known: Vec<_> = properties.into_iter().flat_map(Map::keys).collect();
+    let known: Vec<_> = known.into_iter().map(String::as_str).collect();
+    read_fields(&arguments, &known).map_err(|error| {
         Failure::new(
             Exit::Usage,
             "invalid_input",

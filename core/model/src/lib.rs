@@ -53,7 +53,7 @@ pub use flow::{
     RuntimeEvent,
 };
 pub use ids::{InstanceId, RunId, SessionId};
-pub use json::{JsonText, RawJson, Updates, read_json, read_json_at, read_value};
+pub use json::{JsonText, RawJson, Updates, read_fields, read_json, read_json_at, read_value};
 pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,

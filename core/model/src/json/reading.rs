@@ -2,10 +2,12 @@
 //! line and a column of a text that the caller never sees.
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A value is quoted up to this length.
 const QUOTED_MAX: usize = 60;
+/// How serde's errors of a field that isn't there begin.
+const MISSING: &str = "missing field ";
 
 /// Reads JSON as a type.
 ///
@@ -52,6 +54,59 @@ fn text_of(bytes: &[u8]) -> serde_json::Result<&str> {
 /// As [`read_json`].
 pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     read_json(&value.to_string())
+}
+
+/// As [`read_value`], from the fields of an object whose type has flattened parts: of those serde says neither the field nor,
+/// where they are many, that one isn't known. `known` are the fields of all parts.
+///
+/// # Errors
+/// As [`read_json`].
+///
+/// ```
+/// # use serde_json::json;
+/// #[derive(serde::Deserialize, Debug)]
+/// struct Page { limit: Option<u32> }
+/// #[derive(serde::Deserialize, Debug)]
+/// struct Asked { run: uuid::Uuid, #[serde(flatten)] page: Page }
+///
+/// let given = json!({"run": "01a21d63-ac52-7f0d-a8aa-7b69399e1c9c", "limit": -1});
+/// let told = runlog_model::read_fields::<Asked>(given.as_object().unwrap(), &["run", "limit"]).unwrap_err();
+/// assert_eq!(told, "`limit`: -1 is not a whole number, 0 or more");
+/// ```
+pub fn read_fields<T: DeserializeOwned>(
+    given: &Map<String, Value>,
+    known: &[&str],
+) -> Result<T, String> {
+    if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
+        let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+        let known = known.join(", ");
+        return Err(format!(
+            "`{name}` is not a field that is known here; known are {known}"
+        ));
+    }
+    let read = |fields: &Map<String, Value>| {
+        let read = serde_json::from_str(&Value::Object(fields.clone()).to_string());
+        read.map_err(|error: serde_json::Error| without_place(&error))
+    };
+    read(given).map_err(|said| {
+        if said.starts_with(MISSING) {
+            return explain("", None, &said);
+        }
+        // The field without which something else is said: best if nothing is, or else not that it is missing itself.
+        let without = |name: &String| {
+            let mut rest = given.clone();
+            rest.remove(name);
+            match read(&rest) {
+                Ok(_) => 0,
+                Err(other) if other == said => 3,
+                Err(other) if other.starts_with(MISSING) => 2,
+                Err(_) => 1,
+            }
+        };
+        let wrong = given.iter().min_by_key(|(name, _)| without(name));
+        let (name, value) = wrong.filter(|(name, _)| without(name) < 3).unzip();
+        explain(name.map_or("", String::as_str), value, &said)
+    })
 }
 
 /// What an error says, told of the field that it is about. Not generic: it would be compiled for every type that is read.
@@ -189,7 +244,7 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
             format!("`{path}`: {what}")
         }
     };
-    if let Some(rest) = said.strip_prefix("missing field ") {
+    if let Some(rest) = said.strip_prefix(MISSING) {
         return at(format!("{rest} is missing"));
     }
     if said.starts_with("duplicate field ") {

@@ -9,7 +9,8 @@ pub(crate) mod events;
 
 pub use runlog_model::{
     ContextEvent, ContextEventKind, DanglingToolCall, EventOptions, JsonText, Message, NewMessage,
-    NewToolCall, RawJson, Role, ToolMark, ToolStyle, read_json, read_json_at, read_value,
+    NewToolCall, RawJson, Role, ToolMark, ToolStyle, read_fields, read_json, read_json_at,
+    read_value,
 };
 
 pub use append::{AppendOptions, AppendResult};
