@@ -32,7 +32,7 @@ use runlog::{
     log::{Codec, CompactOptions, Position, StreamId},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
     runs::{ListRunMessages, ListRuns},
-    sessions::{CopySession, ListSessions},
+    sessions::{CopySession, ListSessions, SessionChanges},
 };
 use watched::Watched;
 
@@ -441,6 +441,62 @@ fn ten_thousand_runs_are_given_up_and_one_that_was_stopped_goes_on() {
             .len(),
         10_000
     );
+}
+
+/// Does something to a session between the choice of those that go and their going, and asserts that it stays for that.
+fn assert_kept_for(what: &str, change: impl Fn(&Store, SessionId) + Sync) {
+    let clock = Clock::at(1_000_000);
+    let store = on(&clock);
+    let run = started(&store, "it goes but for that");
+    run.fail("no disk").unwrap();
+    let id = run.run().session_id;
+    clock.set(100_000_000);
+    let policy = RetentionPolicy {
+        older_than_ms: Some(1_000),
+        statuses: vec![RunStatus::Failed],
+        ..RetentionPolicy::default()
+    };
+    let mut is_done = false;
+    let retained = store
+        .retain_with(&policy, |at| {
+            if at.stage == RetainStage::GivingUp && !std::mem::replace(&mut is_done, true) {
+                change(&store, id);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(is_done, "{what}");
+    let kept = (retained.sessions, retained.kept_changed);
+    assert_eq!(kept, (0, 1), "{what}: {retained:?}");
+    let agent = store.instances(id).unwrap().remove(0);
+    let messages = store.context(agent.id).unwrap().get_messages().unwrap();
+    assert!(!messages.is_empty(), "{what}");
+}
+
+#[test]
+fn a_session_that_changes_after_the_rules_were_applied_stays() {
+    assert_kept_for("a message", |store, id| {
+        let agent = store.instances(id).unwrap().remove(0);
+        let context = store.context(agent.id).unwrap();
+        context
+            .append_message(NewMessage::user("one more"))
+            .unwrap();
+    });
+    assert_kept_for("a newer run that is completed", |store, id| {
+        let agent = store.instances(id).unwrap().remove(0);
+        let run = store.runs().start(NewRun::new(agent.id)).unwrap();
+        run.complete(None).unwrap();
+    });
+    assert_kept_for("a copy", |store, id| {
+        store.copy_session(id, &CopySession::default()).unwrap();
+    });
+    assert_kept_for("a title", |store, id| {
+        let changes = SessionChanges {
+            title: Some("read again".to_owned()),
+            ..SessionChanges::default()
+        };
+        store.update_session(id, changes).unwrap();
+    });
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
 use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
 
-use super::size::{Contents, Size};
+use super::{
+    plan::Seen,
+    size::{Contents, Size},
+};
 use crate::{
     ErrorKind, Result, Store,
     kernel::{catalog::CATALOG_STREAM, records::run_stream},
@@ -19,12 +22,15 @@ pub(super) struct GivenUp {
 }
 
 impl Store {
-    /// Deletes a session and truncates its streams, in one batch. `None` if it is in use now.
+    /// Deletes a session and truncates its streams, in one batch. `None` if it is in use now, or isn't as it was seen any
+    /// more, or was copied since.
     pub(super) async fn give_up(
         &self,
-        id: SessionId,
+        seen: &Seen,
+        newest: Option<SessionId>,
         statuses: &[RunStatus],
     ) -> Result<Option<GivenUp>> {
+        let id = seen.id();
         for _ in 0..ATTEMPTS {
             // Prevents that runs begin in its contexts until this is done.
             let instances = self
@@ -50,7 +56,10 @@ impl Store {
                 return Ok(None);
             };
             let listed = self.session_runs(id).await?;
-            if self.is_at_work(&session, &listed, statuses) {
+            if self.is_at_work(&session, &listed, statuses)
+                || self.seen(&session, &listed).await? != *seen
+                || self.is_copied_since(id, newest).await?
+            {
                 return Ok(None);
             }
             let contents = self.contents(id).await?;
@@ -60,10 +69,12 @@ impl Store {
                 at_ms: self.backend().now_ms(),
             }
             .encode()?;
-            let mut ops = ops_of(&contents);
-            if session.deleted_at_ms.is_none() {
-                ops.push(deletion(&deleted, catalog_last));
+            if contents.streams != seen.streams {
+                return Ok(None);
             }
+            let mut ops = ops_of(&contents);
+            let is_deleted = session.deleted_at_ms.is_some();
+            ops.push(deletion((!is_deleted).then_some(&deleted), catalog_last));
             match self.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
                     self.chat_cache().forget(id);
@@ -82,11 +93,12 @@ impl Store {
     }
 }
 
-fn deletion(event: &EncodedEvent, catalog_last: u64) -> Op<'_> {
+/// Deletes a session that isn't deleted yet, on condition that no session was changed, restored or copied since.
+fn deletion(event: Option<&EncodedEvent>, catalog_last: u64) -> Op<'_> {
     Op::Append {
         stream: CATALOG_STREAM,
         expected: Expected::Last(Sequence(catalog_last)),
-        records: vec![event.record()],
+        records: event.map(EncodedEvent::record).into_iter().collect(),
     }
 }
 

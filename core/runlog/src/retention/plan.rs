@@ -26,15 +26,34 @@ pub(super) type OnProgress<'a> = dyn FnMut(RetainProgress) -> ControlFlow<()> + 
 #[derive(Default)]
 pub(super) struct Plan {
     /// The sessions to remove, the newest first: a copy comes before its source.
-    pub(super) going: Vec<SessionId>,
+    pub(super) going: Vec<Seen>,
+    /// The newest session that there was at the beginning.
+    pub(super) newest: Option<SessionId>,
     pub(super) kept_at_work: u64,
     pub(super) kept_for_copies: u64,
     pub(super) is_cancelled: bool,
 }
 
+/// A session as it was when the rules were applied to it. They are for all sessions together, and aren't applied again when
+/// it is removed: one that isn't the same any more is kept.
+#[derive(PartialEq)]
+pub(super) struct Seen {
+    /// Without its metadata, which may be large: a change of that changes its time, too.
+    session: Session,
+    pub(super) streams: Vec<(StreamId, Sequence)>,
+    runs: Vec<(RunId, RunStatus)>,
+}
+
+impl Seen {
+    pub(super) fn id(&self) -> SessionId {
+        self.session.id
+    }
+}
+
 /// A session that the policy applies to.
 struct Candidate {
     id: SessionId,
+    seen: Seen,
     /// The time of its last activity: milliseconds since 1970-01-01 UTC.
     active_ms: u64,
     /// Its outcome: see [`outcome`].
@@ -69,6 +88,9 @@ impl Store {
                 ..ListSessions::default()
             };
             let page = self.list_sessions(&options).await?;
+            if plan.newest.is_none() {
+                plan.newest = page.items.first().map(|session| session.id);
+            }
             for session in page.items {
                 let state = RetainProgress {
                     stage: RetainStage::Looking,
@@ -159,12 +181,14 @@ impl Store {
             {
                 *count -= 1;
             }
-            plan.going.push(candidate.id);
+            plan.going.push(candidate.seen);
         }
     }
 
     async fn candidate(&self, policy: &RetentionPolicy, session: &Session) -> Result<Candidate> {
         let runs = self.session_runs(session.id).await?;
+        // Before anything is measured: what is written meanwhile makes it another.
+        let seen = self.seen(session, &runs).await?;
         let bytes = if policy.max_bytes.is_some() {
             let contents = self.contents(session.id).await?;
             self.size_of(&contents).await?.bytes
@@ -177,11 +201,59 @@ impl Store {
         };
         Ok(Candidate {
             id: session.id,
+            seen,
             active_ms,
             status: outcome(&runs),
             is_at_work: self.is_at_work(session, &runs, &policy.statuses),
             bytes,
         })
+    }
+
+    /// A session as it is now.
+    pub(super) async fn seen(&self, session: &Session, runs: &[RunSummary]) -> Result<Seen> {
+        Ok(Seen {
+            session: Session {
+                metadata: None,
+                ..session.clone()
+            },
+            streams: self.session_streams(session.id).await?,
+            runs: runs.iter().map(|run| (run.id, run.status)).collect(),
+        })
+    }
+
+    /// Whether a session was copied since `newest` was the newest one.
+    pub(super) async fn is_copied_since(
+        &self,
+        id: SessionId,
+        newest: Option<SessionId>,
+    ) -> Result<bool> {
+        let options = ListSessions {
+            deleted: Deleted::Shown,
+            // It is asked for each session that goes; mostly the first one is the newest still.
+            limit: 4,
+            ..ListSessions::default()
+        };
+        self.shared
+            .catalog
+            .read(|catalog| {
+                let mut before = None;
+                loop {
+                    let (page, next) = catalog.list(&options, before);
+                    for session in page {
+                        if Some(session.id) == newest {
+                            return false;
+                        }
+                        if session.copied_from == Some(id) {
+                            return true;
+                        }
+                    }
+                    if next.is_none() {
+                        return false;
+                    }
+                    before = next;
+                }
+            })
+            .await
     }
 
     /// Whether a session is in use, or is to be resumed.

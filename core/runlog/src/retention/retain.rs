@@ -86,7 +86,7 @@ impl Store {
             is_cancelled: plan.is_cancelled,
             ..Retained::default()
         };
-        for (done, id) in (0_u64..).zip(&plan.going) {
+        for (done, seen) in (0_u64..).zip(&plan.going) {
             let state = RetainProgress {
                 stage: RetainStage::GivingUp,
                 done,
@@ -97,13 +97,13 @@ impl Store {
                 break;
             }
             let given_up = if policy.dry_run {
-                let contents = self.contents(*id).await?;
+                let contents = self.contents(seen.id()).await?;
                 Some(GivenUp {
                     size: self.size_of(&contents).await?,
                     runs: contents.run_count,
                 })
             } else {
-                self.give_up(*id, &policy.statuses).await?
+                self.give_up(seen, plan.newest, &policy.statuses).await?
             };
             let Some(GivenUp { size, runs }) = given_up else {
                 retained.kept_changed += 1;
@@ -114,7 +114,7 @@ impl Store {
             retained.records += size.records;
             retained.bytes += size.bytes;
             if retained.session_ids.len() < RETAINED_IDS_MAX {
-                retained.session_ids.push(*id);
+                retained.session_ids.push(seen.id());
             }
         }
         Ok(retained)
