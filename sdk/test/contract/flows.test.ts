@@ -337,7 +337,7 @@ describe.each(places)("flows $name", ({ fresh }) => {
       const playing = (async () => {
         for await (const { sequence } of playback.events()) if (given.push(sequence) > 2900) return;
       })();
-      while (given.length < 20 * round) await new Promise((resolve) => setImmediate(resolve));
+      while (given.length < 20 * round) await new Promise((resolve) => setTimeout(resolve, 0));
       await playback.seek(target);
       await playing;
       expect(given).toContain(target);
