@@ -108,12 +108,29 @@ impl Damage {
     }
 }
 
-/// Copies the segments that the target lacks, one by one.
+/// Copies the segments that the target lacks.
 fn copy_all(
     plan: &[(Source, There)],
     target: &dyn Storage,
     had: &[String],
     damage: &mut Damage,
+) -> Result<Backup> {
+    let mut unnamed = Vec::new();
+    copy_each(plan, target, had, damage, &mut unnamed).inspect_err(|_| {
+        for source in unnamed {
+            drop(target.remove(&unfinished(source)));
+        }
+    })
+}
+
+/// Copies them one by one. `unnamed` are those that are whole, and haven't their names yet. A store never ends in what is
+/// sealed, as packs are: they are named together with the segment behind them, so that a backup that is cut off opens.
+fn copy_each<'p>(
+    plan: &'p [(Source, There)],
+    target: &dyn Storage,
+    had: &[String],
+    damage: &mut Damage,
+    unnamed: &mut Vec<&'p Source>,
 ) -> Result<Backup> {
     let place = target.describe();
     let failed = |error: io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
@@ -122,24 +139,31 @@ fn copy_all(
     let mut unsealed: Option<(&Source, bool)> = None;
     for (source, there) in plan {
         let copying = |error| failed(error, &format!("copying {}", source.name));
-        if *there == There::Nothing && !source.segment.is_pack() {
-            copy(source, DATA_START, target, *there).map_err(copying)??;
+        if source.segment.is_pack() && *there != There::Same {
+            let found = source.damage_of_pack()?;
+            write_pack(source, target).map_err(copying)?;
+            unnamed.push(source);
+            damage.add(found);
+            done.segments_copied += 1;
+            done.bytes_copied += source.end;
+            continue;
+        }
+        if *there == There::Nothing {
+            write(source, DATA_START, target, *there).map_err(copying)??;
+            unnamed.push(source);
+        }
+        let is_alone = unnamed.len() == 1 && *there == There::Nothing;
+        if is_alone {
+            name_all(unnamed, target).map_err(copying)?;
         }
         if let Some((before, is_sound)) = unsealed.take() {
             let found = seal(before, target)
                 .map_err(|error| failed(error, &format!("sealing {}", before.name)))?;
             damage.add(found.filter(|_| is_sound));
         }
+        name_all(unnamed, target).map_err(copying)?;
         if *there == There::Same {
             done.segments_kept += 1;
-            continue;
-        }
-        if source.segment.is_pack() {
-            let found = source.damage_of_pack()?;
-            copy_pack(source, target).map_err(copying)?;
-            damage.add(found);
-            done.segments_copied += 1;
-            done.bytes_copied += source.end;
             continue;
         }
         // Only the last two segments may lack a seal, wherever the backup is interrupted.
@@ -151,13 +175,32 @@ fn copy_all(
         } else {
             source.data_end
         };
-        let found = copy(source, end, target, *there).map_err(copying)??;
+        let found = write(source, end, target, *there).map_err(copying)??;
+        name_all(&mut vec![source], target).map_err(copying)?;
         unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
         damage.add(found);
         done.segments_copied += 1;
         done.bytes_copied += source.end;
     }
+    name_all(unnamed, target).map_err(|error| failed(error, "naming what was copied"))?;
     Ok(done)
+}
+
+/// Gives files that are whole their names, durably.
+fn name_all(unnamed: &mut Vec<&Source>, target: &dyn Storage) -> io::Result<()> {
+    if unnamed.is_empty() {
+        return Ok(());
+    }
+    for source in unnamed.iter() {
+        target.rename(&unfinished(source), &source.name)?;
+    }
+    unnamed.clear();
+    target.sync_dir()
+}
+
+/// The name of a file until it is whole. If it stays, opening the backup removes it.
+fn unfinished(source: &Source) -> String {
+    format!("{}{}", source.name, files::UNFINISHED)
 }
 
 /// The state of a segment in the backup. Refuses a backup that has diverged from the store, or whose copy is the only
@@ -206,9 +249,9 @@ fn seal(source: &Source, target: &dyn Storage) -> io::Result<Option<Error>> {
     Ok(check_tail(source, tail.into()))
 }
 
-/// Copies a pack, under another name until it is whole.
-fn copy_pack(source: &Source, target: &dyn Storage) -> io::Result<()> {
-    let unfinished = format!("{}{}", source.name, files::UNFINISHED);
+/// Copies a pack, under the name of what isn't whole.
+fn write_pack(source: &Source, target: &dyn Storage) -> io::Result<()> {
+    let unfinished = unfinished(source);
     let write = || {
         let file = target.create(&unfinished)?;
         let (mut at, mut chunk) = (0, vec![0; CHUNK_BYTES]);
@@ -220,11 +263,8 @@ fn copy_pack(source: &Source, target: &dyn Storage) -> io::Result<()> {
             file.write_at(at, &chunk[..length])?;
             at += length as u64;
         }
-        file.sync()?;
-        target.rename(&unfinished, &source.name)?;
-        target.sync_dir()
+        file.sync()
     };
-    // If it can't be removed now, opening the backup removes it.
     write().inspect_err(|_| drop(target.remove(&unfinished)))
 }
 
@@ -241,13 +281,13 @@ fn remove_replaced(target: &dyn Storage, place: &str) -> Result<()> {
 
 /// Copies a segment up to an offset, under a temporary name until it is complete, and returns its damage. The inner
 /// error means damage that would overwrite a copy that may be whole.
-fn copy(
+fn write(
     source: &Source,
     end: u64,
     target: &dyn Storage,
     had: There,
 ) -> io::Result<Result<Option<Error>>> {
-    let unfinished = format!("{}{}", source.name, files::UNFINISHED);
+    let unfinished = unfinished(source);
     let write = || {
         let file = target.create(&unfinished)?;
         let (mut at, mut chunk, mut check) = (0, vec![0; CHUNK_BYTES], Check::new(source));
@@ -268,10 +308,7 @@ fn copy(
             return Ok(Err(only_copy(source, target, error)));
         }
         file.sync()?;
-        target.rename(&unfinished, &source.name)?;
-        target.sync_dir()?;
         Ok(Ok(damage))
     };
-    // If it can't be removed now, opening the backup removes it.
     write().inspect_err(|_| drop(target.remove(&unfinished)))
 }
