@@ -120,7 +120,7 @@ test("a store that is empty when the page is opened is shown as soon as there is
   await expect.poll(waiting).toBe(1);
   expect(await page.getByRole("alert").count()).toBe(0);
   // What can't be shown either doesn't end it: a chat, a file that is none, a server that is away for a moment.
-  await store.chats.create({ assistantId: "helper", name: "Only a chat" });
+  await store.chats.create({ assistantId: "helper" });
   server.tell(await store.lastPosition());
   await expect.poll(server.asked).toBeGreaterThan(1);
   await dropOn(page, "empty.jsonl", "");
