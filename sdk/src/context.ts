@@ -66,7 +66,7 @@ export class Contexts {
    */
   events(instanceId: string, options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<ContextEvent> {
     const { from = 0, signal } = optionsOf(options, ["from", "signal"]);
-    return new Pages(() => this.#eventPages(instanceId, from, signal));
+    return new Pages(() => this.#eventPages(instanceId, from, signal), signal);
   }
 
   async *#eventPages(instance: string, first: number, signal: AbortSignal | undefined) {

@@ -1,5 +1,5 @@
 import { checkText, objectOf, optionsOf, shown } from "./checks.js";
-import { checkSignal, invalid } from "./error.js";
+import { checkSignal, invalid, throwIfAborted } from "./error.js";
 import type {
   PlaybackOptions,
   ReceivedCommand,
@@ -482,7 +482,10 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   async *#pages(): AsyncGenerator<RecordedEvent[], void, undefined> {
     for (;;) {
       // One at a time: what a reader leaves is for the next.
-      for (let event = this.#rest.shift(); event !== undefined; event = this.#rest.shift()) yield [event];
+      while (this.#rest.length > 0) {
+        throwIfAborted(this.#signal);
+        yield this.#rest.splice(0, 1);
+      }
       // Of several that go through it at once, one reads, and each event is given to one of them.
       this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
       if (!(await this.#reading)) return;

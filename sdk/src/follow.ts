@@ -49,7 +49,7 @@ export function follow<T, Place = number>(
       throw error;
     }
   }
-  return new Pages(pages);
+  return new Pages(pages, given, { ends: true });
 }
 
 /**

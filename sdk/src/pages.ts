@@ -1,3 +1,5 @@
+import { abortedError } from "./error.js";
+
 /**
  * Items that are read a page at a time: only this page and the next are in memory, so that a slow reader holds up the
  * reading and nothing piles up.
@@ -11,10 +13,19 @@
  */
 export class Pages<T> implements AsyncIterable<T> {
   readonly #open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>;
+  readonly #signal: AbortSignal | undefined;
+  readonly #ends: boolean;
 
-  /** `open` begins to read; what it waits for ends when its signal is aborted. @internal */
-  constructor(open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>) {
+  /**
+   * `open` begins to read; what it waits for ends when its signal is aborted. Once `signal` is, what is in memory isn't given any
+   * more: that is an error, or where it `ends` the end.
+   *
+   * @internal
+   */
+  constructor(open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>, signal?: AbortSignal, { ends = false } = {}) {
     this.#open = open;
+    this.#signal = signal;
+    this.#ends = ends;
   }
 
   /** The items, one by one. */
@@ -28,6 +39,12 @@ export class Pages<T> implements AsyncIterable<T> {
     let last: Promise<unknown> = Promise.resolve();
     const next = async (): Promise<IteratorResult<T, void>> => {
       for (;;) {
+        if (this.#signal?.aborted && at < page.length) {
+          page = [];
+          pages.return().catch(() => {});
+          if (!this.#ends) throw abortedError(this.#signal);
+          return { done: true, value: undefined };
+        }
         if (at < page.length) return { done: false, value: page[at++] as T };
         const read = await pages.next();
         if (read.done) return { done: true, value: undefined };
@@ -48,7 +65,7 @@ export class Pages<T> implements AsyncIterable<T> {
     return {
       next: () => {
         // Nothing is waited for within a page.
-        if (waiting === 0 && at < page.length) return Promise.resolve({ done: false, value: page[at++] as T });
+        if (waiting === 0 && at < page.length && !this.#signal?.aborted) return Promise.resolve({ done: false, value: page[at++] as T });
         const mine = turn(waiting === 0 ? undefined : last);
         last = mine;
         return mine;

@@ -319,7 +319,7 @@ export class Store implements AsyncDisposable {
         next = page.next;
       }
     }
-    return new Pages(pages);
+    return new Pages(pages, signal);
   }
 
   /**

@@ -314,7 +314,7 @@ export class Streams {
    * is.
    */
   read(stream: string, options: ReadOptions = {}): Pages<LogRecord> {
-    return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
+    return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records), options?.signal);
   }
 
   /**
@@ -324,7 +324,7 @@ export class Streams {
    * with its sequence.
    */
   readValues<T = unknown>(stream: string, options: ReadOptions = {}): Pages<T> {
-    return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]));
+    return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]), options?.signal);
   }
 
   async *#pages<P extends { next: number }, T>(

@@ -19,6 +19,29 @@ const WRONG_STEPS: [string, (store: Store, id: string) => Promise<unknown>][] = 
 ];
 
 describe.each(places)("streams $name", ({ fresh }) => {
+  test("a signal that is aborted stops a reader within a page: reading by an error, following by its end", async () => {
+    const store = await fresh();
+    const id = store.newId();
+    await store.streams.append(id, Array.from({ length: 100 }, (_, index) => `${index}`));
+    const readers = [
+      (signal: AbortSignal) => store.streams.read(id, { signal }),
+      (signal: AbortSignal) => store.read({ signal, limit: 100 }),
+    ];
+    for (const read of readers) {
+      const stop = new AbortController();
+      let given = 0;
+      const reading = (async () => {
+        for await (const _ of read(stop.signal)) if ((given += 1) === 2) stop.abort();
+      })();
+      await failure(reading, "aborted");
+      expect(given).toBe(2);
+    }
+    const stop = new AbortController();
+    let given = 0;
+    for await (const _ of store.tail({ signal: stop.signal })) if ((given += 1) === 2) stop.abort();
+    expect(given).toBe(2);
+  });
+
   test.each(WRONG_STEPS)("what is wrong with a step of a batch is told by its field: %s", async (says, call) => {
     const store = await fresh();
     const id = store.newId();
