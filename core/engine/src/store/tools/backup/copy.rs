@@ -124,7 +124,8 @@ fn copy_all(
 }
 
 /// Copies them one by one. `unnamed` are those that are whole, and haven't their names yet. A store never ends in what is
-/// sealed, as packs are: they are named together with the segment behind them, so that a backup that is cut off opens.
+/// sealed, as packs are: they are named right before the segment behind them, so that a backup opens wherever it is cut off but
+/// there.
 fn copy_each<'p>(
     plan: &'p [(Source, There)],
     target: &dyn Storage,
@@ -176,7 +177,7 @@ fn copy_each<'p>(
             source.data_end
         };
         let found = write(source, end, target, *there).map_err(copying)??;
-        name_all(&mut vec![source], target).map_err(copying)?;
+        name(source, target).map_err(copying)?;
         unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
         damage.add(found);
         done.segments_copied += 1;
@@ -186,15 +187,18 @@ fn copy_each<'p>(
     Ok(done)
 }
 
-/// Gives files that are whole their names, durably.
+/// Gives files that are whole their names, each durably before the next: after a loss of power none is there without those
+/// before it.
 fn name_all(unnamed: &mut Vec<&Source>, target: &dyn Storage) -> io::Result<()> {
-    if unnamed.is_empty() {
-        return Ok(());
-    }
     for source in unnamed.iter() {
-        target.rename(&unfinished(source), &source.name)?;
+        name(source, target)?;
     }
     unnamed.clear();
+    Ok(())
+}
+
+fn name(source: &Source, target: &dyn Storage) -> io::Result<()> {
+    target.rename(&unfinished(source), &source.name)?;
     target.sync_dir()
 }
 
