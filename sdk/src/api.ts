@@ -72,9 +72,11 @@ export type {
 } from "./orchestrator.js";
 export type { RunContext } from "./run-context.js";
 export type { EndedAgent, SpawnOptions, Spawned, SpawnedAgent } from "./spawned.js";
-export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
+export type { FlowRun, Flows, ResumedFlow } from "./flows.js";
+export type { Playback } from "./playback.js";
 export type * from "./flow-types.js";
-export type { Chats, NewRequest, ResumeChatOptions, Resumption, UserMessage } from "./chats.js";
+export type { Chats, NewRequest, ResumeChatOptions, UserMessage } from "./chats.js";
+export type { Resumption } from "./resumption.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
 export type { ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
 export type { Updates } from "./updates.js";

@@ -7,7 +7,7 @@ import {
 } from "./chat-types.js";
 import { listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid, messageOf } from "./error.js";
-import type { ResumptionCalls, StoreCalls } from "./generated/calls.js";
+import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
   ChatFilter,
@@ -18,15 +18,14 @@ import type {
   ListRequests,
   ListSteps,
   MessageFilter,
-  ResumptionParts,
-  StackLevel,
   Step,
   UnfinishedRequest,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import type { Page } from "./pages.js";
-import { RequestBuffer, requestOf } from "./request.js";
+import { type RequestBuffer, requestOf } from "./request.js";
+import { Resumption } from "./resumption.js";
 import type { Updates } from "./updates.js";
 
 /** The message of a user that begins a request. Its role may be left out. */
@@ -455,77 +454,4 @@ export class Chats {
 export interface ResumeChatOptions {
   /** This one; left out, the last one. */
   requestId?: string | undefined;
-}
-
-/**
- * An interrupted request, and how to go on with it. Got from {@link Chats.resume}.
- *
- * @example
- * ```ts
- * const interrupted = await store.chats.resume(chat.chatId);
- * if (interrupted !== undefined) {
- *   await using request = await interrupted.goOn(); // its space and its call stack are as they were
- *   await request.send({ role: "assistant", type: "text", props: { content: await ask(interrupted.input) } });
- *   await request.finish("completed");
- * }
- * ```
- */
-export class Resumption {
-  /** The step that was cut off: its assistant goes on, with its input. */
-  readonly step: Step;
-  /** The space as it was when the step began. */
-  readonly space: Record<string, unknown>;
-  /** What to do with the step: start it, start it over, try it again, or go on. */
-  readonly action: "start" | "restart" | "retry" | "continue";
-  /** Whether an assistant called the one that goes on. */
-  readonly isNested: boolean;
-  /** The call stack, from the root to the node of the step. */
-  readonly stack: StackLevel[];
-  readonly #handle: Handle<ResumptionCalls>;
-
-  /** @internal */
-  constructor(handle: Handle<ResumptionCalls>, found: ResumptionParts) {
-    this.#handle = handle;
-    this.step = found.step;
-    this.space = found.space as Record<string, unknown>;
-    this.action = found.action;
-    this.isNested = found.nested;
-    this.stack = found.stack;
-  }
-
-  /** The assistant that goes on. */
-  get assistantId(): string {
-    return this.step.assistantId;
-  }
-
-  /** What it is given: the input of the step that was cut off. */
-  get input(): Record<string, unknown> | undefined {
-    return this.step.input;
-  }
-
-  /** The nodes of the call stack, the root first. */
-  get stackPath(): string[] {
-    return this.stack.map((level) => level.stackId);
-  }
-
-  /**
-   * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry, and
-   * nobody else goes on with the request until the buffer has ended.
-   *
-   * @throws {@link RunlogError} `conflict` when somebody else is at work on the request, or has gone on with it since it was resumed;
-   * `not_found` when the chat was deleted meanwhile.
-   */
-  async goOn(): Promise<RequestBuffer> {
-    return requestOf(await this.#handle.made("goOn"));
-  }
-
-  /**
-   * Tells that the assistant has returned with an output: the step that was cut off is completed, and so is the delegate
-   * step of the caller that waits for it; both or none. Says what they became, the caller's last.
-   *
-   * @throws {@link RunlogError} `conflict` when the step was completed meanwhile.
-   */
-  async complete(output: object | RawJson): Promise<Step[]> {
-    return this.#handle.value("complete", { output });
-  }
 }

@@ -1,5 +1,5 @@
 import { checkText, objectOf, optionsOf, shown } from "./checks.js";
-import { checkSignal, invalid, throwIfAborted } from "./error.js";
+import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
   ReceivedCommand,
@@ -8,12 +8,14 @@ import type {
   RuntimeCommand,
   RuntimeEvent,
 } from "./flow-types.js";
-import { follow, sleep, withEither } from "./follow.js";
-import type { FlowCalls, PlaybackCalls, StoreCalls } from "./generated/calls.js";
+import { type Change, changed } from "./flow-changes.js";
+import { follow } from "./follow.js";
+import type { FlowCalls, StoreCalls } from "./generated/calls.js";
 import type { Durability, FlowState, FlowSummary, ListFlows, Resumed } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { RawJson, jsonList, textOf, wellFormedBytes, wellFormedJson } from "./json.js";
-import { unpackContents, unpackRecords } from "./packed.js";
+import { RawJson, jsonList, wellFormedBytes, wellFormedJson } from "./json.js";
+import { unpackRecords } from "./packed.js";
+import { Playback } from "./playback.js";
 import { type Page, Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
@@ -351,158 +353,6 @@ export class FlowRun implements AsyncDisposable {
   /** As {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-}
-
-/** A new value of a node, in one of the parts of a state. */
-type Change = readonly [part: "agentSessions" | "nodeStatus" | "outputs", node: string, value: unknown];
-
-/** The changes of one value that are being saved, in their order, and what it was before, or what was saved of it last. */
-interface Unsaved {
-  before: PropertyDescriptor | undefined;
-  changes: { value: unknown }[];
-}
-
-/** Of each part of a state that is being saved, by node. */
-const unsaved = new WeakMap<object, Map<string, Unsaved>>();
-
-/** Makes a change, and says what to do once it was saved, or couldn't be: then it is taken back, unless something else was written over it. */
-function changed(state: RunSnapshot, [part, node, value]: Change): { saved(): void; back(): void } {
-  const values = state[part] as Record<string, unknown> | undefined;
-  // What isn't as it should be is refused where the state is read.
-  if (typeof values !== "object" || values === null) return { saved() {}, back() {} };
-  const of = unsaved.get(values) ?? new Map<string, Unsaved>();
-  unsaved.set(values, of);
-  const entry = of.get(node) ?? { before: Object.getOwnPropertyDescriptor(values, node), changes: [] };
-  of.set(node, entry);
-  const change = { value };
-  entry.changes.push(change);
-  const write = (value: unknown): PropertyDescriptor => ({ value, writable: true, enumerable: true, configurable: true });
-  // Any name can be a node's, `__proto__` too.
-  Object.defineProperty(values, node, write(value));
-  const forget = (from: number, count: number) => {
-    entry.changes.splice(from, count);
-    if (entry.changes.length === 0) of.delete(node);
-  };
-  return {
-    saved() {
-      const place = entry.changes.indexOf(change);
-      if (place < 0) return;
-      entry.before = write(value);
-      // Those before it are written over, whatever comes of them.
-      forget(0, place + 1);
-    },
-    back() {
-      const place = entry.changes.indexOf(change);
-      if (place < 0) return;
-      const isLast = place === entry.changes.length - 1;
-      const own = Object.getOwnPropertyDescriptor(values, node);
-      forget(place, 1);
-      if (!isLast || own?.value !== value) return;
-      const last = entry.changes.at(-1);
-      const before = last === undefined ? entry.before : write(last.value);
-      if (before === undefined) delete values[node];
-      else Object.defineProperty(values, node, before);
-    },
-  };
-}
-
-/**
- * A flow played back: its events in order, each after the time to let pass before it. Going through it again goes on
- * where it was.
- */
-export class Playback implements AsyncIterable<RecordedEvent> {
-  /** The latest state of the flow, up to the last sequence asked for. For looking at, not for running. */
-  readonly snapshot: RunSnapshot | undefined;
-  readonly #handle: Handle<PlaybackCalls>;
-  readonly #signal: AbortSignal | undefined;
-  /** Events that were read and not given yet, in order. */
-  #rest: RecordedEvent[] = [];
-  #reading: Promise<boolean> | undefined;
-  /** How often it was sent elsewhere: what was read before counts no more. */
-  #jumps = 0;
-
-  /** @internal */
-  constructor(handle: Handle<PlaybackCalls>, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
-    this.#handle = handle;
-    this.snapshot = snapshot;
-    this.#signal = signal;
-  }
-
-  /**
-   * Goes on with the event at a sequence, or with the nearest behind it in the direction of play, which can be another from
-   * then on. It may be called while it is gone through. To pause, stop going through it: going through it again goes on.
-   *
-   * @example
-   * ```ts
-   * await playback.seek(40, { backward: true }); // 40, 39, 38, …
-   * for await (const { sequence } of playback) console.log(sequence);
-   * ```
-   */
-  async seek(sequence: number, options: { backward?: boolean | undefined } = {}): Promise<void> {
-    const { backward } = optionsOf(options, ["backward"]);
-    // Checked here, since what was read is given up before the core is asked.
-    if (!Number.isSafeInteger(sequence) || sequence < 0) throw invalid(`\`sequence\` must be a whole number of at least 0, not ${shown(sequence)}`);
-    if (backward !== undefined && typeof backward !== "boolean") throw invalid(`\`backward\` must be true or false, not ${shown(backward)}`);
-    // Pages that were asked for before are of the old place, those from now on of the new one: the core answers in order.
-    this.#jumps += 1;
-    this.#rest = [];
-    await this.#handle.value("seek", { sequence, backward });
-  }
-
-  /** The events, after their delays. */
-  [Symbol.asyncIterator](): AsyncIterator<RecordedEvent, void, undefined> {
-    return new Pages((stop) => this.#paced(stop))[Symbol.asyncIterator]();
-  }
-
-  async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
-    try {
-      for await (const event of this.events()) {
-        const jumps = this.#jumps;
-        try {
-          if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
-        } catch (error) {
-          // Whoever goes on gets it.
-          if (jumps === this.#jumps) this.#rest.unshift(event);
-          throw error;
-        }
-        if (jumps === this.#jumps) yield [event];
-      }
-    } catch (error) {
-      // Nobody waits for what is left.
-      if (!stop.aborted) throw error;
-    }
-  }
-
-  /** The events without waiting: each says its delay. */
-  events(): Pages<RecordedEvent> {
-    return new Pages(() => this.#pages());
-  }
-
-  async *#pages(): AsyncGenerator<RecordedEvent[], void, undefined> {
-    for (;;) {
-      // One at a time: what a reader leaves is for the next.
-      while (this.#rest.length > 0) {
-        throwIfAborted(this.#signal);
-        yield this.#rest.splice(0, 1);
-      }
-      // Of several that go through it at once, one reads, and each event is given to one of them.
-      this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
-      if (!(await this.#reading)) return;
-    }
-  }
-
-  /** Reads the next events; whether there may be more. */
-  async #read(): Promise<boolean> {
-    const jumps = this.#jumps;
-    const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
-    if (jumps !== this.#jumps) return true;
-    const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
-    this.#rest = heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
-      const json = textOf(take(length));
-      return { delayMs, sequence, position, recordedAtMs, event: JSON.parse(json) as RuntimeEvent, json };
-    });
-    return heads.length > 0;
   }
 }
 
