@@ -1409,7 +1409,10 @@ export interface Retained {
   isCancelled: boolean;
   /** How many sessions the rules don't keep stay because something is at work in them, or paused. */
   keptAtWork: number;
-  /** How many because something was written to them meanwhile. Always 0 in a dry run. */
+  /**
+   * How many because they were written to, changed or copied after the rules were applied, or sessions were made or
+   * changed each time that it was tried. Always 0 in a dry run.
+   */
   keptChanged: number;
   /** How many because a copy of them sees what they have. */
   keptForCopies: number;

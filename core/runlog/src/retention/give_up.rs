@@ -69,6 +69,7 @@ impl Store {
                 at_ms: self.backend().now_ms(),
             }
             .encode()?;
+            // What is conditional on what was read now has to be what the rules saw.
             if contents.streams != seen.streams {
                 return Ok(None);
             }

@@ -96,7 +96,8 @@ pub struct Retained {
     pub kept_at_work: u64,
     /// How many because a copy of them sees what they have.
     pub kept_for_copies: u64,
-    /// How many because something was written to them meanwhile. Always 0 in a dry run.
+    /// How many because they were written to, changed or copied after the rules were applied, or sessions were made or changed
+    /// each time that it was tried. Always 0 in a dry run.
     pub kept_changed: u64,
     /// Whether it ended because it was told to, with some of its work left.
     pub is_cancelled: bool,
