@@ -243,7 +243,7 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(answer, (await store.chats.getMessages(chat.chatId)).length);",
     says: "By train? 2\n",
   },
-  "chats.ts: Resumption": {
+  "resumption.ts: Resumption": {
     before: `
       const chat = await store.chats.create({ assistantId: "travel" });
       const message = { type: "text", props: { content: "Oslo, please." } };
