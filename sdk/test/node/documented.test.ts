@@ -212,7 +212,7 @@ const TRIALS: Record<string, Trial> = {
     `,
     says: "[ 'text', { content: 'By train?' } ]\n",
   },
-  "flows.ts: seek": {
+  "playback.ts: seek": {
     before: `
       const flow = await store.flows.create();
       const at = { nodeId: "plan", runId: flow.runId, timestamp: 1 };
