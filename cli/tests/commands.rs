@@ -1289,6 +1289,16 @@ fn a_retention_without_a_rule_is_told_the_rules() {
         let said = place.expect(2, &["retain", option, wrong]);
         assert!(said.err.contains(option), "{option}: {said:?}");
     }
+    for (option, wrong, why) in [
+        ("--older-than", "1.5h", "whole number"),
+        ("--max-bytes", "1.5M", "whole number"),
+        ("--older-than", "99999999999999999999d", "too large"),
+        ("--older-than", "99999999999999999d", "too large"),
+        ("--max-bytes", "M", "whole number"),
+    ] {
+        let said = place.expect(2, &["retain", option, wrong]);
+        assert!(said.err.contains(why), "{option} {wrong}: {said:?}");
+    }
     let said = place.expect(2, &["retain", "--deltas", "1h", "--keep-last", "1"]);
     assert!(
         said.err.contains("--deltas") && said.err.contains("--keep-last"),

@@ -246,7 +246,7 @@ export class Context {
       const isEnd = isDeleted && last === undefined;
       if (isEnd) changes.push({ eventType: "deleted", instanceId: instance, sequenceNumber: next.from - 1 });
       return { items: [...changes, ...events], next, isEnd };
-    });
+    }, { context: instance });
   }
 
   /** The last sequence of the context, 0 when it is empty. */

@@ -11,7 +11,7 @@ import type {
 import { type Change, changed } from "./flow-changes.js";
 import { follow } from "./follow.js";
 import type { FlowCalls, StoreCalls } from "./generated/calls.js";
-import type { Durability, FlowState, FlowSummary, ListFlows, Resumed } from "./generated/types.js";
+import type { Durability, FlowState, FlowSummary, ListFlows, Resumed, Taken } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { RawJson, jsonList, wellFormedBytes, wellFormedJson } from "./json.js";
 import { unpackRecords } from "./packed.js";
@@ -124,12 +124,23 @@ export class Flows {
     return new Playback(handle("the playback"), told, signal);
   }
 
-  /** The events of a flow from a sequence on, then those that come, also while another process records them. */
+  /**
+   * The events of a flow from a sequence on, then those that come, also while another process records them. It ends when none
+   * can come any more: the flow is that of a run that has paused or ended.
+   */
   follow(runId: string, options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<RecordedEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    const isOver = async (signal: AbortSignal) => {
+      const flow = await this.#handle.value("getFlow", { run: runId }, undefined, { signal });
+      return (flow?.runStatus ?? "running") !== "running";
+    };
     return follow(this.#handle, signal, from, async (first, signal) => {
       const wire = { stream: runId, first, kinds: EVENT_KINDS };
-      const page = unpackRecords(await this.#handle.bytes("read", wire, undefined, { signal }));
+      const read = async () => unpackRecords(await this.#handle.bytes("read", wire, undefined, { signal }));
+      let page = await read();
+      // Once more after that: the last events may have come in between.
+      const mayEnd = page.records.length === 0 && (await isOver(signal));
+      if (mayEnd) page = await read();
       const items = page.records
         .filter((record) => !record.redacted)
         .map((record) => ({
@@ -141,8 +152,8 @@ export class Flows {
           json: record.text(),
         }));
       const last = page.records.at(-1);
-      return { items, next: last === undefined ? first : last.sequence + 1 };
-    });
+      return { items, next: last === undefined ? first : last.sequence + 1, isEnd: mayEnd && last === undefined };
+    }, { flow: runId });
   }
 }
 
@@ -284,16 +295,19 @@ export class FlowRun implements AsyncDisposable {
    * given to its agent or taken here, whichever asks first.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
-    stateOf(this.state);
-    const { taken, inbox } = await this.#handle.value("takeInbox", { runId });
-    stateOf(this.state).inbox = inbox;
-    return taken;
+    return this.#take(() => this.#handle.value("takeInbox", { runId }));
   }
 
-  /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
+  /**
+   * Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before.
+   *
+   * @throws {@link RunlogError} `wrong_status` when none waits and none can come any more: the flow is that of a run that has
+   * paused or ended; `closed` when the flow or the store is closed.
+   */
   async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
-    return this.#next(signal, () => this.takeInbox(runId), ({ runId: of }) => of === runId);
+    const take = () => this.#take(() => this.#handle.value("takeInbox", { runId, waits: true }));
+    return this.#next(signal, take, ({ runId: of }) => of === runId);
   }
 
   /**
@@ -304,12 +318,7 @@ export class FlowRun implements AsyncDisposable {
    */
   async nextMessage(runId: string, signal: AbortSignal): Promise<unknown> {
     checkSignal(signal);
-    const take = async () => {
-      stateOf(this.state);
-      const { taken, inbox } = await this.#handle.value("takeMessage", { runId });
-      stateOf(this.state).inbox = inbox;
-      return taken;
-    };
+    const take = () => this.#take(() => this.#handle.value("takeMessage", { runId }));
     const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string");
     const [command] = taken ?? [];
     if (command === undefined || !signal.aborted) return command?.message;
@@ -318,11 +327,19 @@ export class FlowRun implements AsyncDisposable {
     return undefined;
   }
 
+  /** Takes commands; what is left is the inbox. */
+  async #take(take: () => Promise<Taken>): Promise<ReceivedCommand[]> {
+    stateOf(this.state);
+    const { taken, inbox } = await take();
+    stateOf(this.state).inbox = inbox;
+    return taken;
+  }
+
   /** Takes commands once there are some that are wanted. */
   async #next(signal: AbortSignal, take: () => Promise<ReceivedCommand[]>, isWanted: (command: ReceivedCommand) => boolean): Promise<ReceivedCommand[] | undefined> {
     while (!signal.aborted) {
-      // From before the look, so that nothing comes in between unseen.
-      const position = await this.#store.value("lastPosition");
+      // Made before the look, so that nothing comes in between unseen.
+      const mark = await this.#store.value("mark", { watched: { flow: this.runId } });
       const commands = await take();
       if (commands.length > 0) return commands;
       const stop = new AbortController();
@@ -336,7 +353,7 @@ export class FlowRun implements AsyncDisposable {
         this.#listeners.add(done);
         const forget = whenAborted(signal, done);
         // Another handle may have received one. When the store is closed, the next look at the inbox says so.
-        this.#store.value("waitPast", { position }, undefined, { signal: stop.signal, idle: true }).then(done, done);
+        this.#store.value("changed", { mark }, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some(isWanted)) done();
       });

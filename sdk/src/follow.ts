@@ -1,4 +1,5 @@
 import type { StoreCalls } from "./generated/calls.js";
+import type { Watched } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
@@ -13,7 +14,8 @@ interface Read<T, Place> {
 }
 
 /**
- * What is there from a place on, then what comes: without a gap or a repeat, and without asking while nothing comes.
+ * What is there from a place on, then what comes: without a gap or a repeat, and without asking while nothing comes of what is
+ * watched.
  * It ends without an error when the signal is aborted or the store is closed.
  *
  * @internal
@@ -23,19 +25,20 @@ export function follow<T, Place = number>(
   given: AbortSignal | undefined,
   from: Place,
   read: (from: Place, signal: AbortSignal) => Promise<Read<T, Place>>,
+  watched: Watched = "store",
 ): Pages<T> {
   async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
     let isEnd = false;
     const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
-      // Read before the page, so that a record that comes in between ends the wait at once.
-      const seen = await store.value("lastPosition", undefined, undefined, { signal });
+      // Made before the page is read, so that a record that comes in between ends the wait at once.
+      const mark = await store.value("mark", { watched }, undefined, { signal });
       const page = await read(next, signal);
       // A page may have nothing to give and yet not be the last: one of records that were all redacted.
       const isAtEnd = page.items.length === 0 && page.next === next;
       next = page.next;
       isEnd = page.isEnd ?? false;
-      if (isAtEnd && !isEnd) await store.value("waitPast", { position: seen }, undefined, { signal });
+      if (isAtEnd && !isEnd) await store.value("changed", { mark }, undefined, { signal });
       return page.items;
     };
     try {

@@ -160,7 +160,8 @@ export function messageBytes(message: unknown): Uint8Array {
 
 /** The messages, one after the other, with the length of each. @internal */
 export function messageList(messages: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
-  return joined(listOf(messages, "the messages").map(messageBytes));
+  // Not `map`, which leaves out what an array has no element for.
+  return joined(Array.from(listOf(messages, "the messages"), (message) => messageBytes(message)));
 }
 
 /** Refuses a field whose JSON would say something else. @internal */
@@ -239,6 +240,7 @@ const LOST = new Map([
   ["WeakSet", "a WeakSet was given, which JSON has no form for"],
   ["ArrayBuffer", "an ArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
   ["SharedArrayBuffer", "a SharedArrayBuffer was given, which JSON has no form for; give its bytes in base64"],
+  ["DataView", "a DataView was given, which JSON has no form for; give its bytes in base64"],
   ["Response", "a Response was given, which JSON has no form for; give what its text() or json() resolves to"],
   ["Blob", "a Blob was given, which JSON has no form for; give what its text() resolves to, or its bytes in base64"],
   ["Headers", "Headers were given, which JSON has no form for; give Object.fromEntries(headers)"],
@@ -317,7 +319,7 @@ function errorFields(error: Error): object {
 
 /** Several JSON values, one after the other, with the length of each. @internal */
 export function jsonList(values: readonly unknown[], bytesOf = jsonBytes): { lengths: number[]; data: Uint8Array } {
-  return joined(listOf(values, "the values").map(bytesOf));
+  return joined(Array.from(listOf(values, "the values"), (value) => bytesOf(value)));
 }
 
 function joined(parts: readonly Uint8Array[]): { lengths: number[]; data: Uint8Array } {

@@ -8,6 +8,9 @@ import { textOf } from "./json.js";
 import { unpackContents } from "./packed.js";
 import { Pages } from "./pages.js";
 
+/** So much of the time that a timer fired too late is made up for with the next events. */
+const LATE_MAX_MS = 50;
+
 /**
  * A flow played back: its events in order, each after the time to let pass before it. Going through it again goes on
  * where it was.
@@ -57,11 +60,19 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   }
 
   async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
+    // What is to be waited for: less than nothing where a timer fired late, as each does by up to a millisecond or two.
+    let owedMs = 0;
     try {
       for await (const event of this.events()) {
         const jumps = this.#jumps;
+        owedMs += event.delayMs;
         try {
-          if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
+          if (owedMs > 0) {
+            const began = performance.now();
+            await withEither(stop, this.#signal, (signal) => sleep(owedMs, signal));
+            // A machine that slept isn't made up for.
+            owedMs = jumps === this.#jumps ? Math.max(owedMs - (performance.now() - began), -LATE_MAX_MS) : 0;
+          }
         } catch (error) {
           // Whoever goes on gets it.
           if (jumps === this.#jumps) this.#rest.unshift(event);

@@ -38,6 +38,7 @@ const CRATES: [Crate; 7] = [
             &[
                 "journal",
                 "kernel",
+                "watch",
                 "contexts",
                 "scan",
                 "flows",

@@ -73,9 +73,10 @@ pub(crate) struct Args {
 fn parts(text: &str) -> std::result::Result<(u64, &str), String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let number = number
-        .parse()
-        .map_err(|_| format!("{text:?} doesn't begin with a whole number"))?;
+    if number.is_empty() || unit.starts_with(['.', ',', '_']) {
+        return Err(format!("{text:?} doesn't begin with a whole number"));
+    }
+    let number = number.parse().map_err(|_| too_large(text))?;
     Ok((number, unit))
 }
 
@@ -83,8 +84,12 @@ fn times(text: &str, number: u64, unit: u64) -> std::result::Result<u64, String>
     match number.checked_mul(unit) {
         Some(0) => Err("it would keep nothing; give at least 1, or leave it out".to_owned()),
         Some(product) => Ok(product),
-        None => Err(format!("{text:?} is too large")),
+        None => Err(too_large(text)),
     }
+}
+
+fn too_large(text: &str) -> String {
+    format!("{text:?} is too large")
 }
 
 /// The status of a run that has stopped.

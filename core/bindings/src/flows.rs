@@ -160,6 +160,22 @@ fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     *flow.state_mut() = RunSnapshot { inbox, ..state };
 }
 
+/// Takes commands, those that other handles received included. `waits` is whether the caller waits for more if there are
+/// none: that is refused when the flow takes none any more.
+async fn taken(
+    flow: &mut FlowRun,
+    waits: Option<bool>,
+    take: impl FnOnce(&mut FlowRun) -> Vec<RuntimeCommand>,
+) -> runlog::Result<Taken> {
+    flow.refresh().await?;
+    let taken = take(flow);
+    if waits == Some(true) && taken.is_empty() {
+        flow.check_open().await?;
+    }
+    let inbox = flow.state().inbox.clone();
+    Ok(Taken { taken, inbox })
+}
+
 impl Object for FlowObject {
     fn name(&self) -> &'static str {
         "a flow"
@@ -223,21 +239,17 @@ pub(crate) mod calls_of_flow {
                 flow.refresh().await?;
                 Ok(flow.state().inbox.clone())
             });
-        takeInbox { run_id: Option<String> } -> Taken =>
+        takeInbox { run_id: Option<String>, waits: Option<bool> } -> Taken =>
             of.with(async move |flow| {
-                // Commands that other handles received are included.
-                flow.refresh().await?;
-                let taken = match run_id {
+                taken(flow, waits, |flow| match run_id {
                     Some(run) => flow.take_inbox(&run),
                     None => flow.take_own_inbox(),
-                };
-                Ok(Taken { taken, inbox: flow.state().inbox.clone() })
+                })
+                .await
             });
         takeMessage { run_id: String } -> Taken =>
             of.with(async move |flow| {
-                flow.refresh().await?;
-                let taken = flow.take_message(&run_id).into_iter().collect();
-                Ok(Taken { taken, inbox: flow.state().inbox.clone() })
+                taken(flow, Some(true), |flow| flow.take_message(&run_id).into_iter().collect()).await
             });
         giveBack {} -> Vec<RuntimeCommand> => {
             let command: RuntimeCommand = input.json()?.to_value()?;

@@ -4,11 +4,9 @@ use std::{rc::Rc, sync::Arc};
 
 use runlog::{
     backend::Backend,
-    log::{
-        Backup, BackupOptions, CompactOptions, CompactProgress, Compaction, Position, Stat,
-        Verification,
-    },
+    log::{Backup, BackupOptions, CompactOptions, CompactProgress, Compaction, Stat, Verification},
     retention::{Erase, Erased, RetainProgress, Retained, RetentionPolicy},
+    watch::{Mark, Watched},
 };
 use serde::Serialize;
 
@@ -131,9 +129,13 @@ calls! {
         of.read(async move { store.erase(&what).await })
     };
     share {} -> u64 => known(of.share());
-    waitPast { position: u64 } -> u64 => {
+    mark { watched: Watched } -> Mark => {
         let store = of.store()?;
-        wait(async move { store.backend().wait_past(Position(position)).await.map(|at| at.0) })
+        of.read(async move { store.mark(watched).await })
+    };
+    changed { mark: Mark } -> () => {
+        let store = of.store()?;
+        wait(async move { store.changed(&mark).await })
     };
     sync {} -> () => {
         let backend = of.backend()?;

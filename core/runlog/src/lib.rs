@@ -62,6 +62,7 @@ pub mod runs;
 pub mod scan;
 pub mod sessions;
 pub mod transcripts;
+pub mod watch;
 
 pub use runlog_engine::{self as engine, OpenOptions as StoreOptions};
 pub use runlog_log::{self as log, Durability, Error, ErrorKind, Result};

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    ErrorKind, NewMessage, NewSession, NewToolCall, RawJson,
-    blocking::Store,
+    ErrorKind, InstanceId, NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+    blocking::{FlowRun, Store},
     contexts::{AppendOptions, ContextEventKind, RawMessage},
+    flows::RuntimeEvent,
     sessions::{CopySession, ListSessions, SessionChanges},
+    watch::{Mark, Watched},
 };
 
 #[test]
@@ -160,4 +162,65 @@ fn errors_name_what_was_wrong_and_keep_their_source() {
         "{error}"
     );
     assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn who_watches_a_context_or_a_flow_goes_on_waiting_for_all_else() {
+    let blocking = Store::in_memory();
+    let (session, agent) = blocking
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
+    let other = blocking
+        .create_instance(session.id, "another", None)
+        .unwrap();
+    let run = blocking.runs().start(NewRun::new(agent.id)).unwrap();
+    let mut flow = FlowRun::create(&blocking, Some(run.id())).unwrap();
+    let store = blocking.to_async();
+    let say = |to: InstanceId| {
+        let context = blocking.context(to).unwrap();
+        context.append_message(NewMessage::user("hello")).unwrap();
+    };
+    let pending = |mark: &Mark| {
+        let mut waiting = Box::pin(store.changed(mark));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        waiting.as_mut().poll(&mut context).is_pending()
+    };
+    let mark = |of: Watched| -> Mark { blocking.mark(of).unwrap() };
+
+    let (context, of_flow) = (Watched::Context(agent.id), Watched::Flow(run.id()));
+    let marks = [mark(context), mark(of_flow)];
+    assert!(marks.iter().all(pending), "nothing was written");
+    say(other.id);
+    assert!(
+        marks.iter().all(pending),
+        "only what isn't theirs was written"
+    );
+    let all = mark(Watched::Store);
+    assert!(pending(&all));
+    say(other.id);
+    assert!(!pending(&all), "everything is its own");
+
+    say(agent.id);
+    assert!(!pending(&marks[0]) && pending(&marks[1]), "their own was");
+    let marks = [mark(context), mark(of_flow)];
+    flow.record(&RuntimeEvent::parse(r#"{"type":"node:tick"}"#).unwrap())
+        .unwrap();
+    assert!(pending(&marks[0]) && !pending(&marks[1]));
+
+    // What was truncated and written again is another event at the same sequence.
+    let marks = [mark(context), mark(of_flow)];
+    blocking
+        .contexts()
+        .delete_events_after(agent.id, 0)
+        .unwrap();
+    say(agent.id);
+    assert!(!pending(&marks[0]) && pending(&marks[1]));
+    let of_flow = mark(of_flow);
+    run.complete(Some("done")).unwrap();
+    assert!(!pending(&of_flow), "its run has ended");
+    let of_context = mark(context);
+    blocking.delete_session(session.id).unwrap();
+    assert!(!pending(&of_context), "its session is gone");
+    blocking.close().unwrap();
+    assert!(pollster::block_on(store.changed(&mark(Watched::Store))).is_err());
 }

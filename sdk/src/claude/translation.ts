@@ -33,7 +33,8 @@ type Fields = Record<string, unknown>;
  * Turns what an agent's library tells while it works into the eight events of an agent. It takes the messages of
  * `@anthropic-ai/claude-agent-sdk`, and those of fixtures, which are such events already.
  *
- * Text and thinking that streamed are told as deltas, and not told again when the whole block comes.
+ * Text and thinking that streamed are told as deltas, and not told again when the whole block comes. Of a block that says more
+ * than what streamed the rest is told, and one that says something else is told whole.
  *
  * @internal
  */
@@ -45,8 +46,8 @@ export class Translation {
   readonly #call: Call;
   readonly #began: number;
   readonly #tools = new Map<string, OpenTool>();
-  /** What of each message streamed: `text`, `thinking`. */
-  readonly #streamed = new Map<string, Set<string>>();
+  /** What of each message streamed and didn't come as a whole block yet. */
+  readonly #streamed = new Map<string, { text: string; thinking: string }>();
   /** The message that is streaming, for the agent and each of its sub-agents. */
   readonly #streaming = new Map<unknown, string>();
   #started = false;
@@ -148,7 +149,7 @@ export class Translation {
     if (!isObject(event)) return [];
     const agent = message["parent_tool_use_id"];
     if (event["type"] === "message_start" && isObject(event["message"])) {
-      this.#streaming.set(agent, String(event["message"]["id"]));
+      this.#streaming.set(agent, String(event["message"]["id"] ?? ""));
       return this.#start(event);
     }
     const delta = event["delta"];
@@ -157,7 +158,9 @@ export class Translation {
     const content = kind && delta[kind];
     if (kind === undefined || typeof content !== "string" || content === "") return [];
     const id = this.#streaming.get(agent) ?? "";
-    this.#streamed.set(id, (this.#streamed.get(id) ?? new Set()).add(kind));
+    const streamed = this.#streamed.get(id) ?? { text: "", thinking: "" };
+    streamed[kind] += content;
+    this.#streamed.set(id, streamed);
     return [...this.#start({}), this.#event({ type: `agent:${kind}:delta`, content })];
   }
 
@@ -165,16 +168,23 @@ export class Translation {
     const events = this.#start(message);
     const inner = isObject(message["message"]) ? message["message"] : {};
     if (message["parent_tool_use_id"] == null) this.#turns += 1;
-    const streamed = this.#streamed.get(String(inner["id"]));
+    const streamed = this.#streamed.get(String(inner["id"] ?? ""));
     const blocks = typeof inner["content"] === "string" ? [{ type: "text", text: inner["content"] }] : inner["content"];
     for (const block of Array.isArray(blocks) ? blocks.filter(isObject) : []) {
       const { type } = block;
       const content = type === "text" || type === "thinking" ? block[type] : undefined;
       if (typeof content === "string") {
         if (type === "text" && message["parent_tool_use_id"] == null) this.#text = content;
-        if (content !== "" && !streamed?.has(String(type))) {
-          events.push(this.#event({ type: type === "text" ? "agent:text" : "agent:thinking", content }));
+        const kind = type === "text" ? "text" : "thinking";
+        const told = streamed?.[kind] ?? "";
+        if (told.startsWith(content)) {
+          if (streamed !== undefined) streamed[kind] = told.slice(content.length);
+          continue;
         }
+        if (streamed !== undefined) streamed[kind] = "";
+        const isRest = told !== "" && content.startsWith(told);
+        const as = isRest ? (`agent:${kind}:delta` as const) : (`agent:${kind}` as const);
+        events.push(this.#event({ type: as, content: isRest ? content.slice(told.length) : content }));
       } else if (type === "tool_use") {
         const tool = { toolName: String(block["name"]), toolInput: block["input"] ?? null, began: this.#call.now() };
         this.#tools.set(String(block["id"]), tool);

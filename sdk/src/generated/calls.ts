@@ -51,12 +51,14 @@ import type {
   ListSteps,
   ListToolCalls,
   MadeOrchestrator,
+  Mark,
   MessageFilter,
   MessageHead,
   NewAgentDefinition,
   NewChat,
   NewChatMessage,
   NewInstance,
+  NewMark,
   NewRequest,
   NewRun,
   NewSession,
@@ -103,6 +105,7 @@ import type {
   ToolOutcome,
   UnfinishedRequest,
   Verification,
+  Watched,
 } from "./types.js";
 
 export interface RootCalls {
@@ -147,9 +150,12 @@ export interface StoreCalls {
     what: Erase;
   }; value: Erased };
   share: { args: undefined; value: number };
-  waitPast: { args: {
-    position: number;
-  }; value: number };
+  mark: { args: {
+    watched: Watched;
+  }; value: Mark };
+  changed: { args: {
+    mark: NewMark;
+  }; value: undefined };
   sync: { args: undefined; value: undefined };
   newId: { args: undefined; value: string };
   appendMessage: { args: {
@@ -686,6 +692,7 @@ export interface FlowCalls {
   refresh: { args: undefined; value: ReceivedCommand[] };
   takeInbox: { args: {
     runId?: string | undefined;
+    waits?: boolean | undefined;
   }; value: Taken };
   takeMessage: { args: {
     runId: string;

@@ -873,6 +873,16 @@ export interface MadeOrchestrator {
   id: number;
 }
 
+/**
+ * What was there when `Store::mark` looked: the log's last position, and the last sequence and the number of records
+ * ever appended of each stream, left out where there was no such stream.
+ */
+export interface Mark {
+  position: number;
+  streams: ([number, number] | undefined)[];
+  watched: Watched;
+}
+
 /** Which messages of a chat to get. */
 export interface MessageFilter {
   /** Only those of this block. */
@@ -1016,6 +1026,16 @@ export interface NewInstance {
   parentInstanceId?: InstanceId | undefined;
   /** The session it works in. */
   sessionId: SessionId;
+}
+
+/**
+ * What was there when `Store::mark` looked: the log's last position, and the last sequence and the number of records
+ * ever appended of each stream, left out where there was no such stream.
+ */
+export interface NewMark {
+  position: number;
+  streams: readonly ([number, number] | undefined)[];
+  watched: Watched;
 }
 
 /** A request to begin. */
@@ -1955,3 +1975,10 @@ export interface Verification {
   /** Bytes after the last whole batch that a crash cut off, never acknowledged: no damage. */
   tornBytes: number;
 }
+
+/** What is watched. */
+export type Watched = "store" | {
+  context: InstanceId;
+} | {
+  flow: RunId;
+};

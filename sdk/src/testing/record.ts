@@ -76,7 +76,9 @@ export function recordFixtures<Query extends QueryFn>(
   if (output === "") throw invalid("recordFixtures needs an output, a folder, or to be run by `runlog record-fixtures`");
   const fixtures = noFixtures();
   const keep = (nodeId: string, place: number, call: FixtureCall) => {
-    const fixture = (fixtures[nodeId] ??= options.append ? loaded(output, nodeId) : { calls: [] });
+    // Read again each time: another recorder may have added to the file since.
+    const fixture = options.append ? loaded(output, nodeId) : (fixtures[nodeId] ?? { calls: [] });
+    fixtures[nodeId] = fixture;
     const redacted = options.redact === undefined ? call : redactedBy(options.redact, call, nodeId);
     // Calls of a node that overlap are kept in the order in which they began.
     const places = (order.get(nodeId) ?? []).concat(place);

@@ -269,6 +269,8 @@ describe.each(places)("flows $name", ({ fresh }) => {
     const flow = await store.flows.create();
     const error = await failure(flow.command({ type: "send", message: "to nobody" } as never), "invalid_input");
     expect(error.message).toContain("runId");
+    const blocks = failure(flow.command({ type: "send", runId: "r1", message: [{ type: "text", text: "x" }] } as never), "invalid_input");
+    expect((await blocks).message).toContain("the `message` of a \"send\" command must be text, not a list");
     await flow.command({ type: "send", runId: "r1", message: "one" });
     await flow.command({ type: "reply", runId: "r2", message: "two" });
     await flow.command({ type: "resume" });

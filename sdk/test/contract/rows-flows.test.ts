@@ -31,6 +31,30 @@ describe.each(places)("flows $name", ({ fresh }) => {
     expect(flow.state).toMatchObject({ nodeStatus: {}, inbox: [] });
   });
 
+  test("who waits for a flow's commands or events is told when its run ends, after what was there before", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    const flow = await store.flows.create(run.id);
+    await flow.record({ type: "node:tick" });
+    const never = new AbortController().signal;
+    const commands = failure(flow.nextCommands(run.id, never), "wrong_status");
+    const events = store.flows.follow(run.id).toArray();
+    const separate = await store.flows.create();
+    const goesOn = separate.nextCommands("r1", never);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await flow.command({ type: "send", runId: "node", message: "before" });
+    await flow.record({ type: "node:tock" });
+    await run.complete("done");
+    expect((await commands).message).toContain(`run ${run.id} is completed`);
+    expect((await events).map(({ event }) => event.type)).toEqual(["node:tick", "command:received", "node:tock"]);
+    // What waits is still had.
+    expect(await flow.nextCommands("node", never)).toMatchObject([{ message: "before" }]);
+    await failure(flow.nextCommands("node", never), "wrong_status");
+    expect((await store.flows.follow(run.id, { from: 4 }).toArray()).map(({ event }) => event.type)).toEqual(["node:tock"]);
+    await separate.command({ type: "send", runId: "r1", message: "on" });
+    expect(await goesOn).toMatchObject([{ message: "on" }]);
+  });
+
   test("D5: the state's entries come back, whatever order they were made in", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -45,6 +45,7 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     ["an async generator", () => (async function* () { yield 1; })(), "an async generator was given"],
     ["an iterator", () => ({ rows: [1, 2].values() }), "`rows`: a value of the class Array Iterator was given, of which JSON keeps nothing"],
     ["a map below everything", () => nested(600, new Map()), "`d`: a Map was given"],
+    ["a DataView", () => ({ view: new DataView(new ArrayBuffer(8)) }), "`view`: a DataView was given"],
     ["an ArrayBuffer", () => ({ data: new ArrayBuffer(8) }), "`data`: an ArrayBuffer was given"],
   ])("%s in what a tool gave is refused, and the call stays open", async (_, output, says) => {
     const store = await fresh();
@@ -64,6 +65,9 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     expect((await failure(recordMessage, "invalid_input")).message).toContain("`er`: a Map was given");
     const stream = store.newId();
     expect((await failure(store.streams.append(stream, { json: lost }), "invalid_input")).message).toContain("`er`: a Map was given");
+    const events = [{ json: 1 }, , { json: 3 }] as never;
+    await failure(store.streams.append(stream, events), "invalid_input");
+    await failure((await store.flows.create()).recordAll([{ type: "node:tick" }, , { type: "node:tick" }] as never), "invalid_input");
     const describe = run.describe({ metadata: lost });
     expect((await failure(describe, "invalid_input")).message).toContain("deep.er`: a Map was given");
   });

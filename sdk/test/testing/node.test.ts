@@ -120,6 +120,34 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     expect(await eventsOf(store, flow.runId)).toEqual(expected);
   });
 
+  test("of a block that says more than what streamed the rest is recorded, and one that says something else is whole", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const blocks = (first: string, second: string) => [{ type: "text" as const, text: first }, { type: "text" as const, text: second }] as const;
+    const streaming = streamed(...blocks("One ", "two "));
+    const pieces = streaming.slice(0, -1);
+    const whole = streaming.at(-1) as ReturnType<typeof assistant>;
+    const told = (content: readonly object[]) => ({ ...whole, message: { ...whole.message, content } });
+    const queryFn = telling(
+      [...pieces, told(blocks("One ", "two three.")), success("done")],
+      [...pieces, told(blocks("One ", "another.")), success("done")],
+      [...pieces, told([{ type: "text", text: "One " }]), told([{ type: "text", text: "two " }]), success("done")],
+    );
+    const node = createClaudeNode({ queryFn });
+    for (const nodeId of ["more", "other", "apart"]) await node.run(flow, { nodeId, prompt: "x" });
+    const said = (await eventsOf(store, flow.runId)).flatMap((event) =>
+      event.type === "agent:text" || event.type === "agent:text:delta" ? [[event.nodeId, event.type.slice("agent:".length), event.content]] : [],
+    );
+    const deltas = (node: string) => [[node, "text:delta", "One "], [node, "text:delta", "two "]];
+    expect(said).toEqual([
+      ...deltas("more"),
+      ["more", "text:delta", "three."],
+      ...deltas("other"),
+      ["other", "text", "another."],
+      ...deltas("apart"),
+    ]);
+  });
+
   test("saves the session before the agent is called", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -148,6 +148,14 @@ describe("recordFixtures", () => {
     expect(await call("c", false)).toEqual(["c", "c!"]);
   });
 
+  test("two recorders that add to one file keep the calls of both", async () => {
+    const output = await freshFolder();
+    const recorder = (text: string) => recordFixtures(telling([success(text)], [success(`${text}!`)]), { output, nodeId: "n", append: true });
+    const [one, other] = [recorder("a"), recorder("b")];
+    for (const recorded of [one, other, one, other]) await all(recorded({ prompt: "x" }));
+    expect(loadFixtures(output)["n"]?.calls.map(({ output: { text } }) => text).sort()).toEqual(["a", "a!", "b", "b!"]);
+  });
+
   test("calls that overlap are kept in the order in which they began", async () => {
     const output = await freshFolder();
     const recorded = recordFixtures(telling([success("first")], [success("second")]), { output, nodeId: "n" });

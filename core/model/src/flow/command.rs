@@ -57,7 +57,7 @@ impl RuntimeCommand {
         self.fields.get("message").and_then(Value::as_str)
     }
 
-    /// Checks that a `send` or `reply` says to which run, and that the command can be kept in an inbox.
+    /// Checks that a `send` or `reply` says to which run, that a message is text, and that the command can be kept in an inbox.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it doesn't, or is nested too deep.
@@ -67,6 +67,20 @@ impl RuntimeCommand {
             return Err(crate::Error::invalid(format!(
                 "a {:?} command needs the runId of the run it is for; none is given",
                 self.command_type
+            )));
+        }
+        let takes_text = needs_run || self.command_type == "resume";
+        let other = match self.fields.get("message") {
+            None | Some(Value::Null | Value::String(_)) => None,
+            Some(Value::Array(_)) => Some("a list"),
+            Some(Value::Object(_)) => Some("an object"),
+            Some(Value::Bool(_)) => Some("true or false"),
+            Some(Value::Number(_)) => Some("a number"),
+        };
+        if let Some(other) = other.filter(|_| takes_text) {
+            return Err(crate::Error::invalid(format!(
+                "the `message` of a {:?} command must be text, not {other}",
+                self.command_type,
             )));
         }
         self.check_fields()

@@ -122,6 +122,9 @@ waiting! {
     /// Adds the commands that other handles of the run received.
     fn refresh(&mut self) -> Result<()>;
 
+    /// Checks that the flow still takes events and commands: that of a run takes none once the run has paused or ended.
+    fn check_open(&self) -> Result<()>;
+
     /// Records an event, and returns its sequence. Durable when it returns.
     fn record(&mut self, event: &RuntimeEvent) -> Result<u64>;
 

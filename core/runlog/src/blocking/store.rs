@@ -23,6 +23,7 @@ use crate::{
     scan::{HeadsPage, SearchPage, TextQuery},
     sessions::{CopiedSession, CopySession, NewInstance, NewSession},
     transcripts::{ImportMark, keep::EntryBatch},
+    watch::{Mark, Watched},
 };
 
 /// A store: the sessions, agent instances and contexts of one log.
@@ -248,6 +249,12 @@ waiting! {
     /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
     /// the store too: later writes are refused, and reads tell what there was at the close. Dropping the last handle does the same, but can't report errors.
     fn close(&self) -> Result<()>;
+
+    /// Notes what there is of a context or a flow now, for [`changed`](Self::changed). Mark before reading.
+    fn mark(&self, watched: Watched) -> Result<Mark>;
+
+    /// Blocks until something was written since `mark` of what it watches.
+    fn changed(&self, mark: &Mark) -> Result<()>;
 
     /// Reads some records from a position on, and returns their heads.
     fn scan_heads(&self, first: Position) -> Result<HeadsPage>;

@@ -324,6 +324,15 @@ impl FlowRun {
         saved
     }
 
+    /// Checks that the flow still takes events and commands, for whoever waits for one: the flow of a run takes none once
+    /// the run has paused or ended. A flow with an id of its own always does.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when it takes none any more, with what the run came to; else those of the storage.
+    pub async fn check_open(&self) -> Result<()> {
+        self.store.check_open_flow(self.run).await
+    }
+
     /// Writes a batch of the flow. If it belongs to a run, that must be running.
     async fn commit(&self, batch: Batch<'_>) -> Result<Appended> {
         let _pass = self.gate.pass().await;

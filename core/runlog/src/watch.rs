@@ -1,0 +1,112 @@
+//! [`Store::mark`] and [`Store::changed`]: waiting for news of one context or flow.
+
+use runlog_log::{Position, StreamId};
+use runlog_model::{InstanceId, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Result, Store,
+    kernel::{
+        catalog::CATALOG_STREAM,
+        records::{context_stream, run_stream},
+        runs::RUNS_STREAM,
+    },
+};
+
+/// What is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Watched {
+    /// Everything in the store.
+    Store,
+    /// The context of an instance: its events, truncations, and whether its session still exists.
+    Context(InstanceId),
+    /// The flow of a run: its events and commands, and the status of the run.
+    Flow(RunId),
+}
+
+impl Watched {
+    /// The streams whose records are its news.
+    fn streams(self) -> Vec<StreamId> {
+        match self {
+            Self::Store => Vec::new(),
+            // Sessions are deleted in the catalog.
+            Self::Context(instance) => vec![context_stream(instance), CATALOG_STREAM],
+            Self::Flow(run) => vec![run_stream(run), RUNS_STREAM],
+        }
+    }
+}
+
+/// What was there when [`Store::mark`] looked: the log's last position, and the last sequence and the number of records ever
+/// appended of each stream, `None` where there was no such stream.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    watched: Watched,
+    position: u64,
+    streams: Vec<Option<(u64, u64)>>,
+}
+
+impl Store {
+    /// Notes what there is of a context or a flow now, for [`changed`](Self::changed). Mark before reading: what is written
+    /// between the two is then both read and told as a change, and nothing is missed.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    ///
+    /// # Examples
+    /// ```
+    /// use runlog::{NewMessage, NewSession, Store, watch::Watched};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> runlog::Result<()> {
+    /// let store = Store::in_memory();
+    /// let session = store.create_session(NewSession::default()).await?;
+    /// let instance = store.create_instance(session.id, "planner", None).await?;
+    /// let context = store.context(instance.id).await?;
+    /// let mark = store.mark(Watched::Context(instance.id)).await?;
+    /// assert_eq!(context.get_messages().await?.len(), 0); // what is there is read
+    /// tokio::join!(
+    ///     async { store.changed(&mark).await.unwrap() }, // woken by records of this context, not by those of others
+    ///     async { context.append_message(NewMessage::user("Hello")).await.unwrap() },
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn mark(&self, watched: Watched) -> Result<Mark> {
+        // The position first: what is written in between is looked at again.
+        let position = self.backend().maintenance().last_position().await?.0;
+        let streams = self.ends(watched).await?;
+        Ok(Mark {
+            watched,
+            position,
+            streams,
+        })
+    }
+
+    /// Ready once something was written since `mark` of what it watches; for all else that is written it goes on waiting. In a
+    /// read-only store also when another process wrote it.
+    ///
+    /// # Errors
+    /// [`Closed`](crate::ErrorKind::Closed) once the store is closed; else those of the storage.
+    pub async fn changed(&self, mark: &Mark) -> Result<()> {
+        let mut position = Position(mark.position);
+        loop {
+            position = self.backend().wait_past(position).await?;
+            if mark.streams.is_empty() || self.ends(mark.watched).await? != mark.streams {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn ends(&self, watched: Watched) -> Result<Vec<Option<(u64, u64)>>> {
+        let mut ends = Vec::new();
+        for stream in watched.streams() {
+            let info = self.backend().stream(stream).await?;
+            ends.push(info.map(|info| (info.last_sequence.0, info.appended)));
+        }
+        Ok(ends)
+    }
+}
