@@ -25,6 +25,7 @@ use runlog::{
     blocking::Store,
     engine::SystemHost,
     log::Position,
+    retention::RetentionPolicy,
     sessions::SessionChanges,
 };
 
@@ -491,6 +492,28 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
     });
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(export_and(&store, &|| {}).is_ok());
+
+    let store = Store::in_memory();
+    three(&store);
+    let given_up = export_and(&store, &|| {
+        let policy = RetentionPolicy {
+            max_bytes: Some(1),
+            ..RetentionPolicy::default()
+        };
+        assert_eq!(store.retain(&policy).unwrap().sessions, 1);
+    });
+    let refused = given_up.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains("given up"), "{refused}");
+    // What is only deleted is in it as it was.
+    let store = Store::in_memory();
+    let context = three(&store);
+    let session = store.find_session("n").unwrap().id;
+    let deleted = export_and(&store, &|| store.delete_session(session).unwrap());
+    let other = Store::in_memory();
+    import(&other, &deleted.unwrap());
+    let copy = other.context(context.instance_id()).unwrap();
+    assert_eq!(copy.get_messages().unwrap().len(), 3);
 }
 
 #[test]

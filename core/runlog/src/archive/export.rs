@@ -28,7 +28,7 @@ const SCAN_RECORDS: u64 = 1024;
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) for a session that doesn't exist, [`Conflict`](ErrorKind::Conflict) when records
-/// that a copy shares are truncated meanwhile, those of reading the store, and those of `write`.
+/// that a copy shares are truncated meanwhile, or a session is given up by a retention, those of reading the store, and those of `write`.
 pub fn export<E: From<Error>>(
     store: &Store,
     what: What<'_>,
@@ -48,6 +48,9 @@ pub fn export<E: From<Error>>(
     for list in List::ALL {
         merge.counts.records += write_list(store, list, bound, &owners, chosen.as_ref(), write)?;
     }
+    owners.check_kept(store, bound, |id| {
+        chosen.as_ref().is_none_or(|chosen| chosen.contains(&id))
+    })?;
     write(&encode(&Line::End(merge.counts), None))?;
     let sessions = owners.sessions.iter().map(|(id, _)| *id);
     let sessions = sessions

@@ -202,9 +202,20 @@ pub(super) fn each_record<E: From<Error>>(
     store: &Store,
     stream: StreamId,
     bound: Position,
+    visit: impl FnMut(&Record) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    each_record_from(store, stream, Sequence::FIRST, bound, visit)
+}
+
+/// The same from a sequence on.
+pub(super) fn each_record_from<E: From<Error>>(
+    store: &Store,
+    stream: StreamId,
+    first: Sequence,
+    bound: Position,
     mut visit: impl FnMut(&Record) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    let mut next = Some(Sequence::FIRST);
+    let mut next = Some(first);
     while let Some(first) = next {
         let options = ReadOptions {
             first,

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use runlog_log::{Position, StreamId};
+use pollster::block_on;
+use runlog_log::{Position, Sequence, StreamId};
 use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 
-use super::lists::{List, ListEvent, Subject, each_record, is_derived, streams_of};
-use crate::{Error, Result, blocking::Store};
+use super::lists::{
+    List, ListEvent, Subject, each_record, each_record_from, is_derived, streams_of,
+};
+use crate::{Error, ErrorKind, Result, blocking::Store};
 
 /// A stream to write.
 pub(super) struct Planned {
@@ -103,6 +106,55 @@ impl Owners {
             }
         }
         Ok(chosen)
+    }
+
+    /// An error if a session of the archive was given up by a retention since: it is listed as it was, and its streams may
+    /// have been empty when they were read.
+    pub(super) fn check_kept(
+        &self,
+        store: &Store,
+        bound: Position,
+        is_chosen: impl Fn(SessionId) -> bool,
+    ) -> Result<()> {
+        let sessions = List::Sessions.stream();
+        let Some(info) = block_on(store.backend().stream(sessions))? else {
+            return Ok(());
+        };
+        let later = store
+            .as_async()
+            .last_before(sessions, info.last_sequence, bound.next().0);
+        let first = block_on(later)?.map_or(1, |record| record.sequence.0 + 1);
+        each_record_from(
+            store,
+            sessions,
+            Sequence(first),
+            Position(u64::MAX),
+            |record| {
+                let ListEvent::Session(CatalogEvent::SessionDeleted { id, .. }) =
+                    List::Sessions.event_of(record)?
+                else {
+                    return Ok(());
+                };
+                // One that was only deleted still has its contents.
+                if !is_chosen(id) || !self.is_emptied(store, id)? {
+                    return Ok(());
+                }
+                let what = format!("session {id} was given up meanwhile; export again");
+                Err(Error::new(ErrorKind::Conflict, what))
+            },
+        )
+    }
+
+    /// Whether a stream of a session had records and has none.
+    fn is_emptied(&self, store: &Store, id: SessionId) -> Result<bool> {
+        let own = StreamId(id.as_uuid());
+        for stream in self.of_session.get(&id).into_iter().flatten().chain([&own]) {
+            let info = block_on(store.backend().stream(*stream))?;
+            if info.is_some_and(|info| info.last_sequence == Sequence::ZERO && info.appended > 0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The streams to write, with their content types.
