@@ -1,13 +1,20 @@
 import { bytesGiven, listOf, optionsOf, shown } from "./checks.js";
-import { invalid } from "./error.js";
+import { invalid, throwIfAborted } from "./error.js";
 import type { ExportCalls, ImportCalls, StoreCalls } from "./generated/calls.js";
 import type { ExportSelection, Imported } from "./generated/types.js";
 import type { Handle } from "./handle.js";
+import { unlessAborted } from "./signals.js";
 
 /** How to import. */
 export interface ImportOptions {
   /** Whether nothing is written, and it is a `conflict`, where something would be left out. */
   strict?: boolean | undefined;
+}
+
+/** How to import what comes in pieces. */
+export interface ImportPiecesOptions extends ImportOptions {
+  /** Gives up while pieces are waited for: nothing is written then. Once all are there it isn't heeded any more. */
+  signal?: AbortSignal | undefined;
 }
 
 /** The selection, looked at. @internal */
@@ -38,13 +45,14 @@ export async function* exported(handle: Handle<StoreCalls>, what: ExportSelectio
 export async function imported(
   handle: Handle<StoreCalls>,
   source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-  options: ImportOptions,
+  options: ImportPiecesOptions,
 ): Promise<Imported> {
-  const { strict } = optionsOf(options, ["strict"]);
+  const { strict, signal } = optionsOf(options, ["strict", "signal"]);
+  throwIfAborted(signal);
   const pieces = piecesOf(source);
   const archive = (await handle.made("import")).handle<ImportCalls>("the import");
   try {
-    for await (const piece of pieces) await archive.value("write", undefined, bytesGiven(piece, "a piece of an archive"));
+    for await (const piece of unlessAborted(pieces, signal)) await archive.value("write", undefined, bytesGiven(piece, "a piece of an archive"));
     return await archive.value("finish", { strict: strict ?? false });
   } finally {
     archive.release();

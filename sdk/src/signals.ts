@@ -1,3 +1,5 @@
+import { abortedError, throwIfAborted } from "./error.js";
+
 /** Who is told when a signal is aborted. */
 const told = new WeakMap<AbortSignal, { callbacks: Set<() => void>; onAbort: () => void }>();
 
@@ -33,4 +35,41 @@ function begin(signal: AbortSignal) {
 function end(signal: AbortSignal, onAbort: () => void): void {
   told.delete(signal);
   signal.removeEventListener("abort", onAbort);
+}
+
+/**
+ * What an iteration gives until a signal is aborted: then an error, also while the next item is awaited. An iteration that
+ * hangs is left behind. Nothing of it is kept by the signal, which may live for long.
+ *
+ * @internal
+ */
+export async function* unlessAborted<T>(items: AsyncIterable<T> | Iterable<T>, signal: AbortSignal | undefined): AsyncGenerator<T> {
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  let done = false;
+  try {
+    for (;;) {
+      throwIfAborted(signal);
+      const next = await settledUnlessAborted(iterator.next(), signal);
+      done = next.done === true;
+      if (next.done) return;
+      yield next.value;
+    }
+  } catch (cause) {
+    done = !signal?.aborted;
+    throw cause;
+  } finally {
+    // Not awaited: one that doesn't heed its signal may never come to its end.
+    if (!done) Promise.resolve(iterator.return?.()).then(undefined, () => {});
+  }
+}
+
+async function settledUnlessAborted<T>(promise: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  let forget = () => {};
+  const aborted = new Promise<never>((_, reject) => (forget = whenAborted(signal, () => reject(abortedError(signal)))));
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    forget();
+  }
 }

@@ -1,5 +1,5 @@
 import { Agents } from "./agents.js";
-import { type ImportOptions, exported, imported, selectionOf } from "./archives.js";
+import { type ImportOptions, type ImportPiecesOptions, exported, imported, selectionOf } from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, objectOf, optionsOf, withOptions } from "./checks.js";
@@ -540,7 +540,7 @@ export class Store implements AsyncDisposable {
    * meanwhile. Events tell the times they had; records of streams of your own, and a flow's playback, have that of the import.
    *
    * @throws {@link RunlogError} `invalid_input` for what is no archive, breaks off, or has a line that can't be read;
-   * `conflict` with `strict`; nothing was written then. Else those of reading and writing.
+   * `conflict` with `strict`; `aborted` when the signal is; nothing was written then. Else those of reading and writing.
    *
    * @example
    * ```ts
@@ -551,7 +551,7 @@ export class Store implements AsyncDisposable {
    */
   async import(
     source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-    options: ImportOptions = {},
+    options: ImportPiecesOptions = {},
   ): Promise<Imported> {
     return imported(this.#handle, source, options);
   }

@@ -2,7 +2,7 @@ import { checkFunction, shown } from "../checks.js";
 import { RunlogError, abortedError, checkSignal, invalid, throwIfAborted } from "../error.js";
 import type { AgentEvent, AgentUsage, ClaudeMessageInput } from "../flow-types.js";
 import type { FlowRun } from "../flows.js";
-import { whenAborted } from "../signals.js";
+import { unlessAborted } from "../signals.js";
 import { defined } from "./figures.js";
 import { type Check, type Checks, aPrompt, anObject, awaited, fieldsOf, isPromise, optional, text, yesOrNo } from "./given.js";
 import { Translation } from "./translation.js";
@@ -188,7 +188,7 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
       };
       let thrown: unknown;
       try {
-        for await (const message of whileWanted(query, params, signal)) {
+        for await (const message of unlessAborted(messagesIn(query(params)), signal)) {
           await take(translation.take(message));
           if (translation.ending !== undefined) over.abort();
         }
@@ -260,39 +260,6 @@ class Recording {
   async done(): Promise<void> {
     await Promise.all(this.#unwritten);
     if (this.failure !== undefined) throw this.failure.cause;
-  }
-}
-
-/** The messages of a query until there are no more, or they aren't wanted any more; one that hangs is left behind. */
-async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSignal | undefined): AsyncGenerator<QueryMessage> {
-  const messages = messagesIn(query(params))[Symbol.asyncIterator]();
-  let done = false;
-  try {
-    for (;;) {
-      throwIfAborted(signal);
-      const next = await unlessAborted(messages.next(), signal);
-      done = next.done === true;
-      if (next.done) return;
-      yield next.value;
-    }
-  } catch (cause) {
-    done = !signal?.aborted;
-    throw cause;
-  } finally {
-    // Not awaited: one that doesn't heed its signal may never come to its end.
-    if (!done) messages.return?.().then(undefined, () => {});
-  }
-}
-
-/** What comes of a promise, or an error once the signal is aborted. Nothing of it is kept by the signal: it may live for long. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  let forget = () => {};
-  const aborted = new Promise<never>((_, reject) => (forget = whenAborted(signal, () => reject(abortedError(signal)))));
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    forget();
   }
 }
 

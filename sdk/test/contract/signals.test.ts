@@ -35,6 +35,11 @@ const CALLS: { name: string; waits: boolean; ends?: true; call(world: World, sig
     },
   },
   { name: "flow.nextCommands", waits: true, ends: true, call: ({ flow }, signal) => flow.nextCommands("r1", signal) },
+  {
+    name: "import",
+    waits: true,
+    call: ({ store }, signal) => store.import({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) }, { signal }),
+  },
   { name: "run.wait", waits: true, call: ({ run }, signal) => run.wait({ signal }) },
   { name: "context.nextCommand", waits: true, call: ({ agent }, signal) => agent.nextCommand({ signal }) },
   { name: "context.spawnAgents", waits: true, call: ({ agent }, signal) => agent.spawnAgents([{ agentName: "sub", task: "x" }], { signal }) },
