@@ -279,6 +279,8 @@ fn what_is_at_work_or_paused_stays_unless_paused_is_named() {
     resumed.pause("lunch").unwrap();
     let runs = store.runs();
     let later = runs.resume(resumed.id(), &Default::default()).unwrap();
+    // A handle that nobody dropped: the flow ends with its run all the same.
+    let _flow = FlowRun::create(&store, Some(later.recorder.id())).unwrap();
     later.recorder.complete(None).unwrap();
     let last = said(&store, "last");
     let done = retained(&store, &keep_last(1));

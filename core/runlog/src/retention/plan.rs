@@ -271,8 +271,8 @@ impl Store {
             }
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
-        let flows = self.shared.flows.shared().live();
-        runs.iter().any(|run| is_run_kept(run) || flows.has(run.id))
+        // Handles of flows don't count: the flow of a run that isn't running takes nothing any more.
+        runs.iter().any(is_run_kept)
             || session.chat.as_ref().is_some_and(|chat| {
                 chat.open_requests.iter().any(|request| {
                     request.status == RequestStatus::Running
