@@ -7,7 +7,7 @@ use crate::{Failure, Result, answers::known, calls::calls};
 /// The methods of both kinds.
 pub(crate) trait AnySpace {
     fn get(&self, key: &str) -> Option<RawJson>;
-    fn set(&mut self, key: String, value: RawJson);
+    fn set(&mut self, key: String, value: RawJson) -> Result<()>;
     fn get_and_delete(&mut self, key: &str) -> Option<RawJson>;
     fn keys(&self) -> Vec<String>;
     fn snapshot(&self) -> RawJson;
@@ -19,8 +19,9 @@ impl AnySpace for Space {
         Self::get(self, key).cloned()
     }
 
-    fn set(&mut self, key: String, value: RawJson) {
+    fn set(&mut self, key: String, value: RawJson) -> Result<()> {
         Self::set(self, key, value);
+        Ok(())
     }
 
     fn get_and_delete(&mut self, key: &str) -> Option<RawJson> {
@@ -45,8 +46,9 @@ impl AnySpace for SharedSpace {
         Self::get(self, key)
     }
 
-    fn set(&mut self, key: String, value: RawJson) {
-        Self::set(self, key, value);
+    fn set(&mut self, key: String, value: RawJson) -> Result<()> {
+        Self::set(self, key, value)?;
+        Ok(())
     }
 
     fn get_and_delete(&mut self, key: &str) -> Option<RawJson> {
@@ -70,10 +72,7 @@ calls! {
     (of: &mut dyn AnySpace, _scope, input) {}
 
     spaceGet { key: String } -> Option<RawJson> => known(Ok::<_, Failure>(of.get(&key)));
-    spaceSet { key: String, value: RawJson } -> () => {
-        of.set(key, value);
-        known(Ok::<_, Failure>(()))
-    };
+    spaceSet { key: String, value: RawJson } -> () => known(of.set(key, value));
     spaceGetAndDelete { key: String } -> Option<RawJson> =>
         known(Ok::<_, Failure>(of.get_and_delete(&key)));
     spaceSnapshot {} -> RawJson => known(Ok::<_, Failure>(of.snapshot()));

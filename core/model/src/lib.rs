@@ -29,7 +29,8 @@ mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, DeletedAgent,
-    ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord, max_steps,
+    ListAgents, SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord, max_steps, run_labels,
+    space_label,
 };
 pub use chat::{
     ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, FoldedStep, KeptMessage,

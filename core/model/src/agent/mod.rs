@@ -9,4 +9,4 @@ mod spawn;
 pub use catalog::{AgentCatalog, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
 pub use event::{AgentCatalogEvent, DeletedAgent};
-pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord};
+pub use spawn::{SpaceRecord, SpawnRecord, SpawnedAgent, TakenRecord, run_labels, space_label};

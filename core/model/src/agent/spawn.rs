@@ -1,9 +1,10 @@
 //! What a run's own stream tells of the sub-agents it spawned, of the space it shared with them, and of the commands it took.
 
+use runlog_log::Label;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    RawJson, RunId,
+    EncodedEvent, RawJson, RunId,
     encoding::{Event, events},
 };
 
@@ -45,9 +46,15 @@ impl Event for SpawnRecord {
     const NAME: &'static str = "the record of a spawn";
 }
 
-/// A snapshot of the space of a run, at the time it was recorded.
+/// A snapshot of the space that the runs of a tree share, at the time it was recorded by one of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpaceRecord {
+    /// The tree: the run at its top or, where that was resumed, the one that was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<RunId>,
+    /// How many changes had been made. Of two records the one with more of them is newer, whichever was written first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub version: u64,
     /// Keys and values, as [`Space::snapshot`](crate::Space::snapshot) gives them.
     pub space: RawJson,
     /// When: milliseconds since 1970-01-01 UTC.
@@ -58,6 +65,41 @@ events!(SPACE_SAVED => SpaceRecord);
 
 impl Event for SpaceRecord {
     const NAME: &'static str = "the record of a space";
+}
+
+impl SpaceRecord {
+    /// Encodes it, with the label that [`space_label`] finds it by.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it has no JSON form.
+    pub fn encode_labelled(&self) -> crate::Result<EncodedEvent> {
+        let labels = self.tree.map(space_label).into_iter().collect();
+        Ok(EncodedEvent {
+            labels,
+            ..self.encode()?
+        })
+    }
+}
+
+/// What the records of the space of a tree are found by.
+pub fn space_label(tree: RunId) -> Label {
+    Label::of("space", tree.0.as_bytes())
+}
+
+/// What a record of a run's stream is found by, for whoever appends it as it stands in another log.
+pub fn run_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
+    if kind != crate::kinds::SPACE_SAVED {
+        return Vec::new();
+    }
+    // One that can't be read is no record of a space.
+    let tree = SpaceRecord::decode(kind, meta, payload).ok();
+    let tree = tree.and_then(|record| record.tree);
+    tree.map(space_label).into_iter().collect()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(version: &u64) -> bool {
+    *version == 0
 }
 
 /// That a run took commands that waited for it, the oldest first: whoever goes on with it doesn't get them again.
@@ -128,6 +170,8 @@ mod tests {
         let record = SpaceRecord {
             space: space.snapshot(),
             at_ms: 1_000,
+            tree: None,
+            version: 0,
         };
         let encoded = record.encode().unwrap();
         assert_eq!(

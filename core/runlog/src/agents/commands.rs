@@ -1,10 +1,9 @@
 //! The commands of an active run: sending them, and finding those that are left for the run that resumes it.
 
-use runlog_log::{ReadOptions, Sequence};
-use runlog_model::{EncodedEvent, RawJson, RunId, RuntimeCommand, SpaceRecord, TakenRecord, kinds};
+use runlog_log::Sequence;
+use runlog_model::{EncodedEvent, RawJson, RunId, RuntimeCommand, TakenRecord};
 
 use super::{
-    SharedSpace,
     active_run::ActiveRun,
     inner::{Inner, not_here},
 };
@@ -12,26 +11,8 @@ use crate::{
     Error, Result,
     contexts::AppendOptions,
     flows::{command_received, load_snapshot, receive_since},
-    kernel::records::run_stream,
     runs::BatchExtras,
 };
-
-/// What a paused run left for the run that resumes it.
-#[derive(Default)]
-pub(super) struct Left {
-    commands: Vec<RuntimeCommand>,
-    space: Option<(u64, SpaceRecord)>,
-}
-
-impl Left {
-    /// Applies the saved space to `space`, and returns the commands that wait.
-    pub(super) fn take_over(self, space: &SharedSpace) -> Result<Vec<RuntimeCommand>> {
-        if let Some((position, record)) = &self.space {
-            space.apply_saved(*position, record)?;
-        }
-        Ok(self.commands)
-    }
-}
 
 /// The record that a run took `count` commands.
 pub(super) fn taken_record(count: u32, at_ms: u64) -> Result<EncodedEvent> {
@@ -66,27 +47,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What a paused run left for the run that resumes it: its commands that weren't taken, and its space as last saved.
-    pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
-        let commands = self.commands_left_by(id).await?;
-        let newest = ReadOptions {
-            direction: runlog_log::Direction::Backward,
-            kinds: vec![runlog_log::Kind(kinds::SPACE_SAVED)],
-            limit: 1,
-            ..ReadOptions::default()
-        };
-        let page = self.store.backend().read(run_stream(id), newest).await?;
-        let space = page.records.first().map(|record| {
-            let decoded = SpaceRecord::decode(record.kind.0, &record.meta, &record.payload);
-            decoded.map(|space| (record.position.0, space))
-        });
-        Ok(Left {
-            commands,
-            space: space.transpose()?,
-        })
-    }
-
-    async fn commands_left_by(&self, id: RunId) -> Result<Vec<RuntimeCommand>> {
+    /// The commands that a paused run didn't take, for the run that resumes it.
+    pub(super) async fn commands_left_by(&self, id: RunId) -> Result<Vec<RuntimeCommand>> {
         // Go back to the last run with a snapshot; it holds the commands that waited then.
         let mut runs = vec![id];
         let (mut covered, mut state) = loop {

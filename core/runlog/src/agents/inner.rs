@@ -2,7 +2,7 @@
 
 use super::{
     MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task, active_run::ActiveRun,
-    defect::Defect, end::Execution,
+    defect::Defect, end::Execution, spaces::Spaces,
 };
 use std::{
     collections::HashMap,
@@ -31,6 +31,7 @@ pub(super) struct Inner {
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
+    spaces: Mutex<Spaces>,
     /// The defect that a test has set.
     #[cfg(feature = "broken-orchestrator")]
     pub(super) defect: std::sync::OnceLock<Defect>,
@@ -83,6 +84,7 @@ impl Inner {
             executors: Mutex::default(),
             live: Mutex::default(),
             arrivals: Mutex::default(),
+            spaces: Mutex::default(),
             #[cfg(feature = "broken-orchestrator")]
             defect: std::sync::OnceLock::new(),
         }
@@ -178,6 +180,12 @@ impl Inner {
         self.arrivals
             .lock()
             .expect("the list of starting runs was left broken by a panic")
+    }
+
+    pub(super) fn spaces(&self) -> MutexGuard<'_, Spaces> {
+        self.spaces
+            .lock()
+            .expect("nobody panics while the spaces are locked")
     }
 
     pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {

@@ -27,6 +27,7 @@ mod report;
 mod request;
 mod runtime;
 mod space;
+mod spaces;
 mod spawn;
 mod spawned;
 mod start;

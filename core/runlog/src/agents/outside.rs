@@ -8,7 +8,6 @@ use runlog_model::RunId;
 use super::{
     active_run::{ActiveRun, Beginning},
     inner::{Entered, Inner},
-    space::SharedSpace,
     stop::Ending,
     work::first,
 };
@@ -32,7 +31,7 @@ impl Inner {
             definition: None,
             task: String::new(),
             depth,
-            space: SharedSpace::default(),
+            space: self.space_of(id).await?,
             inbox: Inbox::unlisted(id, self.options.inbox_max),
         };
         let live = match self.live_runs().entry(id) {

@@ -1,40 +1,47 @@
 //! [`SharedSpace`]: the values that all runs of a tree share.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use runlog_model::{EncodedEvent, RawJson, Space, SpaceRecord};
+use runlog_model::{EncodedEvent, RawJson, RunId, Space, SpaceRecord};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The largest space that is saved: 16 MiB of JSON.
+/// The largest space: 16 MiB of JSON.
 const SPACE_BYTES_MAX: usize = 16 << 20;
 
 /// Values by key that all runs of a tree share: a run, those that it spawned, and so on. Clones are the same space.
 ///
-/// Changes are saved with the next message, step or end of any of the runs, in the same batch; a resumed run has them again.
+/// Changes are saved with the next message, step or end of any of the runs, in the same batch; a resumed run has them again,
+/// whichever run of the tree made them.
 ///
 /// ```
 /// use runlog::{RawJson, agents::SharedSpace};
 ///
 /// let space = SharedSpace::default();
-/// space.set("topic", RawJson::string("rain"));
+/// space.set("topic", RawJson::string("rain"))?;
 /// assert_eq!(space.clone().get("topic"), Some(RawJson::string("rain")));
 /// assert_eq!(space.get_and_delete("topic"), Some(RawJson::string("rain")));
+/// # Ok::<(), runlog::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct SharedSpace {
     state: Arc<Mutex<State>>,
 }
 
+/// A space that is dropped with the last run that has it.
+pub(super) type WeakSpace = Weak<Mutex<State>>;
+
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
+    /// The tree that it is saved for; `None` for one that is never saved.
+    tree: Option<RunId>,
     space: Space,
-    /// Counts changes.
+    /// How many bytes its JSON has, or a few more.
+    bytes: usize,
+    /// Counts changes, those before a resume included.
     version: u64,
     /// The newest version that is saved.
     saved: u64,
-    /// The position of the newest record that was applied.
-    restored: u64,
 }
 
 /// A space to save, and the version to mark as saved afterwards.
@@ -43,25 +50,103 @@ pub(super) struct Unsaved {
     version: u64,
 }
 
+impl State {
+    /// How many bytes an entry takes in the JSON of the space.
+    fn length(key: &str, value: &RawJson) -> usize {
+        RawJson::string(key).as_bytes().len() + value.as_bytes().len() + ":,".len()
+    }
+
+    fn set(&mut self, key: String, value: RawJson) -> Result<Option<RawJson>> {
+        let former = self.space.get(&key);
+        let without = self.bytes - former.map_or(0, |former| Self::length(&key, former));
+        let bytes = without + Self::length(&key, &value);
+        check_size(bytes)?;
+        self.bytes = bytes;
+        self.version += 1;
+        Ok(self.space.set(key, value))
+    }
+}
+
+/// A space without entries is `{}`.
+fn check_size(bytes: usize) -> Result<()> {
+    let length = bytes + "{}".len();
+    if length <= SPACE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "the space would have {length} bytes of JSON, at most {SPACE_BYTES_MAX} are allowed; keep large values elsewhere"
+        ),
+    ))
+}
+
 impl SharedSpace {
+    /// The empty space of a tree.
+    pub(super) fn of_tree(tree: RunId) -> Self {
+        let state = State {
+            tree: Some(tree),
+            ..State::default()
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Makes it what was saved last, or empty if nothing was, unless it has changes that aren't saved yet.
+    pub(super) fn reload(&self, record: Option<&SpaceRecord>) -> Result<()> {
+        let mut space = Space::new();
+        if let Some(record) = record {
+            space.restore(&record.space)?;
+        }
+        let mut state = self.state();
+        if state.version > state.saved {
+            return Ok(());
+        }
+        let entries = space.keys().filter_map(|key| Some((key, space.get(key)?)));
+        state.bytes = entries.map(|(key, value)| State::length(key, value)).sum();
+        state.space = space;
+        // It goes on counting, also where newer records were erased.
+        state.version = state.version.max(record.map_or(0, |record| record.version));
+        state.saved = state.version;
+        Ok(())
+    }
+
+    /// The same space as long as somebody else has it.
+    pub(super) fn downgrade(&self) -> WeakSpace {
+        Arc::downgrade(&self.state)
+    }
+
+    /// The space, if somebody still has it.
+    pub(super) fn upgrade(space: &WeakSpace) -> Option<Self> {
+        space.upgrade().map(|state| Self { state })
+    }
+
+    /// The tree that it is saved for.
+    pub(super) fn tree(&self) -> Option<RunId> {
+        self.state().tree
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<RawJson> {
         self.state().space.get(key).cloned()
     }
 
     /// Sets the value of a key, and returns the previous one.
-    pub fn set(&self, key: impl Into<String>, value: RawJson) -> Option<RawJson> {
-        let mut state = self.state();
-        state.version += 1;
-        state.space.set(key, value)
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) when the space would have more than 16 MiB of JSON. Nothing is set then.
+    pub fn set(&self, key: impl Into<String>, value: RawJson) -> Result<Option<RawJson>> {
+        self.state().set(key.into(), value)
     }
 
     /// Removes a key, and returns its value.
     pub fn get_and_delete(&self, key: &str) -> Option<RawJson> {
         let mut state = self.state();
-        let value = state.space.get_and_delete(key);
-        state.version += u64::from(value.is_some());
-        value
+        let value = state.space.get_and_delete(key)?;
+        state.bytes -= State::length(key, &value);
+        state.version += 1;
+        Some(value)
     }
 
     /// The keys, in their order.
@@ -77,35 +162,60 @@ impl SharedSpace {
     /// Sets the keys of a snapshot; others stay as they are.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object. Nothing is set then.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge) when the space
+    /// would have more than 16 MiB of JSON. Nothing is set then.
     pub fn restore(&self, snapshot: &RawJson) -> Result<()> {
+        let mut given = Space::new();
+        given.restore(snapshot)?;
+        self.take_over(&given, true)
+    }
+
+    /// Adds the values of another tree's space whose keys aren't there: one of its runs goes on in this tree.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub(super) fn add_missing(&self, record: &SpaceRecord) -> Result<()> {
+        let mut given = Space::new();
+        given.restore(&record.space)?;
+        self.take_over(&given, false)
+    }
+
+    fn take_over(&self, given: &Space, replaces: bool) -> Result<()> {
         let mut state = self.state();
-        state.space.restore(snapshot)?;
-        state.version += 1;
+        let taken: Vec<(&str, &RawJson)> = given
+            .keys()
+            .filter(|key| replaces || state.space.get(key).is_none())
+            .filter_map(|key| Some((key, given.get(key)?)))
+            .collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let former = |key| state.space.get(key).map_or(0, |it| State::length(key, it));
+        let replaced: usize = taken.iter().map(|(key, _)| former(*key)).sum();
+        let added: usize = taken
+            .iter()
+            .map(|(key, value)| State::length(key, value))
+            .sum();
+        check_size(state.bytes - replaced + added)?;
+        for (key, value) in taken {
+            state.set(key.to_owned(), value.clone())?;
+        }
         Ok(())
     }
 
     /// The space to save, if it changed since it was saved last.
     pub(super) fn unsaved(&self, now_ms: u64) -> Result<Option<Unsaved>> {
         let state = self.state();
-        if state.version == state.saved {
+        let Some(tree) = state.tree.filter(|_| state.version > state.saved) else {
             return Ok(None);
-        }
-        let space = state.space.snapshot();
-        let length = space.as_bytes().len();
-        if length > SPACE_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the space has {length} bytes of JSON, at most {SPACE_BYTES_MAX} are allowed; keep large values elsewhere"
-                ),
-            ));
-        }
+        };
         let record = SpaceRecord {
-            space,
+            tree: Some(tree),
+            version: state.version,
+            space: state.space.snapshot(),
             at_ms: now_ms,
         }
-        .encode()?;
+        .encode_labelled()?;
         Ok(Some(Unsaved {
             record,
             version: state.version,
@@ -118,16 +228,6 @@ impl SharedSpace {
         state.saved = state.saved.max(unsaved.version);
     }
 
-    /// Applies a record that a run saved at a position, unless a newer one was applied already.
-    pub(super) fn apply_saved(&self, position: u64, record: &SpaceRecord) -> Result<()> {
-        let mut state = self.state();
-        if position > state.restored {
-            state.space.restore(&record.space)?;
-            state.restored = position;
-        }
-        Ok(())
-    }
-
     /// The lock is never held across a wait.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state
@@ -138,15 +238,26 @@ impl SharedSpace {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
+
+    fn record(version: u64, json: &str) -> SpaceRecord {
+        SpaceRecord {
+            tree: Some(RunId(Uuid::from_u128(1))),
+            version,
+            space: RawJson::parse(json.to_owned()).unwrap(),
+            at_ms: 1,
+        }
+    }
 
     #[test]
     fn what_changed_is_written_down_once() {
-        let space = SharedSpace::default();
+        let space = SharedSpace::of_tree(RunId(Uuid::from_u128(1)));
         assert!(space.unsaved(1).unwrap().is_none());
-        space.set("a", RawJson::null());
+        space.set("a", RawJson::null()).unwrap();
         let unsaved = space.unsaved(1).unwrap().unwrap();
-        space.set("b", RawJson::null());
+        space.set("b", RawJson::null()).unwrap();
         space.saved(&unsaved);
         let unsaved = space.unsaved(1).unwrap().unwrap();
         space.saved(&unsaved);
@@ -156,18 +267,51 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_was_written_down_counts() {
-        let space = SharedSpace::default();
-        let record = |json: &str| SpaceRecord {
-            space: RawJson::parse(json.to_owned()).unwrap(),
-            at_ms: 1,
-        };
-        space.apply_saved(9, &record(r#"{"a":"new"}"#)).unwrap();
-        space.apply_saved(5, &record(r#"{"a":"old"}"#)).unwrap();
+    fn what_was_saved_is_there_again_and_needs_no_saving() {
+        let space = SharedSpace::of_tree(RunId(Uuid::from_u128(1)));
+        space.reload(Some(&record(9, r#"{"a":"new"}"#))).unwrap();
         assert_eq!(space.get("a"), Some(RawJson::string("new")));
-        assert!(
-            space.unsaved(1).unwrap().is_none(),
-            "what was read needn't be written"
+        assert!(space.unsaved(1).unwrap().is_none());
+        space
+            .add_missing(&record(3, r#"{"a":"old","b":1}"#))
+            .unwrap();
+        assert_eq!(space.snapshot().as_str(), r#"{"a":"new","b":1}"#);
+        let unsaved = space.unsaved(1).unwrap().unwrap();
+        let saved = SpaceRecord::decode(
+            unsaved.record.kind,
+            &unsaved.record.meta,
+            &unsaved.record.payload,
+        );
+        assert_eq!(saved.unwrap().version, 10, "it goes on counting");
+        space.reload(Some(&record(9, "{}"))).unwrap();
+        assert_eq!(space.keys(), ["a", "b"], "what isn't saved stays");
+        space.saved(&unsaved);
+        space.reload(None).unwrap();
+        assert!(space.keys().is_empty() && space.unsaved(1).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_would_be_too_large_to_save_is_not_set() {
+        let space = SharedSpace::of_tree(RunId(Uuid::from_u128(1)));
+        let half = RawJson::string(&"x".repeat(SPACE_BYTES_MAX / 2));
+        space.set("a", half.clone()).unwrap();
+        let refused = space.set("b", half.clone()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        let both = RawJson::parse(format!(r#"{{"c":1,"b":{half}}}"#)).unwrap();
+        assert_eq!(
+            space.restore(&both).unwrap_err().kind(),
+            ErrorKind::TooLarge
+        );
+        assert_eq!(space.keys(), ["a"]);
+        space.set("a", half.clone()).unwrap();
+        space.get_and_delete("a");
+        space.set("b", half).unwrap();
+        assert_eq!(space.keys(), ["b"]);
+        let left = space.state().bytes + 2;
+        assert_eq!(
+            left,
+            space.snapshot().as_bytes().len() + 1,
+            "a comma too many"
         );
     }
 }

@@ -371,7 +371,10 @@ impl Inner {
             parent_run_id: Some(call.parent.id()),
             ..ResumeOptions::default()
         };
-        let left = self.left_by(id).await?;
+        let waiting = self.commands_left_by(id).await?;
+        if let Some(brought) = self.space_brought(id, &call.parent.space).await? {
+            call.parent.space.add_missing(&brought)?;
+        }
         let asked = match task.is_empty() {
             true => self.task_of(id).await?,
             false => task.clone(),
@@ -384,7 +387,6 @@ impl Inner {
             .await
         {
             Ok(resumed) => {
-                let waiting = left.take_over(&call.parent.space)?;
                 let live = self.join(call.parent, (resumed.recorder, definition, asked), waiting);
                 call.begin(index, live, executor, timeout);
                 Ok(())

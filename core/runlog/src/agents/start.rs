@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use runlog_model::{NewMessage, RunId};
 
 use super::{
-    SharedSpace, StartAgent, StartPlace,
+    StartAgent, StartPlace,
     active_run::{ActiveRun, Beginning},
     create::first_messages,
 };
@@ -69,7 +69,7 @@ impl Inner {
             definition: Some(Arc::clone(&definition)),
             task,
             depth: 0,
-            space: SharedSpace::default(),
+            space: self.new_space(id),
             inbox: self.inbox(id, Vec::new()),
         };
         let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
@@ -126,14 +126,13 @@ impl Inner {
             Some(task) => task,
             None => self.task_of(id).await?,
         };
-        let left = self.left_by(id).await?;
+        let waiting = self.commands_left_by(id).await?;
+        let space = self.space_of(id).await?;
         let new_id = *options
             .id
             .get_or_insert_with(|| RunId(self.store.backend().new_id()));
         let _arriving = self.starting(vec![new_id]);
         let resumed = self.store.runs().resume(id, &options).await?;
-        let space = SharedSpace::default();
-        let waiting = left.take_over(&space)?;
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(&definition)),

@@ -7,7 +7,6 @@ use super::{
     inner::AgentWork,
     report::recorded_results,
     runtime::Boxed,
-    space::SharedSpace,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -252,7 +251,10 @@ impl ResumeAll {
                 Some(parent) => parent.depth + 1,
                 None => inner.depth_of(run.parent_run_id).await?,
             },
-            space: parent.map_or_else(SharedSpace::default, |parent| parent.space.clone()),
+            space: match parent {
+                Some(parent) => parent.space.clone(),
+                None => inner.space_of(run.id).await?,
+            },
             inbox: Inbox::unlisted(run.id, inner.options.inbox_max),
         };
         let paused = inner.enter(ActiveRun::new(paused, parent));
@@ -290,7 +292,7 @@ impl ResumeAll {
         let Some(Ok(permit)) = permit else {
             return stopped(paused).await;
         };
-        let left = inner.left_by(run.id).await?;
+        let waiting = inner.commands_left_by(run.id).await?;
         let id = RunId(inner.store.backend().new_id());
         let record = below.map(|below| {
             let agent = SpawnedAgent {
@@ -338,7 +340,6 @@ impl ResumeAll {
             .runs()
             .resume_with_extras(run.id, &options, &ResumeExtras { parent })
             .await?;
-        let waiting = left.take_over(&paused.space)?;
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(definition)),
@@ -415,10 +416,7 @@ impl ResumeAll {
                 };
                 return Ok(self.resume_one(run.id, Some(below)).await);
             }
-            let result = self.over(parent, run).await?;
-            // Copy the values that the run shared to the parent's space.
-            self.inner.left_by(run.id).await?.take_over(&parent.space)?;
-            Ok(result)
+            self.over(parent, run).await
         });
         join_all(came).await.into_iter().collect()
     }

@@ -8,6 +8,7 @@ mod inbox;
 mod pausing;
 mod recorders;
 mod resuming;
+mod spaces;
 mod spawning;
 mod stopping;
 mod support;

@@ -318,7 +318,7 @@ async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
             let mut snapshot = runlog::flows::RunSnapshot::new("halfway");
             snapshot.state.insert("part".into(), 1.into());
             run.save_snapshot(&snapshot).await?;
-            run.space().set("key", RawJson::string("value"));
+            run.space().set("key", RawJson::string("value")).unwrap();
             let command = run.next_command().await;
             if saved.is_empty() {
                 return Ok(AgentEnd::paused("later"));
@@ -350,7 +350,7 @@ async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
 }
 
 /// The world as another process finds it: the same store, whose runs nobody works on any more.
-fn next_process(world: &World) -> World {
+pub(super) fn next_process(world: &World) -> World {
     world.reopened(options())
 }
 
@@ -409,7 +409,7 @@ async fn crash_with(world: World, started: &Arc<Mutex<Vec<RunId>>>, count: usize
     next
 }
 
-async fn until_steps(world: &World, agent: &str, steps: u32, count: usize) {
+pub(super) async fn until_steps(world: &World, agent: &str, steps: u32, count: usize) {
     loop {
         let running = ListRuns {
             status: Some(RunStatus::Running),
@@ -482,7 +482,7 @@ async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
                     async move {
                         steps(&run, 1).await?;
                         run.space()
-                            .set(run.depth().to_string(), RawJson::string("was here"));
+                            .set(run.depth().to_string(), RawJson::string("was here"))?;
                         if !is_second {
                             forever().await;
                         }
@@ -550,7 +550,7 @@ async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
             match run.task() {
                 "ends" => {
                     run.space()
-                        .set("left", RawJson::string("by the one that ended"));
+                        .set("left", RawJson::string("by the one that ended"))?;
                     Ok(AgentEnd::completed("ended before"))
                 }
                 _ => {

@@ -1133,13 +1133,15 @@ async fn a_space_is_shared_by_the_whole_tree(world: World) {
     world
         .agent("leaf", |run: RunContext| async move {
             let said = run.space().get("question").map(|json| json.to_string());
-            run.space().set("answer", RawJson::string("42"));
+            run.space().set("answer", RawJson::string("42")).unwrap();
             Ok(AgentEnd::completed(said.unwrap_or_default()))
         })
         .await;
     world
         .agent("lead", |run: RunContext| async move {
-            run.space().set("question", RawJson::string("life?"));
+            run.space()
+                .set("question", RawJson::string("life?"))
+                .unwrap();
             let results = run
                 .spawn_agents(vec![SpawnRequest::new("leaf", "t")])
                 .await?;
