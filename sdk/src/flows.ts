@@ -272,7 +272,7 @@ export class FlowRun implements AsyncDisposable {
    *
    * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
    * with the error, and waits nowhere; `limit_reached` when the inbox is full, that of an orchestrator that works on the run, or
-   * that of the flow, which holds 1,024 commands: nothing is recorded.
+   * that of the flow, which holds 1,024 commands, or has 16 MiB of JSON: nothing is recorded.
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     const given = wellFormedBytes(command);

@@ -52,8 +52,10 @@ pub const JSON_DEPTH_MAX: usize = 100;
 pub const CHAT_SEQUENCE_MAX: u64 = (1 << 53) - 1;
 /// The largest sequence that a caller gives a message or a step: 2⁵². Those that come after it have as much room again.
 pub const CHAT_SEQUENCE_GIVEN_MAX: u64 = 1 << 52;
-/// The largest JSON of one flow event or run snapshot: 16 MiB.
+/// The largest JSON of one flow event or run snapshot: 16 MiB; that of a snapshot beside the commands in its inbox.
 pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;
+/// The most JSON of the commands that wait in one inbox: 16 MiB.
+pub const INBOX_BYTES_MAX: usize = 16 << 20;
 /// The longest description of an agent: 64 KiB.
 pub const AGENT_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
 /// The longest system prompt of an agent: 1 MiB.

@@ -985,3 +985,35 @@ fn oversize_is_refused(store: &Store) {
     assert!(flow.state().outputs.is_empty(), "the state is as before");
     flow.save_snapshot().unwrap();
 }
+
+#[test]
+fn a_flow_that_is_full_of_commands_is_saved_and_goes_on() {
+    let store = Store::in_memory();
+    let new = NewRun::in_new_session(NewSession::named("x"), "coder");
+    let run = store.runs().start(new).unwrap();
+    let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+    let send = |text: &str| RawJson::from_value(&RuntimeCommand::send("node", text)).unwrap();
+    let large = send(&"m".repeat(6 << 20));
+    flow.command(&large).unwrap();
+    flow.command(&large).unwrap();
+    let refused = flow.command(&large).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitReached);
+    assert!(refused.to_string().contains("bytes of JSON"), "{refused}");
+    flow.command(&send("small")).unwrap();
+    // The state may be as large as without them.
+    flow.state_mut()
+        .state
+        .insert("text".to_owned(), "s".repeat(15 << 20).into());
+    flow.save_snapshot().unwrap();
+    run.pause("lunch").unwrap();
+    let resumed = store.runs().resume(run.id(), &Default::default()).unwrap();
+    let (mut flow, _) = FlowRun::resume(&store, resumed.run.id, None).unwrap();
+    assert_eq!(flow.take_inbox("node").len(), 3);
+    flow.state_mut()
+        .state
+        .insert("more".to_owned(), "s".repeat(2 << 20).into());
+    assert_eq!(
+        flow.save_snapshot().unwrap_err().kind(),
+        ErrorKind::TooLarge
+    );
+}

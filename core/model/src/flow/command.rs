@@ -86,6 +86,24 @@ impl RuntimeCommand {
         self.check_fields()
     }
 
+    /// How many bytes of JSON it has, and a separator.
+    pub fn json_bytes(&self) -> usize {
+        struct Counted(usize);
+        impl std::io::Write for Counted {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0 += bytes.len();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut counted = Counted(1);
+        // What has no JSON form is refused before it waits anywhere.
+        let _ = serde_json::to_writer(&mut counted, self);
+        counted.0
+    }
+
     /// Checks that what it says beside can be read back from inside of a snapshot.
     pub(super) fn check_fields(&self) -> crate::Result<()> {
         crate::json::extra::check("a command", &self.fields, &["type", "runId"])

@@ -36,7 +36,7 @@ impl Inner {
         if live.ended.is_cancelled() {
             return Err(not_here(id));
         }
-        let room = live.inbox.room().await?;
+        let room = live.inbox.room(&read).await?;
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
         let events = [event.encode()];
         let extras = BatchExtras::events(&events);

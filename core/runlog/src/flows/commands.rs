@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent};
+use runlog_model::{RawJson, RunId, RuntimeCommand, RuntimeEvent, limits::INBOX_BYTES_MAX};
 
 use super::{run::FlowRun, state::command_received};
 use crate::{
     Error, ErrorKind, Result,
-    kernel::inbox::{COMMANDS_MAX, Inbox, Taker},
+    kernel::inbox::{COMMANDS_MAX, Inbox, Taker, bytes_of, size_with, too_large},
 };
 
 impl FlowRun {
@@ -19,7 +19,7 @@ impl FlowRun {
     /// or for an active [run](crate::runs::Runs) that isn't this flow's: it is recorded nevertheless, with its payload
     /// unchanged and the error, and is added to no inbox. [`LimitReached`](crate::ErrorKind::LimitReached), and nothing is
     /// recorded, when the inbox is full: that of an orchestrator that works on the run, or that of the flow, which holds
-    /// 1,024 commands.
+    /// 1,024 commands; either holds 16 MiB of JSON. [`TooLarge`](crate::ErrorKind::TooLarge) for a command that is larger.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
@@ -30,12 +30,12 @@ impl FlowRun {
             Ok(command_read) => {
                 let event = self.received(command, command_read.run_id.clone(), None)?;
                 let Some(inbox) = self.own_inbox().filter(|_| self.is_own(&command_read)) else {
-                    self.check_room().await?;
+                    self.check_room(&command_read).await?;
                     self.record(&event).await?;
                     self.state.inbox.push(command_read);
                     return Ok(());
                 };
-                let room = inbox.room().await?;
+                let room = inbox.room(&command_read).await?;
                 self.record(&event).await?;
                 room.fill(command_read);
                 self.show_own_inbox();
@@ -49,31 +49,37 @@ impl FlowRun {
         }
     }
 
-    /// An error if no more commands may wait for the flow.
-    pub(super) async fn check_room(&mut self) -> Result<()> {
+    /// An error if this command may not wait for the flow beside the others.
+    pub(super) async fn check_room(&mut self, command: &RuntimeCommand) -> Result<()> {
         // Those in an inbox of an orchestrator's are bounded there.
         let apart = self.own_inbox().map(|_| self.run.to_string());
         let count = |commands: &[RuntimeCommand]| {
             let counted = |command: &&RuntimeCommand| {
                 apart.is_none() || command.run_id.as_deref() != apart.as_deref()
             };
-            commands.iter().filter(counted).count()
+            let counted = || commands.iter().filter(counted);
+            (counted().count(), bytes_of(counted().chain([command])))
         };
-        if count(&self.state.inbox) < COMMANDS_MAX {
+        let has_room = |(there, bytes)| there < COMMANDS_MAX && bytes <= INBOX_BYTES_MAX;
+        if has_room(count(&self.state.inbox)) {
             return Ok(());
         }
         // Another handle may have taken some since, and saved that.
         let waiting = Self::waiting(&self.store, self.run).await?;
-        let there = count(&waiting);
-        if there < COMMANDS_MAX {
+        let (there, bytes) = count(&waiting);
+        if has_room((there, bytes)) {
             self.state.inbox = waiting;
             self.show_own_inbox();
             return Ok(());
         }
+        if there == 0 {
+            return Err(too_large(bytes));
+        }
         Err(Error::new(
             ErrorKind::LimitReached,
             format!(
-                "{there} commands wait for the flow already; let it take some, and save that, before more are sent"
+                "{there} commands wait for the flow already{}; let it take some, and save that, before more are sent",
+                size_with(bytes)
             ),
         ))
     }

@@ -79,28 +79,25 @@ impl FlowRun {
         flow.show_own_inbox();
         flow.claim = Some(claim);
 
+        let given = message.map(|message| RuntimeCommand {
+            run_id: Some(run.to_string()),
+            ..RuntimeCommand::resume(Some(message))
+        });
         // A message that no node is resumed with waits.
-        let waits = message.is_some() && flow.state.running().next().is_none();
-        let inbox = flow.own_inbox().filter(|_| waits);
+        let is_resumed_with = flow.state.running().next().is_some();
+        let waiting = given.as_ref().filter(|_| !is_resumed_with);
+        let inbox = waiting.and_then(|command| Some((flow.own_inbox()?, command)));
         let _room = match &inbox {
-            Some(inbox) => Some(inbox.room().await?),
+            Some((inbox, command)) => Some(inbox.room(command).await?),
             None => None,
         };
-        if waits && inbox.is_none() {
-            flow.check_room().await?;
+        if let Some(command) = waiting.filter(|_| inbox.is_none()) {
+            flow.check_room(command).await?;
         }
-        let (mut events, mut given) = (Vec::new(), None);
-        if let Some(message) = message {
-            let command = RuntimeCommand {
-                run_id: Some(run.to_string()),
-                ..RuntimeCommand::resume(Some(message))
-            };
-            events.push(flow.received(
-                &RawJson::from_value(&command)?,
-                command.run_id.clone(),
-                None,
-            )?);
-            given = Some(command);
+        let mut events = Vec::new();
+        if let Some(command) = &given {
+            let json = RawJson::from_value(command)?;
+            events.push(flow.received(&json, command.run_id.clone(), None)?);
         }
         let (now, id) = (store.backend().now_ms(), run.to_string());
         let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});

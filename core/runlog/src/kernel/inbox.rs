@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
-use runlog_model::{RunId, RuntimeCommand};
+use runlog_model::{RunId, RuntimeCommand, limits::INBOX_BYTES_MAX};
 use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
@@ -17,6 +17,27 @@ use crate::{Error, ErrorKind, Result};
 /// The most commands that wait for a run, unless its orchestrator was given another number; and for a flow that none
 /// works on.
 pub(crate) const COMMANDS_MAX: usize = 1_024;
+
+/// How many bytes of JSON commands have.
+pub(crate) fn bytes_of<'a>(commands: impl Iterator<Item = &'a RuntimeCommand>) -> usize {
+    commands.map(RuntimeCommand::json_bytes).sum()
+}
+
+/// What is told of the size of an inbox, where that is what it is full by.
+pub(crate) fn size_with(bytes: usize) -> String {
+    match bytes > INBOX_BYTES_MAX {
+        true => format!(", with this one {bytes} bytes of JSON of at most {INBOX_BYTES_MAX}"),
+        false => String::new(),
+    }
+}
+
+/// The error of a command that no inbox has room for.
+pub(crate) fn too_large(bytes: usize) -> Error {
+    let message = format!(
+        "a command has {bytes} bytes of JSON, at most {INBOX_BYTES_MAX} are allowed; keep large content elsewhere"
+    );
+    Error::new(ErrorKind::TooLarge, message)
+}
 
 /// Commands in the order of their arrival.
 ///
@@ -96,25 +117,32 @@ impl Inbox {
     /// Room for one more command. Nobody else gets any, or writes records about the inbox, until it is filled or dropped.
     ///
     /// # Errors
-    /// [`LimitReached`](ErrorKind::LimitReached) if the inbox is full.
-    pub(crate) async fn room(&self) -> Result<Room<'_>> {
+    /// [`LimitReached`](ErrorKind::LimitReached) if the inbox is full, or this command is too large for what is left.
+    pub(crate) async fn room(&self, command: &RuntimeCommand) -> Result<Room<'_>> {
         let writing = self.writing().await;
-        let (waiting, taken) = {
+        let (waiting, taken, bytes) = {
             let waiting = self.locked();
-            (waiting.commands.len(), waiting.unrecorded.len())
+            let taken = waiting.unrecorded.iter().map(|(_, command)| command);
+            let all = waiting.commands.iter().chain(taken);
+            let bytes = bytes_of(all.chain([command]));
+            (waiting.commands.len(), waiting.unrecorded.len(), bytes)
         };
-        if waiting.saturating_add(taken) < self.commands_max {
+        if waiting.saturating_add(taken) < self.commands_max && bytes <= INBOX_BYTES_MAX {
             return Ok(Room {
                 inbox: self,
                 _writing: writing,
             });
         }
+        if waiting + taken == 0 && bytes > INBOX_BYTES_MAX {
+            return Err(too_large(bytes));
+        }
+        let size = size_with(bytes);
         let what = if taken == 0 {
-            format!("{waiting} commands wait for the run already; let it take some")
+            format!("{waiting} commands wait for the run already{size}; let it take some")
         } else {
             format!(
-                "{waiting} commands wait for the run already, and it took {taken} without recording anything since; let it \
-                 record a message or a snapshot"
+                "{waiting} commands wait for the run already, and it took {taken} without recording anything since{size}; let \
+                 it record a message or a snapshot"
             )
         };
         Err(Error::new(
@@ -311,11 +339,12 @@ mod tests {
     fn commands_come_in_their_order_and_are_bounded() {
         let inboxes = Arc::new(Inboxes::default());
         let inbox = inboxes.open(run(), vec![RuntimeCommand::new("first")], 2);
-        let is_full = |inbox: &Inbox| match pollster::block_on(inbox.room()) {
-            Ok(_) => false,
-            Err(error) => error.kind() == ErrorKind::LimitReached,
-        };
-        pollster::block_on(inbox.room())
+        let is_full =
+            |inbox: &Inbox| match pollster::block_on(inbox.room(&RuntimeCommand::new("more"))) {
+                Ok(_) => false,
+                Err(error) => error.kind() == ErrorKind::LimitReached,
+            };
+        pollster::block_on(inbox.room(&RuntimeCommand::new("more")))
             .unwrap()
             .fill(RuntimeCommand::new("second"));
         assert!(is_full(&inbox));
@@ -370,8 +399,9 @@ mod tests {
     #[test]
     fn the_last_room_is_given_to_one() {
         let inbox = Inbox::unlisted(run(), 1);
-        let first = pollster::block_on(inbox.room()).unwrap();
-        let mut second = std::pin::pin!(inbox.room());
+        let first = pollster::block_on(inbox.room(&RuntimeCommand::new("more"))).unwrap();
+        let more = RuntimeCommand::new("more");
+        let mut second = std::pin::pin!(inbox.room(&more));
         let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(second.as_mut().poll(&mut waker).is_pending());
         first.fill(RuntimeCommand::new("first"));
@@ -380,8 +410,32 @@ mod tests {
         // One that isn't filled is given to the next.
         inbox.take(Taker::Agent).unwrap();
         inbox.mark_recorded(1);
-        drop(pollster::block_on(inbox.room()).unwrap());
-        assert!(pollster::block_on(inbox.room()).is_ok());
+        drop(pollster::block_on(inbox.room(&RuntimeCommand::new("more"))).unwrap());
+        assert!(pollster::block_on(inbox.room(&RuntimeCommand::new("more"))).is_ok());
+    }
+
+    #[test]
+    fn commands_of_more_than_16_mib_do_not_wait_together() {
+        let inbox = Inbox::unlisted(run(), 9);
+        let large = RuntimeCommand::send("r", "x".repeat(9 << 20));
+        let room = |command: &RuntimeCommand| {
+            let room = pollster::block_on(inbox.room(command));
+            room.map(drop).map_err(|error| error.kind())
+        };
+        assert_eq!(room(&large), Ok(()));
+        let larger = RuntimeCommand::send("r", "x".repeat(17 << 20));
+        assert_eq!(room(&larger), Err(ErrorKind::TooLarge));
+        inbox.push(large.clone());
+        assert_eq!(room(&large), Err(ErrorKind::LimitReached));
+        assert_eq!(room(&RuntimeCommand::new("small")), Ok(()));
+        inbox.take(Taker::Agent).unwrap();
+        assert_eq!(
+            room(&large),
+            Err(ErrorKind::LimitReached),
+            "it is kept until that is recorded"
+        );
+        inbox.mark_recorded(1);
+        assert_eq!(room(&large), Ok(()));
     }
 
     #[test]
