@@ -1017,3 +1017,54 @@ fn a_flow_that_is_full_of_commands_is_saved_and_goes_on() {
         ErrorKind::TooLarge
     );
 }
+
+#[test]
+fn what_is_recorded_while_a_flow_is_played_is_played_too() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let mut tick = || {
+        let event = RuntimeEvent::parse(r#"{"type":"node:tick"}"#).unwrap();
+        flow.record(&event).unwrap()
+    };
+    let last = (0..300).map(|_| tick()).last().unwrap();
+    let options = PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    };
+    let id = flow.run_id();
+    let mut playback = Playback::new(&store, id, options.clone()).unwrap();
+    let mut next = || playback.next().map(|event| event.unwrap().1.sequence);
+    while next() != Some(last) {}
+    assert_eq!((next(), next()), (None, None));
+    let mut tick = || {
+        let event = RuntimeEvent::parse(r#"{"type":"node:tick"}"#).unwrap();
+        flow.record(&event).unwrap()
+    };
+    let late = tick();
+    assert_eq!((next(), next()), (Some(late), None));
+    let late = tick();
+    playback.turn(true);
+    assert_eq!(playback.next().unwrap().unwrap().1.sequence, late - 2);
+    playback.turn(false);
+    let rest: Vec<u64> = playback.map(|event| event.unwrap().1.sequence).collect();
+    assert_eq!(rest, [late - 1, late]);
+
+    let nothing = PlaybackOptions {
+        first: 2,
+        last: Some(1),
+        ..options
+    };
+    for backward in [false, true] {
+        let options = PlaybackOptions {
+            backward,
+            ..nothing.clone()
+        };
+        let mut playback = Playback::new(&store, id, options).unwrap();
+        assert!(playback.next().is_none());
+        playback.seek(6);
+        assert!(
+            playback.next().is_none(),
+            "it is outside of what was asked for"
+        );
+    }
+}

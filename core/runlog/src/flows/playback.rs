@@ -172,7 +172,7 @@ impl Playback {
         let is_past = match self.options.backward {
             false => last.is_some_and(|last| sequence > last),
             true => sequence < first,
-        };
+        } || last.is_some_and(|last| last < first);
         let within = sequence.clamp(first, last.unwrap_or(u64::MAX).max(first));
         self.go_to((!is_past).then_some(Sequence(within)));
         self.at = None;
@@ -210,7 +210,7 @@ impl Playback {
         self.snapshot.as_ref()
     }
 
-    /// The next event, with the delay before it; `None` at the end.
+    /// The next event, with the delay before it; `None` at the end, and events again once more were recorded.
     ///
     /// # Errors
     /// Those of reading the store; [`Damaged`](crate::ErrorKind::Damaged) for a record that is no event.
@@ -224,11 +224,15 @@ impl Playback {
             let Some(first) = self.next else {
                 return Ok(None);
             };
-            self.read_page(first).await?;
+            let is_end = !self.read_page(first).await?;
+            if is_end {
+                return Ok(None);
+            }
         }
     }
 
-    async fn read_page(&mut self, from: Sequence) -> Result<()> {
+    /// Reads on from a sequence, and returns whether there was anything.
+    async fn read_page(&mut self, from: Sequence) -> Result<bool> {
         let (first, last, direction) = match self.options.backward {
             false => {
                 let last = self.options.last.map_or(Sequence::MAX, Sequence);
@@ -251,7 +255,13 @@ impl Playback {
             .backend()
             .read(run_stream(self.run), options)
             .await?;
-        self.next = page.next;
+        let is_backward = self.options.backward;
+        let Some(read) = page.records.last().map(|record| record.sequence) else {
+            // The end is only where it is now: what is recorded meanwhile is behind it.
+            self.next = page.next.or((!is_backward).then_some(from));
+            return Ok(page.next.is_some());
+        };
+        self.next = page.next.or((!is_backward).then(|| read.next()));
         for record in page.records.into_iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload).map_err(|error| {
                 let error = error;
@@ -270,7 +280,7 @@ impl Playback {
                 });
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn delay_of(&mut self, event: &RecordedEvent) -> Duration {
