@@ -224,3 +224,70 @@ fn who_watches_a_context_or_a_flow_goes_on_waiting_for_all_else() {
     blocking.close().unwrap();
     assert!(pollster::block_on(store.changed(&mark(Watched::Store))).is_err());
 }
+
+#[test]
+fn a_copy_has_whoever_was_there_before_its_end() {
+    let store = Store::in_memory();
+    let (session, lead) = store.start_session(NewSession::default(), "lead").unwrap();
+    let say = |to: InstanceId, text: &str| {
+        let context = store.context(to).unwrap();
+        context.append_message(NewMessage::user(text)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    };
+    let copied = |up_to| {
+        let options = CopySession {
+            up_to_sequence: Some(up_to),
+            ..CopySession::default()
+        };
+        let copy = store.copy_session(session.id, &options).unwrap();
+        let names = copy.instances.iter().map(|it| {
+            let last = store.contexts().last_sequence(it.instance.id).unwrap();
+            format!("{} {last}", it.instance.agent_name)
+        });
+        names.collect::<Vec<_>>().join(", ")
+    };
+    say(lead.id, "first");
+    let below = |parent: InstanceId, name: &str| {
+        store
+            .create_instance(session.id, name, Some(parent))
+            .unwrap()
+            .id
+    };
+    // It says nothing itself.
+    let manager = below(lead.id, "manager");
+    let worker = below(manager, "worker");
+    say(worker, "worked before the second");
+    say(lead.id, "second");
+    below(lead.id, "later");
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    say(lead.id, "third");
+    assert_eq!(copied(1), "lead 1, manager 0, worker 1");
+    assert_eq!(copied(2), "lead 2, manager 0, worker 1");
+    assert_eq!(copied(3), "lead 3, manager 0, worker 1, later 0");
+}
+
+#[test]
+fn a_session_is_copied_while_it_is_truncated() {
+    let store = Store::in_memory();
+    let (session, agent) = store.start_session(NewSession::default(), "lead").unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let context = store.context(agent.id).unwrap();
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                for _ in 0..3 {
+                    context.append_message(NewMessage::user("x")).unwrap();
+                }
+                store.truncate_session(session.id, 0).unwrap();
+            }
+        });
+        for _ in 0..500 {
+            let copied = store.copy_session(session.id, &CopySession::default());
+            if let Err(error) = copied {
+                is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+                panic!("{error}");
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+}

@@ -1,6 +1,6 @@
 //! Copying a session as a whole, and finding the end of the copy in each of its contexts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
@@ -8,7 +8,7 @@ use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, Se
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Result, Store,
+    Error, ErrorKind, Result, Store,
     chats::{CopiedChat, Point},
     kernel::records::context_stream,
     kernel::{
@@ -18,6 +18,9 @@ use crate::{
     },
     transcripts::keep::{Aside, aside_stream, envelope_matches},
 };
+
+/// How often a copy is tried while the session is truncated.
+const ATTEMPTS_MAX: u32 = 100;
 
 /// How much of a session to copy, and what the copy is called.
 ///
@@ -78,19 +81,37 @@ impl Store {
     ///
     /// With a point, the root instance's context is copied up to there, and the other instances' contexts up to the
     /// first event that isn't copied: by the order of the log, not by the clock. An instance whose context was still
-    /// empty then is copied if it was created before. The chat is copied as it was before the first event that isn't
+    /// empty then is copied if it was created before the last event that is, or one below it had written something. The chat is copied as it was before the first event that isn't
     /// copied, without the requests that began after the last event that is; the aside is copied up to the same event.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
     /// instance;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken; [`Conflict`](crate::ErrorKind::Conflict) when it
+    /// was truncated again and again meanwhile.
     pub async fn copy_session(
         &self,
         source: SessionId,
         options: &CopySession,
     ) -> Result<CopiedSession> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(copied) = self.try_copy(source, options).await? {
+                return Ok(copied);
+            }
+        }
+        let message = format!(
+            "session {source} was truncated each of the {ATTEMPTS_MAX} times that it was to be copied; try again"
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// The copy; `None` if something was truncated after it was decided how much is copied.
+    async fn try_copy(
+        &self,
+        source: SessionId,
+        options: &CopySession,
+    ) -> Result<Option<CopiedSession>> {
         let (original, instances) = self
             .shared
             .catalog
@@ -141,7 +162,8 @@ impl Store {
         } else {
             Guard::Any
         };
-        self.shared
+        let written = self
+            .shared
             .catalog
             .change(|catalog: &Catalog| {
                 live_session(catalog, source)?;
@@ -155,11 +177,34 @@ impl Store {
                     (),
                 ))
             })
-            .await?;
-        Ok(CopiedSession {
-            session,
-            instances: copied,
-        })
+            .await;
+        match written {
+            // A fork at a sequence that isn't there any more.
+            Err(error)
+                if error.kind() == ErrorKind::InvalidInput && self.is_shorter(&ops).await? =>
+            {
+                Ok(None)
+            }
+            written => written.map(|()| {
+                Some(CopiedSession {
+                    session,
+                    instances: copied,
+                })
+            }),
+        }
+    }
+
+    /// Whether a stream ends before the sequence that it is to be forked at.
+    async fn is_shorter(&self, ops: &[Op<'_>]) -> Result<bool> {
+        for op in ops {
+            if let Op::Fork { parent, at, .. } = op {
+                let info = self.backend().stream(*parent).await?;
+                if info.is_none_or(|info| info.last_sequence < *at) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The operations that fork a session's aside.
@@ -331,15 +376,23 @@ impl Store {
     ) -> Vec<CopiedInstance> {
         let mut new_ids: HashMap<InstanceId, InstanceId> = HashMap::new();
         let mut copies = Vec::new();
+        let wrote = |id: &InstanceId| {
+            let written = lasts.get(id);
+            written.is_some_and(|written| written.last > Sequence::ZERO)
+        };
+        // Whoever wrote before the cut was there, and so was whoever it is below, also one that said nothing itself.
+        let mut above_writers = HashSet::new();
+        for source in instances.iter().rev() {
+            if wrote(&source.id) || above_writers.contains(&source.id) {
+                above_writers.extend(source.parent_instance_id);
+            }
+        }
         for source in instances {
             let was_there = cut.is_none_or(|cut| {
                 source.id == cut.instance
-                    || match lasts.get(&source.id) {
-                        Some(written) if written.last > Sequence::ZERO => true,
-                        // An instance that wrote only after the cut must have an earlier creation time, not the same.
-                        Some(written) if written.is_more => source.created_at_ms < cut.time_ms,
-                        _ => source.created_at_ms <= cut.time_ms,
-                    }
+                    || wrote(&source.id)
+                    || above_writers.contains(&source.id)
+                    || cut.is_before(source, lasts.get(&source.id))
             });
             let parent = source
                 .parent_instance_id
@@ -400,6 +453,18 @@ struct Cut {
     up_to: u64,
     time_ms: u64,
     point: Point,
+}
+
+impl Cut {
+    /// Whether an instance that wrote nothing before the cut was there. Its creation is compared by the clock, since a copy's
+    /// instances are listed long after what they share was written.
+    fn is_before(&self, instance: &AgentInstance, written: Option<&Written>) -> bool {
+        // One that wrote only after the cut must have an earlier creation time, not the same.
+        match written {
+            Some(written) if written.is_more => instance.created_at_ms < self.time_ms,
+            _ => instance.created_at_ms <= self.time_ms,
+        }
+    }
 }
 
 impl Guard {
