@@ -95,23 +95,28 @@ impl Store {
         source: SessionId,
         options: &CopySession,
     ) -> Result<CopiedSession> {
-        for _ in 0..ATTEMPTS_MAX {
-            if let Some(copied) = self.try_copy(source, options).await? {
-                return Ok(copied);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.try_copy(source, options).await? {
+                Ok(copied) => return Ok(copied),
+                Err(_) if attempts < ATTEMPTS_MAX => {}
+                Err(error) => {
+                    let message = format!(
+                        "session {source} is truncated again and again; try again: {error}"
+                    );
+                    return Err(Error::new(ErrorKind::Conflict, message));
+                }
             }
         }
-        let message = format!(
-            "session {source} was truncated each of the {ATTEMPTS_MAX} times that it was to be copied; try again"
-        );
-        Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// The copy; `None` if something was truncated after it was decided how much is copied.
+    /// The copy; the inner error where something was truncated after it was decided how much is copied.
     async fn try_copy(
         &self,
         source: SessionId,
         options: &CopySession,
-    ) -> Result<Option<CopiedSession>> {
+    ) -> Result<Result<CopiedSession>> {
         let (original, instances) = self
             .shared
             .catalog
@@ -179,32 +184,15 @@ impl Store {
             })
             .await;
         match written {
-            // A fork at a sequence that isn't there any more.
-            Err(error)
-                if error.kind() == ErrorKind::InvalidInput && self.is_shorter(&ops).await? =>
-            {
-                Ok(None)
-            }
+            // All else was checked before: a fork is to begin at a sequence that isn't there any more.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Err(error)),
             written => written.map(|()| {
-                Some(CopiedSession {
+                Ok(CopiedSession {
                     session,
                     instances: copied,
                 })
             }),
         }
-    }
-
-    /// Whether a stream ends before the sequence that it is to be forked at.
-    async fn is_shorter(&self, ops: &[Op<'_>]) -> Result<bool> {
-        for op in ops {
-            if let Op::Fork { parent, at, .. } = op {
-                let info = self.backend().stream(*parent).await?;
-                if info.is_none_or(|info| info.last_sequence < *at) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 
     /// The operations that fork a session's aside.
