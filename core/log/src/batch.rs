@@ -246,7 +246,7 @@ pub struct Batch<'a> {
     /// The operations, applied in this order.
     pub ops: Vec<Op<'a>>,
     /// An idempotency key of 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes. A batch with the key of an
-    /// earlier one in the same stream (that of its first [`Op::Append`]) is not executed again: it returns the result
+    /// earlier one in the same stream (that of its first [`Op::Append`] with records) is not executed again: it returns the result
     /// of the first one. So a batch with a key must append at least one record, and an append of no records in it must
     /// expect a last sequence or an absent stream. A repeat whose ops differ from the first batch's returns the results
     /// of those of the first that wrote something.

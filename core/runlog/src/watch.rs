@@ -8,6 +8,7 @@ use crate::{
     Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
+        flows::FLOWS_STREAM,
         records::{context_stream, run_stream},
         runs::RUNS_STREAM,
     },
@@ -20,9 +21,11 @@ use crate::{
 pub enum Watched {
     /// Everything in the store.
     Store,
-    /// The context of an instance: its events, truncations, and whether its session still exists.
+    /// The context of an instance, which may not exist yet: its events, truncations and redactions, and whether its session
+    /// still exists.
     Context(InstanceId),
-    /// The flow of a run: its events and commands, and the status of the run.
+    /// The flow of a run, or one with an id of its own, which may not exist yet: its events and commands, its status and that of
+    /// the run. Not what else a snapshot of it says.
     Flow(RunId),
 }
 
@@ -33,12 +36,12 @@ impl Watched {
             Self::Store => Vec::new(),
             // Sessions are deleted in the catalog.
             Self::Context(instance) => vec![context_stream(instance), CATALOG_STREAM],
-            Self::Flow(run) => vec![run_stream(run), RUNS_STREAM],
+            Self::Flow(run) => vec![run_stream(run), RUNS_STREAM, FLOWS_STREAM],
         }
     }
 }
 
-/// What was there when [`Store::mark`] looked: the log's last position, and the last sequence and the number of records ever
+/// What was there when [`Store::mark`] looked: the log's last position, the number of redactions, and the last sequence and the number of records ever
 /// appended of each stream, `None` where there was no such stream.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -46,6 +49,7 @@ impl Watched {
 pub struct Mark {
     watched: Watched,
     position: u64,
+    redactions: u64,
     streams: Vec<Option<(u64, u64)>>,
 }
 
@@ -78,16 +82,19 @@ impl Store {
     pub async fn mark(&self, watched: Watched) -> Result<Mark> {
         // The position first: what is written in between is looked at again.
         let position = self.backend().maintenance().last_position().await?.0;
+        let redactions = self.backend().redactions();
         let streams = self.ends(watched).await?;
         Ok(Mark {
             watched,
             position,
+            redactions,
             streams,
         })
     }
 
-    /// Ready once something was written since `mark` of what it watches; for all else that is written it goes on waiting. In a
-    /// read-only store also when another process wrote it.
+    /// Ready once something was written since `mark` of what it watches, in a read-only store also by another process. It goes on
+    /// waiting for what other contexts and flows get; that sessions, runs or flows are begun, ended or otherwise listed anew
+    /// anywhere, or something is redacted, may end the wait without news.
     ///
     /// # Errors
     /// [`Closed`](crate::ErrorKind::Closed) once the store is closed; else those of the storage.
@@ -95,7 +102,10 @@ impl Store {
         let mut position = Position(mark.position);
         loop {
             position = self.backend().wait_past(position).await?;
-            if mark.streams.is_empty() || self.ends(mark.watched).await? != mark.streams {
+            let is_news = mark.streams.is_empty()
+                || self.backend().redactions() != mark.redactions
+                || self.ends(mark.watched).await? != mark.streams;
+            if is_news {
                 return Ok(());
             }
         }

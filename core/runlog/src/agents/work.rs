@@ -71,7 +71,11 @@ impl Inner {
             live.work_with(permit);
         }
         let (inner, own) = (Arc::clone(self), Arc::clone(live));
-        let execution = async move { executor.work(inner, own).await };
+        // What an error says is the executor's code, too.
+        let execution = async move {
+            let outcome = executor.work(inner, own).await;
+            outcome.map_err(|error| error.to_string())
+        };
         let mut execution = Box::pin(AssertUnwindSafe(execution).catch_unwind());
         let time = async {
             match timeout {
@@ -101,9 +105,11 @@ impl Inner {
                     live.request_stop(stop.clone());
                     Ending::Paused(stop)
                 }
-                Ok(Err(error)) => Ending::Failed(error.to_string()),
+                Ok(Err(error)) => Ending::Failed(error),
                 Err(panic) => {
-                    Ending::Failed(format!("the agent panicked: {}", message_of(&*panic)))
+                    let message = format!("the agent panicked: {}", message_of(&*panic));
+                    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+                    Ending::Failed(message)
                 }
             }),
             Either::Right(Either::Left(Either::Left(()))) => {

@@ -1259,6 +1259,20 @@ async fn a_panic_fails_the_run_with_its_message(world: World) {
         results[0].error
     );
     assert_eq!(results[1].status, RunStatus::Completed);
+
+    // Nor does a panic with what can't be dropped leave the run at work.
+    struct OnDrop;
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            panic!("in a drop")
+        }
+    }
+    world
+        .agent("worse", |_| async { std::panic::panic_any(OnDrop) })
+        .await;
+    let requests = vec![SpawnRequest::new("worse", "t")];
+    let results = world.orchestrator.spawn_agents(parent, requests).await;
+    assert_eq!(results.unwrap()[0].status, RunStatus::Failed);
 }
 
 async fn an_error_fails_the_run_with_its_message(world: World) {
