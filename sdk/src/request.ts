@@ -302,7 +302,8 @@ export class Space {
   /**
    * Gives a key a value; `undefined` is kept as `null`.
    *
-   * @throws {@link RunlogError} `invalid_input` when the value has no JSON form.
+   * @throws {@link RunlogError} `invalid_input` when the value has no JSON form; `too_large` when the space of a tree of runs would
+   * have more than 16 MiB.
    */
   async set(key: string, value: unknown): Promise<void> {
     await this.#handle.value("spaceSet", { key, value: value ?? null });

@@ -874,11 +874,12 @@ export interface MadeOrchestrator {
 }
 
 /**
- * What was there when `Store::mark` looked: the log's last position, and the last sequence and the number of records
- * ever appended of each stream, left out where there was no such stream.
+ * What was there when `Store::mark` looked: the log's last position, the number of redactions, and the last sequence
+ * and the number of records ever appended of each stream, left out where there was no such stream.
  */
 export interface Mark {
   position: number;
+  redactions: number;
   streams: ([number, number] | undefined)[];
   watched: Watched;
 }
@@ -1029,11 +1030,12 @@ export interface NewInstance {
 }
 
 /**
- * What was there when `Store::mark` looked: the log's last position, and the last sequence and the number of records
- * ever appended of each stream, left out where there was no such stream.
+ * What was there when `Store::mark` looked: the log's last position, the number of redactions, and the last sequence
+ * and the number of records ever appended of each stream, left out where there was no such stream.
  */
 export interface NewMark {
   position: number;
+  redactions: number;
   streams: readonly ([number, number] | undefined)[];
   watched: Watched;
 }
