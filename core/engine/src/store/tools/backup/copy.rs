@@ -56,7 +56,7 @@ pub(crate) fn backup(
     // Before anything is changed.
     let (mut plan, mut damage) = (Vec::with_capacity(sources.len()), Damage::default());
     for source in sources {
-        let there = check_there(&source, target, &had, options, &mut damage)?;
+        let there = check_there(shared, &source, target, &had, options, &mut damage)?;
         plan.push((source, there));
     }
     let newest = plan.last().map(|(source, _)| source.segment.last_id());
@@ -210,6 +210,7 @@ fn unfinished(source: &Source) -> String {
 /// The state of a segment in the backup. Refuses a backup that has diverged from the store, or whose copy is the only
 /// whole one.
 fn check_there(
+    shared: &Shared,
     source: &Source,
     target: &dyn Storage,
     had: &[String],
@@ -217,7 +218,7 @@ fn check_there(
     damage: &mut Damage,
 ) -> Result<There> {
     let (place, name) = (target.describe(), &source.name);
-    let there = there(source, target, had, options);
+    let there = there(shared, source, target, had, options);
     let (there, found) = there.with_context(|| format!("{place}: reading {name}"))?;
     match (there, found) {
         (There::Ahead, _) => Err(Error::new(

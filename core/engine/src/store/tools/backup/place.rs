@@ -1,6 +1,6 @@
 //! The existing contents of a backup's folder.
 
-use std::io;
+use std::{collections::VecDeque, io};
 
 use super::{
     check::Check,
@@ -8,9 +8,13 @@ use super::{
 };
 use crate::{
     BackupOptions, Error, ErrorKind, Result,
-    format::{files, segment::DATA_START},
+    format::{
+        files::{self, SegmentFile},
+        segment::DATA_START,
+    },
+    log::{frame::Frame, scan::Scan, segment::Segment},
     storage::{Access, File, Storage},
-    store::{commit::shared::Shared, files::small, open::folder::IDENTITY_BYTES_MAX},
+    store::{commit::shared::Shared, files::small, open::folder::IDENTITY_BYTES_MAX, place::Place},
 };
 
 /// How many of the last bytes that a backup has of a segment are compared.
@@ -93,13 +97,21 @@ pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
 /// A segment's header has a salt of its own, and what seals it has the checksum of its index and continues the chain of
 /// its records: two with the same seal have the same history, so any other difference is damage.
 pub(super) fn there(
+    shared: &Shared,
     source: &Source,
     target: &dyn Storage,
     had: &[String],
     options: BackupOptions,
 ) -> io::Result<(There, Option<Error>)> {
     if !had.contains(&source.name) {
-        return Ok((There::Nothing, None));
+        let is_ahead = source.segment.is_pack()
+            && replaced(source, had).is_some_and(|file| has_more(shared, source, target, file));
+        let found = if is_ahead {
+            There::Ahead
+        } else {
+            There::Nothing
+        };
+        return Ok((found, None));
     }
     let there = target.open(&source.name, Access::Read)?;
     let is_whole = there.len()? == source.end;
@@ -134,6 +146,69 @@ pub(super) fn there(
     }
     let (is_same, damage) = compare(source, &*there)?;
     Ok((if is_same { There::Same } else { There::Damaged }, damage))
+}
+
+/// The last of the backup's files that this pack replaces: each of them is chained to the one before.
+fn replaced(source: &Source, had: &[String]) -> Option<SegmentFile> {
+    let pack = source.segment.named();
+    had.iter()
+        .filter_map(|name| SegmentFile::of_name(name))
+        .filter(|file| pack.first <= file.first && file.last <= pack.last)
+        .max_by_key(|file| (file.last, file.generation))
+}
+
+/// How many of the last records of a file are compared, until one is found that a compaction has left in the store.
+const COMPARED_RECORDS: usize = 1 << 10;
+
+/// Whether a file of the backup has records that the store never had: the store was restored from an earlier backup, or one of
+/// the two was written to elsewhere, before it was compacted. One that can't be read may have some.
+fn has_more(shared: &Shared, source: &Source, target: &dyn Storage, file: SegmentFile) -> bool {
+    let store = &shared.identity.store;
+    let Ok(there) = Segment::open_file(target, file, Access::Read, store) else {
+        return true;
+    };
+    let (pack, ending) = (source.segment.named(), there.ending());
+    if file.last == pack.last && ending == source.segment.ending() && ending.2.is_some() {
+        return false;
+    }
+    let end = match there.trailer() {
+        Some(trailer) => trailer.data_end,
+        None => match there.file.len() {
+            Ok(length) => length,
+            Err(_) => return true,
+        },
+    };
+    let mut last = VecDeque::with_capacity(COMPARED_RECORDS);
+    let mut scan = Scan::of_file(&there, DATA_START, end);
+    // It ends where there is no record: what follows was made room for, or wasn't whole when it was copied.
+    while let Ok(Some(frame)) = scan.next() {
+        if last.len() == COMPARED_RECORDS {
+            last.pop_front();
+        }
+        let position = there.header.base_position + u64::from(frame.header.index);
+        last.push_back((position, written(&there, &frame)));
+    }
+    for (position, theirs) in last.into_iter().rev() {
+        let own = match Place::of(&shared.durable(), position) {
+            // Behind the end of the store, or in what it lost.
+            None => return true,
+            Some(place) => place
+                .frame()
+                .map(|frame| frame.map(|frame| written(&place.segment, &frame))),
+        };
+        match own {
+            // Dropped by a compaction, or damaged here.
+            Ok(None) | Err(_) => {}
+            Ok(Some(own)) => return own != theirs,
+        }
+    }
+    false
+}
+
+/// What tells a record from others at its position: when it was written, and the checksum of what it says.
+fn written(segment: &Segment, frame: &Frame) -> (u64, u32) {
+    let time_ms = segment.header.base_time_ms + u64::from(frame.header.time_delta_ms);
+    (time_ms, frame.header.body_crc)
 }
 
 fn is_same_at_its_ends(source: &Source, there: &dyn File) -> io::Result<bool> {
