@@ -33,6 +33,8 @@ pub(crate) struct Out {
 enum Losable {
     /// The command fails.
     No,
+    /// The command continues without it if nobody reads any more: its exit code is what it is about.
+    IfClosed,
     /// The command continues without it.
     Yes,
     /// It continues, and nothing is printed any more.
@@ -78,6 +80,13 @@ impl Out {
     pub(crate) fn continue_if_closed(&mut self) {
         if self.losable == Losable::No {
             self.losable = Losable::Yes;
+        }
+    }
+
+    /// From here on the command continues to its exit code if nobody reads any more what it prints.
+    pub(crate) fn continue_for_exit_code(&mut self) {
+        if self.losable == Losable::No {
+            self.losable = Losable::IfClosed;
         }
     }
 
@@ -178,6 +187,13 @@ impl Out {
 
     fn written(&mut self, written: io::Result<()>) -> Result<()> {
         match written {
+            Err(error)
+                if self.losable == Losable::IfClosed
+                    && error.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                self.losable = Losable::Lost;
+                Ok(())
+            }
             Err(error) if self.losable == Losable::Yes => {
                 self.losable = Losable::Lost;
                 let why = crate::failure::plain(&error);

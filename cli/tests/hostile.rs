@@ -123,6 +123,33 @@ fn a_reader_that_is_gone_is_no_failure_and_a_full_one_is() {
     }
 }
 
+/// A damaged store, a file that wasn't imported: `| head` doesn't make it good.
+#[test]
+fn what_the_exit_code_is_about_is_told_to_a_reader_that_is_gone() {
+    let place = Place::new();
+    place.write(
+        "bad.jsonl",
+        "{\"role\":\"user\",\"content\":\"x\"}\nnonsense\n",
+    );
+    place.write("none.md", "# no transcript\n");
+    place.expect(0, &["import", &fixture("openai-messages.jsonl")]);
+    let gone = |command: &[&str]| {
+        let mut child = place.command(command).spawn().unwrap();
+        drop(child.stdout.take());
+        said(child.wait_with_output().unwrap())
+    };
+    assert_eq!(gone(&["import", "bad.jsonl"]).code, 6);
+    assert_eq!(gone(&["import", "--format", "openai", "none.md"]).code, 1);
+    assert_eq!(gone(&["verify"]).code, 0);
+    let segment = place.path("runlog-data/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[5_000] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    for command in [&["verify"][..], &["verify", "--json"]] {
+        assert_eq!(gone(command).code, 5, "{command:?}");
+    }
+}
+
 #[test]
 fn closed_standard_streams_do_no_harm() {
     let place = Place::new();

@@ -385,6 +385,32 @@ fn a_backup_that_verifies_finds_damage_of_any_byte() {
     }
 }
 
+/// A pack is copied as it lies there, and what is damaged in it is told: of its header, too, each time that it is looked at.
+#[test]
+fn damage_of_a_packs_header_is_told() {
+    let storage = FaultyStorage::new();
+    let store = open(&storage);
+    append(&store, 0, 300);
+    store.compact(CompactOptions::default()).unwrap();
+    let name = storage
+        .list()
+        .unwrap()
+        .into_iter()
+        .find(|name| name.ends_with(".pack"));
+    damage(&storage, &name.unwrap(), 172, 1);
+    let (target, verified) = (FaultyStorage::new(), BackupOptions { verify: true });
+    drop(store);
+    let reader = open(&storage);
+    for _ in 0..2 {
+        let error = reader.backup_with(&target, verified).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        assert!(error.to_string().contains("copy of the header"), "{error}");
+    }
+    let files = target.files();
+    let is_pack = |name: &String| name.ends_with(".pack");
+    assert!(files.keys().any(is_pack), "it was copied all the same");
+}
+
 /// Whatever breaks it off, a segment in the middle is there whole: the damaged one, or the new one.
 #[test]
 fn copying_again_that_is_cut_off_leaves_what_was_there() {

@@ -43,6 +43,7 @@ struct Report {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
     let done = store::open_read_only(global)?.backup_with(
         &args.folder,
         BackupOptions {

@@ -61,6 +61,7 @@ enum Compression {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
     let options = CompactOptions {
         scope: match args.scope {
             Scope::All => CompactScope::All,

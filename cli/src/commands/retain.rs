@@ -156,6 +156,7 @@ fn check(args: &Args) -> Result<()> {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
     check(args)?;
     let policy = RetentionPolicy {
         older_than_ms: args.older_than,

@@ -44,6 +44,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
     let repaired = if args.repair {
         store::repair(global)?
     } else {

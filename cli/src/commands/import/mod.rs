@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
         // Checked before the store is created, so that a typo leaves nothing behind.
         std::fs::metadata(file)

@@ -105,7 +105,8 @@ fn damage_of<T>(checked: Result<T>) -> Result<()> {
     }
 }
 
-fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
+/// The damage of a copy of the header.
+pub(super) fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
     for start in COPIES {
         let copy = bytes
             .get(start..)

@@ -123,7 +123,11 @@ pub(super) fn there(
                 false => is_same_at_its_ends(source, &*there)?,
             };
         let (found, damage) = match is_same {
-            true => (There::Same, None),
+            true if !options.verify => (There::Same, None),
+            true => (
+                There::Same,
+                source.damage_of_pack().map_err(io::Error::other)?,
+            ),
             false => (
                 There::Damaged,
                 source.damage_of_pack().map_err(io::Error::other)?,

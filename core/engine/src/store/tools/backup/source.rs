@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::check::check_header;
 use crate::{
     Error, Position, Result,
     format::segment::HEADER_BYTES,
@@ -64,6 +65,12 @@ fn pack(shared: &Shared, segment: &Arc<Segment>) -> io::Result<Source> {
 impl Source {
     /// The first damage of a pack, all of which is read for it.
     pub(super) fn damage_of_pack(&self) -> Result<Option<Error>> {
+        let header = header(&*self.file).map_err(|error| {
+            Error::from_io(error, format!("reading the header of {}", self.name))
+        })?;
+        if let Err(error) = check_header(&self.segment, &header) {
+            return Ok(Some(error));
+        }
         if let Some(damaged) = self.segment.image().and_then(|image| image.damaged_table()) {
             return Ok(Some(self.segment.damaged(0, &damaged.why)));
         }
