@@ -1305,3 +1305,22 @@ fn a_retention_without_a_rule_is_told_the_rules() {
         "{said:?}"
     );
 }
+
+#[test]
+fn a_program_is_told_all_sessions_and_a_person_that_there_are_more() {
+    let place = Place::new();
+    let line = "{\"role\":\"user\",\"content\":\"x\"}\n";
+    let files: Vec<String> = (0..55).map(|index| format!("s{index}.jsonl")).collect();
+    for file in &files {
+        place.write(file, line);
+    }
+    let mut import = vec!["import"];
+    import.extend(files.iter().map(String::as_str));
+    place.expect(0, &import);
+    let lines = |arguments: &[&str]| place.expect(0, arguments).json().len();
+    assert_eq!(lines(&["ls", "--json"]), 55);
+    assert_eq!(lines(&["ls", "--json", "-n", "7"]), 7);
+    let text = place.expect(0, &["ls"]).out;
+    assert!(text.contains("there are more; --limit 500"), "{text}");
+    assert_eq!(text.lines().count(), 52, "{text}");
+}

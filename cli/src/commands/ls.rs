@@ -37,10 +37,10 @@ pub(crate) struct Args {
     /// List the agent instances of each session too
     #[arg(long)]
     instances: bool,
-    /// At most so many sessions
-    #[arg(short = 'n', long, default_value = "50", value_name = "N",
+    /// At most so many sessions [default: 50, and all of them with --json]
+    #[arg(short = 'n', long, value_name = "N",
         value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    limit: usize,
+    limit: Option<usize>,
     /// Only the sessions of this project
     #[arg(long)]
     project: Option<String>,
@@ -65,20 +65,47 @@ struct InstanceRow {
     events: u64,
 }
 
+/// How many sessions a person is shown who doesn't say.
+const SHOWN: usize = 50;
+/// How many are read at a time for a program.
+const PAGE: usize = 1_000;
+
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let options = ListSessions {
+    let mut options = ListSessions {
         project: args.project.clone(),
         deleted: if args.deleted {
             Deleted::Shown
         } else {
             Deleted::Hidden
         },
-        limit: args.limit.min(100_000),
         ..ListSessions::default()
     };
+    if out.is_json() {
+        let mut left = args.limit.unwrap_or(usize::MAX);
+        while left > 0 {
+            options.limit = left.min(PAGE);
+            let page = store.list_sessions(&options)?;
+            left -= page.items.len();
+            for session in &page.items {
+                let instances = instances_of(&store, session)?;
+                out.value(&Row {
+                    session,
+                    events: instances.iter().map(|it| it.events).sum(),
+                    instances: Some(instances).filter(|_| args.instances),
+                })?;
+            }
+            options.cursor = page.next;
+            if options.cursor.is_none() {
+                break;
+            }
+        }
+        return Ok(Exit::Ok);
+    }
+    let limit = args.limit.unwrap_or(SHOWN);
+    options.limit = limit.min(100_000);
     let page = store.list_sessions(&options)?;
-    if page.items.is_empty() && !out.is_json() {
+    if page.items.is_empty() {
         let is_empty = store
             .list_sessions(&ListSessions {
                 limit: 1,
@@ -93,32 +120,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Ok);
     }
-    let id_width = if out.is_json() {
-        0
-    } else {
-        id_width(&store, &page.items)?
-    };
+    let id_width = id_width(&store, &page.items)?;
     let mut rows = Vec::new();
     for session in &page.items {
-        let mut instances = Vec::new();
-        // The instances of a deleted session can't be listed.
-        for instance in store.instances(session.id).unwrap_or_default() {
-            instances.push(InstanceRow {
-                events: read::event_count(&store, instance.id)?,
-                instance,
-            });
-        }
+        let instances = instances_of(&store, session)?;
         let events = instances.iter().map(|it| it.events).sum();
-        if out.is_json() {
-            let instances = Some(instances).filter(|_| args.instances);
-            out.value(&Row {
-                session,
-                events,
-                instances,
-            })?;
-        } else {
-            rows.push((session, events, instances));
-        }
+        rows.push((session, events, instances));
     }
     print(&rows, id_width, args, out)?;
     if let Some((session, ..)) = rows.iter().find(|(session, ..)| session.chat.is_some()) {
@@ -127,13 +134,25 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             session.id
         ))?;
     }
-    if page.next.is_some() && !out.is_json() {
+    if page.next.is_some() {
         out.line(format!(
             "… there are more; --limit {} shows them",
-            args.limit.saturating_mul(10)
+            limit.saturating_mul(10)
         ))?;
     }
     Ok(Exit::Ok)
+}
+
+/// The instances of a session; those of a deleted one can't be listed.
+fn instances_of(store: &Store, session: &Session) -> Result<Vec<InstanceRow>> {
+    let instances = store.instances(session.id).unwrap_or_default();
+    let row = |instance: AgentInstance| {
+        Ok(InstanceRow {
+            events: read::event_count(store, instance.id)?,
+            instance,
+        })
+    };
+    instances.into_iter().map(row).collect()
 }
 
 /// The length of an id's prefix that is unique among all sessions of the store.
