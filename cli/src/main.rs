@@ -74,6 +74,8 @@ fn arguments() -> Vec<OsString> {
 
 fn parse() -> Result<Cli, clap::Error> {
     let matches = Cli::command()
+        // That they are too small is told, instead of an argument `-1` that nobody knows.
+        .mut_subcommands(|command| command.allow_negative_numbers(true))
         .term_width(output::width().min(cli::HELP_WIDTH_MAX))
         .try_get_matches_from(arguments())?;
     // The demo creates its own store: a named one would be ignored silently.
@@ -103,7 +105,7 @@ fn no_number(error: &clap::Error) -> Option<clap::Error> {
     };
     let expected = match parse.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "the number is out of range",
-        _ => "a whole number is expected",
+        _ => "a whole number is expected, none below 0",
     };
     let message = format!("invalid value '{value}' for '{argument}': {expected}");
     Some(Cli::command().error(ErrorKind::ValueValidation, message))

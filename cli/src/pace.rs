@@ -34,7 +34,7 @@ impl PaceArgs {
         };
         if !speed.is_finite() || speed <= 0.0 {
             return Err(Failure::usage(format!(
-                "--speed {speed} is not above 0; leave it out to have everything at once"
+                "--speed {speed} is not a number above 0; leave it out to have everything at once"
             )));
         }
         let wait_max = Duration::try_from_secs_f64(self.wait_max)

@@ -1291,6 +1291,7 @@ fn a_retention_without_a_rule_is_told_the_rules() {
     }
     for (option, wrong, why) in [
         ("--older-than", "1.5h", "whole number"),
+        ("--keep-last", "-1", "-1"),
         ("--max-bytes", "1.5M", "whole number"),
         ("--older-than", "99999999999999999999d", "too large"),
         ("--older-than", "99999999999999999d", "too large"),
