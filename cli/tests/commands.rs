@@ -654,7 +654,7 @@ fn a_misspelt_option_and_a_number_that_is_none_are_told_without_tips_that_lead_n
     let error: serde_json::Value = serde_json::from_str(said.err.trim()).unwrap();
     assert_eq!(
         error["error"]["message"],
-        "invalid value 'x' for '--limit <N>': a whole number is expected"
+        "invalid value 'x' for '--limit <N>': a whole number is expected, none below 0"
     );
 }
 
