@@ -97,7 +97,6 @@ pub fn run_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
     tree.map(space_label).into_iter().collect()
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 const fn is_zero(version: &u64) -> bool {
     *version == 0
 }

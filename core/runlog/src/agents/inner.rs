@@ -2,7 +2,7 @@
 
 use super::{
     MaybeSend, MaybeSync, OrchestratorOptions, Runtime, Task, active_run::ActiveRun,
-    defect::Defect, end::Execution, spaces::Spaces,
+    defect::Defect, end::Execution, space::Spaces,
 };
 use std::{
     collections::HashMap,

@@ -1,6 +1,9 @@
 //! [`SharedSpace`]: the values that all runs of a tree share.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+};
 
 use runlog_model::{EncodedEvent, RawJson, RunId, Space, SpaceRecord};
 
@@ -30,6 +33,9 @@ pub struct SharedSpace {
 
 /// A space that is dropped with the last run that has it.
 pub(super) type WeakSpace = Weak<Mutex<State>>;
+
+/// The spaces of the trees that have active runs.
+pub(super) type Spaces = HashMap<RunId, WeakSpace>;
 
 #[derive(Debug, Default)]
 pub(super) struct State {

@@ -1,19 +1,14 @@
 //! The spaces of trees: one for each, which all its runs share, and which is there again when one of them is resumed.
 
-use std::collections::HashMap;
-
 use runlog_log::{Direction, FindOptions, Position};
 use runlog_model::{RunId, SpaceRecord, space_label};
 
-use super::{SharedSpace, inner::Inner, space::WeakSpace};
+use super::{SharedSpace, inner::Inner};
 use crate::Result;
 
 /// So many records at most are looked at for the newest: runs of a tree that write at the same time may write an older version
 /// after a newer one.
 const LOOKED_AT: usize = 32;
-
-/// The spaces of the trees that have active runs.
-pub(super) type Spaces = HashMap<RunId, WeakSpace>;
 
 impl Inner {
     /// The run that a tree began with: the one at its top, which was started and not resumed.

@@ -167,7 +167,7 @@ impl Agent {
             }
             24..26 => {
                 let (key, value) = (format!("k{}", self.random.below(3)), self.text());
-                self.run.space().set(key, RawJson::string(&value)).unwrap();
+                self.run.space().set(key, RawJson::string(&value))?;
             }
             26 => {
                 self.run

@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::source::Source;
+use super::source::{Source, header};
 use crate::{
     Error, Result,
     format::{
@@ -106,7 +106,7 @@ fn damage_of<T>(checked: Result<T>) -> Result<()> {
 }
 
 /// The damage of a copy of the header.
-pub(super) fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
+fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
     for start in COPIES {
         let copy = bytes
             .get(start..)
@@ -157,4 +157,29 @@ pub(super) fn check_tail(source: &Source, mut bytes: Bytes) -> Option<Error> {
     Block::check(block, *trailer, segment.seed, &segment.name)
         .err()
         .filter(is_damage)
+}
+
+impl Source {
+    /// The first damage of a pack, all of which is read for it.
+    pub(super) fn damage_of_pack(&self) -> Result<Option<Error>> {
+        let header = header(&*self.file).map_err(|error| {
+            Error::from_io(error, format!("reading the header of {}", self.name))
+        })?;
+        if let Err(error) = check_header(&self.segment, &header) {
+            return Ok(Some(error));
+        }
+        if let Some(damaged) = self.segment.image().and_then(|image| image.damaged_table()) {
+            return Ok(Some(self.segment.damaged(0, &damaged.why)));
+        }
+        let blocks = self.segment.image().map_or(0, |image| image.blocks());
+        for place in 0..blocks {
+            let read = self.segment.image().map(|image| image.read_block(place));
+            match read {
+                Some(Err(error)) if is_damage(&error) => return Ok(Some(error)),
+                Some(Err(error)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
 }

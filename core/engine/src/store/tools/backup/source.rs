@@ -2,11 +2,10 @@
 
 use std::io;
 
-use super::check::check_header;
 use crate::{
-    Error, Position, Result,
+    Position,
     format::segment::HEADER_BYTES,
-    log::{scan::is_damage, segment::Segment},
+    log::segment::Segment,
     storage::{Access, File},
     store::commit::shared::Shared,
     sync::Arc,
@@ -60,31 +59,6 @@ fn pack(shared: &Shared, segment: &Arc<Segment>) -> io::Result<Source> {
         data_end: length,
         end: length,
     })
-}
-
-impl Source {
-    /// The first damage of a pack, all of which is read for it.
-    pub(super) fn damage_of_pack(&self) -> Result<Option<Error>> {
-        let header = header(&*self.file).map_err(|error| {
-            Error::from_io(error, format!("reading the header of {}", self.name))
-        })?;
-        if let Err(error) = check_header(&self.segment, &header) {
-            return Ok(Some(error));
-        }
-        if let Some(damaged) = self.segment.image().and_then(|image| image.damaged_table()) {
-            return Ok(Some(self.segment.damaged(0, &damaged.why)));
-        }
-        let blocks = self.segment.image().map_or(0, |image| image.blocks());
-        for place in 0..blocks {
-            let read = self.segment.image().map(|image| image.read_block(place));
-            match read {
-                Some(Err(error)) if is_damage(&error) => return Ok(Some(error)),
-                Some(Err(error)) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
 }
 
 pub(super) fn header(file: &dyn File) -> io::Result<Vec<u8>> {
