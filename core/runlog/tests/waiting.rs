@@ -1,6 +1,10 @@
 //! The calls for waiting callers do what their awaiting twins do: one agent's life, from start to overwrite.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "in a test, a panic is the report"
+)]
 
 use runlog::{
     ErrorKind, InstanceId, NewMessage, NewRun, NewSession, NewToolCall, RawJson,
