@@ -232,7 +232,8 @@ export class Context {
     const instance = this.instanceId;
     // The position of the last event that was given tells whether it is still the one at its sequence.
     return follow<FollowedEvent, Given>(this.#handle, signal, { from, position: 0 }, async (given, signal) => {
-      const wire = { instance, sequence: given.position > 0 ? given.from - 1 : 0, position: given.position };
+      const at = ({ from, position }: Given) => ({ instance, sequence: position > 0 ? from - 1 : 0, position });
+      const wire = at(given);
       const [kept, position, isDeleted] = await this.#handle.value("followed", wire, undefined, { signal });
       const changes: FollowedEvent[] = [];
       let next = given;
@@ -242,6 +243,11 @@ export class Context {
       }
       const { events } = await this.#contexts.eventPage(instance, next.from, signal);
       const last = events.at(-1);
+      if (last !== undefined && next.position > 0) {
+        // What was given may have been truncated before the page was read, whose events are others at sequences behind it then.
+        const [still] = await this.#handle.value("followed", at(next), undefined, { signal });
+        if (still < next.from - 1) return { items: changes, next };
+      }
       if (last !== undefined) next = { from: last.sequenceNumber + 1, position: last.position };
       const isEnd = isDeleted && last === undefined;
       if (isEnd) changes.push({ eventType: "deleted", instanceId: instance, sequenceNumber: next.from - 1 });

@@ -219,6 +219,10 @@ export function encodeArguments(args: object): string {
  */
 function checkArgument(value: unknown, path: string, seen = new Set<object>()): boolean {
   if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`\`${path}\` is ${value}, which JSON has no form for`);
+  // Left out, it would pass for something that wasn't given: a rule, a guard, a dry run.
+  if (typeof value === "function" || typeof value === "symbol") {
+    throw invalid(`\`${path}\` is a ${typeof value}, which JSON has no form for${typeof value === "function" ? "; call it" : ""}`);
+  }
   if (typeof value !== "object" || value === null) return false;
   // What has a form of its own is looked at as that form.
   if (value instanceof RawJson || hasOwnForm(value)) return true;

@@ -187,6 +187,32 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     expect(seen).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
   });
 
+  test("a follower is told of a truncation between its look at what it gave and its reading on", async () => {
+    const { store, context: it } = await context();
+    const say = (content: string) => it.appendMessage({ role: "user", content });
+    for (const text of ["old1", "old2", "old3"]) await say(text);
+    const contexts = Object.getPrototypeOf(store.contexts) as typeof store.contexts;
+    const read = contexts.eventPage;
+    let pages = 0;
+    contexts.eventPage = async function (...args) {
+      pages += 1;
+      if (pages === 2) {
+        await it.truncateAfterSequence(0);
+        for (const text of ["new1", "new2", "new3", "new4"]) await say(text);
+      }
+      return read.apply(this, args);
+    };
+    const told: string[] = [];
+    for await (const event of it.follow()) {
+      told.push("position" in event ? event.content<{ content: string }>().content : `${event.eventType} ${event.sequenceNumber}`);
+      if (told.length === 3) void say("old4");
+      if (told.at(-1) === "new4" || told.length > 9) break;
+    }
+    contexts.eventPage = read;
+    expect(told.slice(0, 4)).toEqual(["old1", "old2", "old3", "truncated 0"]);
+    expect(told.filter((text) => text.startsWith("new"))).toEqual(["new1", "new2", "new3", "new4"]);
+  });
+
   test("a follower is told what is taken back, and when nothing comes any more", async () => {
     const { store, context: it } = await context();
     const say = (content: string) => it.appendMessage({ role: "user", content });

@@ -57,6 +57,24 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     expect(await outputs(store, run)).toEqual(["at last"]);
   });
 
+  test("a function where a value belongs is refused, instead of passing for nothing", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const { session, instance } = await store.startSession({}, "planner");
+    const context = await store.context(instance.id);
+    const wrong = {
+      dryRun: () => store.retain({ olderThanMs: 1, dryRun: () => true } as never),
+      project: () => store.retain({ olderThanMs: 1, project: () => "tmp" } as never),
+      expectedLastSequence: () => context.appendMessage({ role: "user", content: "x" }, { expectedLastSequence: () => 1 } as never),
+      upToSequence: () => store.copySession(session.id, { upToSequence: () => 2 } as never),
+      status: () => run.recordToolResult({ toolCallId: "c", output: "x", status: () => "error" } as never),
+      maxSteps: () => store.runs.start({ session: {}, agentName: "a", maxSteps: () => 1 } as never),
+      name: () => store.createSession({ name: Symbol("x") } as never),
+    };
+    for (const [name, call] of Object.entries(wrong)) expect((await failure(call() as Promise<unknown>, "invalid_input")).message).toContain(name);
+    expect((await store.listSessions()).items).toHaveLength(2);
+  });
+
   test("messages, events of streams and metadata are looked into as well", async () => {
     const store = await fresh();
     const run = await started(store);
