@@ -26,12 +26,14 @@ impl Inner {
     /// The space of the tree that a run is in, or was: that of the tree's active runs, or else as it was saved last.
     pub(super) async fn space_of(&self, id: RunId) -> Result<SharedSpace> {
         let tree = self.tree_of(id).await?;
-        let space = self.shared(tree, SharedSpace::of_tree(tree));
-        let is_active = self
-            .live_runs()
-            .values()
-            .any(|live| live.space.tree() == Some(tree) && !live.ended.is_cancelled());
-        if !is_active {
+        let (space, is_new) = self.shared(tree);
+        // Only a space that somebody else has can be that of an active run, so that most resumes look at none of them.
+        let is_active = || {
+            let live_runs = self.live_runs();
+            let mut live = live_runs.values();
+            live.any(|live| live.space.tree() == Some(tree) && !live.ended.is_cancelled())
+        };
+        if is_new || !is_active() {
             // Also where a handle of a run that has ended still holds it: what was erased since is gone from it, too.
             space.reload(self.saved_space(tree).await?.as_ref())?;
         }
@@ -40,18 +42,24 @@ impl Inner {
 
     /// The space of a run that is started.
     pub(super) fn new_space(&self, run: RunId) -> SharedSpace {
-        self.shared(run, SharedSpace::of_tree(run))
+        self.shared(run).0
     }
 
-    /// The one space of a tree: this, unless another call was faster.
-    fn shared(&self, tree: RunId, space: SharedSpace) -> SharedSpace {
+    /// The one space of a tree, and whether nobody had it before: it is empty then.
+    fn shared(&self, tree: RunId) -> (SharedSpace, bool) {
         let mut spaces = self.spaces();
         if let Some(known) = spaces.get(&tree).and_then(SharedSpace::upgrade) {
-            return known;
+            return (known, false);
         }
-        spaces.retain(|_, space| space.strong_count() > 0);
+        if spaces.len() == spaces.capacity() {
+            // Seldom, as each start would look at all trees else.
+            spaces.retain(|_, space| space.strong_count() > 0);
+            let kept = spaces.len();
+            spaces.reserve(kept + 1);
+        }
+        let space = SharedSpace::of_tree(tree);
         spaces.insert(tree, space.downgrade());
-        space
+        (space, true)
     }
 
     /// What a run that is resumed in another tree brings along: the space of the tree that it was in.
