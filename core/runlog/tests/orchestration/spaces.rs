@@ -38,6 +38,15 @@ async fn sets(run: &RunContext, key: &str, value: &str) -> runlog::Result<()> {
     Ok(())
 }
 
+async fn tells(world: &World, name: &str) {
+    world
+        .agent(name, |run: RunContext| async move {
+            sets(&run, "answer", "42").await?;
+            Ok(AgentEnd::completed("told"))
+        })
+        .await;
+}
+
 async fn shows(world: &World, name: &str) {
     world
         .agent(name, |run: RunContext| async move {
@@ -47,12 +56,7 @@ async fn shows(world: &World, name: &str) {
 }
 
 async fn what_a_sub_agent_saved_is_there_for_its_parent_that_is_resumed(world: World) {
-    world
-        .agent("kid", |run: RunContext| async move {
-            sets(&run, "answer", "42").await?;
-            Ok(AgentEnd::completed("told"))
-        })
-        .await;
+    tells(&world, "kid").await;
     world
         .agent("lead", |run: RunContext| async move {
             run.spawn_agents(vec![SpawnRequest::new("kid", "x")])
@@ -67,12 +71,7 @@ async fn what_a_sub_agent_saved_is_there_for_its_parent_that_is_resumed(world: W
 }
 
 async fn what_a_sub_agent_saved_is_there_after_a_crash(world: World) {
-    world
-        .agent("kid", |run: RunContext| async move {
-            sets(&run, "answer", "42").await?;
-            Ok(AgentEnd::completed("told"))
-        })
-        .await;
+    tells(&world, "kid").await;
     world
         .agent("lead", |run: RunContext| async move {
             run.spawn_agents(vec![SpawnRequest::new("kid", "x")])
