@@ -28,7 +28,12 @@ mod view;
 #[cfg(feature = "viewer")]
 mod viewer_files;
 
-use std::{ffi::OsString, num::IntErrorKind, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::Write as _,
+    num::{IntErrorKind, ParseIntError},
+    process::ExitCode,
+};
 
 use clap::{
     ArgMatches, CommandFactory, FromArgMatches,
@@ -92,23 +97,24 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// The error of a value that is no whole number, in words of its own: the standard library's "invalid digit found in
-/// string" doesn't say what is expected.
-fn no_number(error: &clap::Error) -> Option<clap::Error> {
-    let source = std::error::Error::source(error)?;
-    let parse = source.downcast_ref::<std::num::ParseIntError>()?;
-    let (Some(ContextValue::String(argument)), Some(ContextValue::String(value))) = (
-        error.get(ContextKind::InvalidArg),
-        error.get(ContextKind::InvalidValue),
-    ) else {
-        return None;
+/// What clap says of wrong arguments. Of a value that is no whole number in words of its own: the standard library's "invalid
+/// digit found in string" doesn't say what is expected.
+fn told(error: &clap::Error, with_styles: bool) -> String {
+    let rendered = error.render();
+    let text = if with_styles {
+        rendered.ansi().to_string()
+    } else {
+        rendered.to_string()
+    };
+    let source = std::error::Error::source(error);
+    let Some(parse) = source.and_then(|source| source.downcast_ref::<ParseIntError>()) else {
+        return text;
     };
     let expected = match parse.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "the number is out of range",
         _ => "a whole number is expected, none below 0",
     };
-    let message = format!("invalid value '{value}' for '{argument}': {expected}");
-    Some(Cli::command().error(ErrorKind::ValueValidation, message))
+    text.replacen(&parse.to_string(), expected, 1)
 }
 
 /// Reports wrong arguments; help and the version arrive here too, and go to stdout.
@@ -133,9 +139,6 @@ fn misused(mut error: clap::Error) -> Exit {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    if let Some(plain) = no_number(&error) {
-        error = plain;
-    }
     if !error.use_stderr() {
         // It fails if the output was closed, and then the failure can't be reported either.
         let _ = error.print();
@@ -147,7 +150,7 @@ fn misused(mut error: clap::Error) -> Exit {
         .take_while(|it| it != "--")
         .any(|it| it == "--json");
     if is_json {
-        let text = error.render().to_string();
+        let text = told(&error, false);
         // The rest is usage help for people.
         let what = text
             .split("\n\n")
@@ -157,7 +160,9 @@ fn misused(mut error: clap::Error) -> Exit {
         let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
         output::report(&Failure::usage(what), true);
     } else {
-        let _ = error.print();
+        // Where nobody reads it, its exit code says as much.
+        let text = told(&error, console::colors_enabled_stderr());
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Exit::Usage
 }

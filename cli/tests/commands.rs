@@ -648,6 +648,19 @@ fn a_misspelt_option_and_a_number_that_is_none_are_told_without_tips_that_lead_n
         "{}",
         said.err
     );
+    // The usage is the command's own, where there is any.
+    assert!(!said.err.contains("<COMMAND>"), "{}", said.err);
+    for refused in [
+        &["compact", "--bytes-per-second", "0"][..],
+        &["run", "--agent", "", "--", "true"],
+        &["serve", "--allow-host", "http://logs.example"],
+        &["serve", "--allow-host", "logs.example:80"],
+        &["serve", "--allow-host", ""],
+    ] {
+        let said = place.expect(2, refused);
+        assert!(said.err.contains(refused[1]), "{}", said.err);
+    }
+    assert!(!place.path("runlog-data").exists());
     let said = place.expect(2, &["ls", "--limit", "99999999999999999999999"]);
     assert!(said.err.contains("out of range"), "{}", said.err);
     let said = place.expect(2, &["ls", "--limit", "x", "--json"]);

@@ -364,7 +364,13 @@ fn a_run_of_500_steps_is_not_resumed() {
     assert_eq!(newest(&place)["step_count"], 500);
     let said = place.expect(4, &["run", "--json", "--resume", "n", "--", "true"]);
     assert!(
-        said.err.contains("limit_reached") && said.err.contains("maximum total steps of 500"),
+        [
+            "limit_reached",
+            "maximum total steps of 500",
+            "--max-total-steps N allows more"
+        ]
+        .iter()
+        .all(|told| said.err.contains(told)),
         "{said:?}"
     );
     let listed = place.expect(0, &["resume", "--list"]).out;

@@ -5,7 +5,7 @@ import {
   type NewStep,
   chatListOf,
 } from "./chat-types.js";
-import { listOf, objectOf, optionsOf } from "./checks.js";
+import { fieldsOf, listOf, optionsOf } from "./checks.js";
 import { invalid, messageOf } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
@@ -324,7 +324,7 @@ export class Chats {
    * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
-    const { message, ...rest } = objectOf(request, "a request");
+    const { message, ...rest } = fieldsOf(request, "a request");
     const args = { chat: chatId, request: rest, message: { ...message, role: message?.role ?? "user" } };
     return requestOf(await this.#handle.made("beginRequest", args));
   }

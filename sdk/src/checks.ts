@@ -1,4 +1,4 @@
-import { invalid } from "./error.js";
+import { RunlogError, invalid, messageOf } from "./error.js";
 
 // Arguments are checked before they are used, so that errors name what is wrong.
 
@@ -50,6 +50,36 @@ export function objectOf<T extends object>(value: T, what: string): T {
   return value;
 }
 
+/**
+ * The fields of an object, read once: getters, which may fail, are called here. Those of a class would be left out wherever its fields
+ * are taken one by one, and pass for what wasn't given: they are refused.
+ *
+ * @internal
+ */
+export function fieldsOf<T extends object>(value: T, what: string): T {
+  try {
+    refuseGetters(objectOf(value, what), what);
+    return { ...value };
+  } catch (cause) {
+    if (cause instanceof RunlogError) throw cause;
+    throw invalid(`${what} can't be read: ${messageOf(cause)}`, cause);
+  }
+}
+
+/** Refuses an object that has getters from its class, which JSON leaves out. @internal */
+export function refuseGetters(value: object, what: string): void {
+  for (let of = Object.getPrototypeOf(value) as object | null; of !== null; ) {
+    const above = Object.getPrototypeOf(of) as object | null;
+    // What every object has, also those of another realm.
+    if (above === null) return;
+    const found = Object.entries(Object.getOwnPropertyDescriptors(of)).find(([, { get }]) => get !== undefined);
+    if (found !== undefined) {
+      throw invalid(`${what} has \`${found[0]}\` from its class, where it isn't looked for; give an object with the fields themselves`);
+    }
+    of = above;
+  }
+}
+
 /** Text, or an error that says what isn't. @internal */
 export function checkText(value: unknown, what: string): void {
   if (typeof value !== "string") throw invalid(`${what} must be text, not ${shown(value)}`);
@@ -68,19 +98,21 @@ export function checkLimit(value: number | undefined): void {
 
 /** Options that have no names but these, where they are looked at here and not in the core. @internal */
 export function optionsOf<T extends object>(options: T, names: readonly (keyof T & string)[]): T {
-  for (const name of Object.keys(objectOf(options, "what is asked for beside it"))) {
+  const given = fieldsOf(options, "what is asked for beside it");
+  for (const name of Object.keys(given)) {
     if ((names as readonly string[]).includes(name)) continue;
     throw invalid(`no option ${shown(name)} is known here, but ${names.join(", ")}`);
   }
-  return options;
+  return given;
 }
 
 /** The arguments of a call with the options beside them, of which none may take an argument's place. @internal */
 export function withOptions<A extends object, O extends object>(args: A, options: O, what: string): A & O {
-  for (const name of Object.keys(objectOf(options, what))) {
+  const given = fieldsOf(options, what);
+  for (const name of Object.keys(given)) {
     if (Object.hasOwn(args, name)) throw invalid(`\`${name}\` is not a field that is known here: it is given before ${what}`);
   }
-  return { ...options, ...args };
+  return { ...given, ...args };
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Handle } from "./handle.js";
 import { valueOf } from "./binding.js";
-import { objectOf, optionsOf } from "./checks.js";
+import { fieldsOf, optionsOf } from "./checks.js";
 import {
   type ContextEvent,
   type FollowedEvent,
@@ -44,7 +44,7 @@ export class Contexts {
     content: RawJson | Uint8Array | object,
     options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
-    const { toolCallId, ...rest } = objectOf(options, "what is asked for beside it");
+    const { toolCallId, ...rest } = fieldsOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
     const bytes = await this.#handle.bytes("appendEvent", args, jsonBytes(content));
     return unpackEvents(bytes).events[0] as ContextEvent;
@@ -172,7 +172,7 @@ export class Context {
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
-    const { event, ...rest } = objectOf(options, "what is asked for beside it");
+    const { event, ...rest } = fieldsOf(options, "what is asked for beside it");
     const { lengths, data } = messageList(messages);
     const events = lengths.map(() => event ?? {});
     return this.#handle.value("appendMessages", { instance: this.instanceId, options: rest, events, lengths }, data);

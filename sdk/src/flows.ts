@@ -1,4 +1,4 @@
-import { checkText, objectOf, optionsOf, shown } from "./checks.js";
+import { checkText, fieldsOf, objectOf, optionsOf, shown } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
@@ -117,7 +117,7 @@ export class Flows {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
-    const { speed = 1, signal, ...rest } = objectOf(options, "how to play back");
+    const { speed = 1, signal, ...rest } = fieldsOf(options, "how to play back");
     if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
     const wire = { run: runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
     const { told, handle } = await this.#handle.made("playback", wire, undefined, { signal });

@@ -24,7 +24,7 @@
  */
 
 import { check } from "./binding.js";
-import { checkText, objectOf } from "./checks.js";
+import { checkText, fieldsOf, objectOf } from "./checks.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import type { OpenOptions } from "./generated/types.js";
@@ -49,7 +49,7 @@ import { type Store, openedStore } from "./store.js";
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
   checkText(path, "the path of a store's folder");
-  return openedStore(nodeChannel(), "open", { path, options: objectOf(options, "how a store is opened") });
+  return openedStore(nodeChannel(), "open", { path, options: fieldsOf(options, "how a store is opened") });
 }
 
 /**
@@ -63,7 +63,7 @@ export async function open(path: string, options: OpenOptions = {}): Promise<Sto
  * ```
  */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "openInMemory", objectOf(options, "how a store is opened"));
+  return openedStore(nodeChannel(), "openInMemory", fieldsOf(options, "how a store is opened"));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { bytesGiven, classOf, listOf, shown } from "./checks.js";
+import { bytesGiven, classOf, listOf, refuseGetters, shown } from "./checks.js";
 import { RunlogError, invalid, messageOf } from "./error.js";
 import { newUuid } from "./uuid.js";
 
@@ -201,6 +201,7 @@ export function encodeArguments(args: object): string {
   };
   let text: string | undefined;
   try {
+    refuseGetters(args, "what is given");
     // Most arguments have neither raw JSON nor errors, and are written faster without.
     text = checkArgument(args, "") ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
@@ -227,6 +228,7 @@ function checkArgument(value: unknown, path: string, seen = new Set<object>()): 
   // What has a form of its own is looked at as that form.
   if (value instanceof RawJson || hasOwnForm(value)) return true;
   refuseLost(path, value);
+  if (path === "options" || path === "filter") refuseGetters(value, "what is asked for beside it");
   // What contains itself is refused where it is written.
   if (seen.has(value)) return false;
   seen.add(value);

@@ -1,5 +1,5 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
-import { checkFunction, checkText, classWithoutFields, objectOf, optionsOf, shown, withOptions } from "./checks.js";
+import { checkFunction, checkText, classWithoutFields, fieldsOf, optionsOf, shown, withOptions } from "./checks.js";
 import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
@@ -311,7 +311,7 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunContext.spawnAgents}.
    */
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
-    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
+    const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
     const wire = withOptions({ run: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
     const spawning = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
@@ -485,7 +485,7 @@ const START_GIVEN_AS: GivenAs = [
 
 /** An agent to start, as it is told to the core. */
 function givenStart(agent: StartAgent): GivenStart {
-  const { session, sessionId, instanceId, ...rest } = objectOf(agent, "an agent to start");
+  const { session, sessionId, instanceId, ...rest } = fieldsOf(agent, "an agent to start");
   const places: StartPlace[] = [];
   if (session !== undefined) places.push({ newSession: session });
   if (sessionId !== undefined) places.push({ session: sessionId });

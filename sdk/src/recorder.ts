@@ -1,5 +1,5 @@
 import type { MessageInput } from "./context-types.js";
-import { checkFunction, checkText, listOf, objectOf } from "./checks.js";
+import { checkFunction, checkText, fieldsOf, listOf, objectOf } from "./checks.js";
 import { RunlogError, givenError, messageOf } from "./error.js";
 import type { RecorderCalls, RunContextCalls } from "./generated/calls.js";
 import type { AppendOptions, Recorded, Run, RunDetails } from "./generated/types.js";
@@ -160,7 +160,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} `wrong_status` when the run isn't running; `too_large` for a reason over 1 MiB.
    */
   async pause(why: string | PauseReason = {}): Promise<Run> {
-    const { reason, ...rest } = typeof why === "string" ? { reason: why } : objectOf(why, "why a run is paused");
+    const { reason, ...rest } = typeof why === "string" ? { reason: why } : fieldsOf(why, "why a run is paused");
     const given = { ...rest, reason: wellFormed(reason) };
     this.#run = await this.#handle.value("pause", given);
     return this.#run;
@@ -223,7 +223,7 @@ type Recording = Handle<RecorderCalls> | Handle<RunContextCalls>;
 
 /** Records what a tool gave, in a run. @internal */
 export async function recordToolResult(run: Recording, outcome: ToolOutcome): Promise<Recorded> {
-  const { output, ...rest } = objectOf(outcome, "what a tool gave");
+  const { output, ...rest } = fieldsOf(outcome, "what a tool gave");
   return (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
 }
 

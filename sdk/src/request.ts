@@ -2,7 +2,7 @@ import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
 import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { checkText, objectOf, shown } from "./checks.js";
+import { checkText, fieldsOf, shown } from "./checks.js";
 import { RunlogError, givenError, invalid } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -277,7 +277,7 @@ export class RequestBuffer implements AsyncDisposable {
 /** How a request ended, with what an error says. */
 function endOf(end: RequestEnd): "completed" | "interrupted" | { failed: string } {
   if (typeof end !== "object" || end === null) return end;
-  const { failed, ...rest } = objectOf(end, "how a request ended");
+  const { failed, ...rest } = fieldsOf(end, "how a request ended");
   const [other] = Object.keys(rest);
   if (other !== undefined) throw invalid(`a request ended as "completed", "interrupted" or { failed: error }; ${shown(other)} is not known`);
   if (failed === undefined) throw invalid("a request that failed ended as { failed: error }, and no error was given");

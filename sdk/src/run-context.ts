@@ -1,5 +1,5 @@
 import type { Execution } from "./binding.js";
-import { objectOf, optionsOf, withOptions } from "./checks.js";
+import { fieldsOf, optionsOf, withOptions } from "./checks.js";
 import { type Message, type MessageInput, unpackMessages } from "./context-types.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
@@ -220,7 +220,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link spawnAgents}.
    */
   async spawn(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
-    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
+    const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
     const spawning = this.#handle.made("spawn", withOptions({ requests: givenSpawns(requests) }, rest, "what is asked for beside it"), undefined, { signal, idle: true });
     return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);
   }

@@ -1,4 +1,4 @@
-import { objectOf } from "./checks.js";
+import { fieldsOf } from "./checks.js";
 import { type GivenAs, invalid } from "./error.js";
 import type {
   NewInstance,
@@ -193,7 +193,7 @@ export const RUN_GIVEN_AS: GivenAs = [
 /** The place of a run, as it is told to the core, and what else was given. @internal */
 export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {
   type Given = Partial<RunInInstance & RunInNewInstance & RunInNewSession>;
-  const { instanceId, newInstance, session, agentName, ...rest } = objectOf(run, "a run") as Given & Rest;
+  const { instanceId, newInstance, session, agentName, ...rest } = fieldsOf(run, "a run") as Given & Rest;
   const places: GivenPlace[] = [];
   if (instanceId !== undefined) places.push({ instance: instanceId });
   if (newInstance !== undefined) places.push({ newInstance });

@@ -1,4 +1,4 @@
-import { listOf, objectOf, withOptions } from "./checks.js";
+import { fieldsOf, listOf, objectOf, withOptions } from "./checks.js";
 import { type Message, unpackMessages } from "./context-types.js";
 import { invalid, toldAsGiven } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
@@ -208,7 +208,7 @@ function toolCallsOf({ heads, take }: Packed<ToolCallHead>): Page<ToolCall> {
 
 /** How to resume, once what JSON would lose of it is refused. @internal */
 export function givenResume<T extends ResumeOptions>(options: T): T {
-  const { dangling, message } = objectOf(options, "how to resume");
+  const { dangling, message } = fieldsOf(options, "how to resume");
   if (typeof dangling === "object" && dangling !== null && "answer" in dangling) {
     for (const outcome of listOf(dangling.answer, "what the tools gave")) {
       outputOf(objectOf(outcome, "what a tool gave").output);

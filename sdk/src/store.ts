@@ -2,7 +2,7 @@ import { Agents } from "./agents.js";
 import { type ImportOptions, type ImportPiecesOptions, exported, imported, selectionOf } from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
-import { checkFunction, checkLimit, checkText, objectOf, optionsOf, withOptions } from "./checks.js";
+import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf, withOptions } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
@@ -110,7 +110,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link createSession} and {@link createInstance}. Nothing is made then.
    */
   async startSession(session: NewSession, agentName: string): Promise<StartedSession> {
-    const [made, instance] = await this.#handle.value("startSession", { session, agentName });
+    const [made, instance] = await this.#handle.value("startSession", { session: fieldsOf(session, "a session"), agentName });
     return { session: sessionOf(made), instance };
   }
 
@@ -127,7 +127,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `invalid_input` without a name, or with an id; else as {@link startSession}.
    */
   async getOrStartSession(session: NewSession & { name: string }, agentName: string): Promise<StartedSession> {
-    const [made, instance] = await this.#handle.value("getOrStartSession", { session, agentName });
+    const [made, instance] = await this.#handle.value("getOrStartSession", { session: fieldsOf(session, "a session"), agentName });
     return { session: sessionOf(made), instance };
   }
 
@@ -283,7 +283,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
-    const { agents = {}, ...bounds } = objectOf(options, "what is asked of an orchestrator");
+    const { agents = {}, ...bounds } = fieldsOf(options, "what is asked of an orchestrator");
     for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
     const made = await this.#handle.made("orchestrate", bounds);
     const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.told.id);
@@ -445,7 +445,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async compact(options: CompactOptions & ProgressOptions<CompactProgress> = {}): Promise<Compaction> {
-    const { onProgress, signal, ...rest } = objectOf(options, "what a compaction is to do");
+    const { onProgress, signal, ...rest } = fieldsOf(options, "what a compaction is to do");
     return watched(
       { onProgress, signal },
       (watch, signal) => this.#handle.value("compact", { options: rest, watch }, undefined, { signal }),
@@ -471,7 +471,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async retain(policy: RetentionPolicy & ProgressOptions<RetainProgress>): Promise<Retained> {
-    const { onProgress, signal, ...rest } = objectOf(policy, "a policy");
+    const { onProgress, signal, ...rest } = fieldsOf(policy, "a policy");
     return watched(
       { onProgress, signal },
       (watch, signal) => this.#handle.value("retain", { policy: rest, watch }, undefined, { signal }),
@@ -494,7 +494,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async erase(what: Erase): Promise<Erased> {
-    return this.#handle.value("erase", { what: objectOf(what, "what is to be erased") });
+    return this.#handle.value("erase", { what: fieldsOf(what, "what is to be erased") });
   }
 
   /**

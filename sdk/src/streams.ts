@@ -1,7 +1,7 @@
 import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Expected, RecordBatch } from "./batch.js";
-import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown, withOptions } from "./checks.js";
+import { bytesGiven, checkLimit, fieldsOf, listOf, objectOf, optionsOf, shown, withOptions } from "./checks.js";
 import { invalid, throwIfAborted } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
@@ -333,7 +333,7 @@ export class Streams {
     unpack: (bytes: Uint8Array) => P,
     itemsOf: (page: P) => T[],
   ): AsyncGenerator<T[], void, undefined> {
-    const { signal, limit = ALL, ...range } = objectOf(options, "what is to be read");
+    const { signal, limit = ALL, ...range } = fieldsOf(options, "what is to be read");
     checkLimit(limit);
     const wire = withOptions({ stream }, range, "what is to be read");
     let left = Math.min(limit, ALL);

@@ -60,11 +60,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         out.value(&report)?;
         return Ok(Exit::Ok);
     }
-    let records = text::count(done.last_position.0, "record", "records");
+    let until = text::thousands(done.last_position.0);
     let copied = text::count(done.segments_copied, "segment", "segments");
     let folder = text::path(&args.folder);
     out.line(format!(
-        "{folder} has {records}; copied {copied}, {}",
+        "{folder} has all up to position {until}; copied {copied}, {}",
         text::bytes(done.bytes_copied)
     ))?;
     Ok(Exit::Ok)

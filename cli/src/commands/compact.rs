@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use clap::builder::RangedU64ValueParser;
 use runlog::log::{Codec, CompactOptions, CompactScope, Compaction, Stat};
 
 use crate::{
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Compression::Zstd)]
     codec: Compression,
     /// Read and write at most so many bytes a second
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     bytes_per_second: Option<u64>,
 }
 

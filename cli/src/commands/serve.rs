@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     write_token_file: Option<PathBuf>,
     /// A name by which the server may be reached, besides addresses and localhost; can be given again
-    #[arg(long = "allow-host", value_name = "NAME")]
+    #[arg(long = "allow-host", value_name = "NAME", value_parser = host)]
     hosts: Vec<String>,
     /// Open the viewer in the browser
     #[arg(long)]
@@ -63,6 +63,18 @@ pub(crate) struct Args {
 fn address(text: &str) -> std::result::Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "it should be an address in numbers and a port, such as 127.0.0.1:7710 or [::1]:7710"
+            .to_owned()
+    })
+}
+
+/// A name alone: requests are compared with it whatever their port.
+fn host(text: &str) -> std::result::Result<String, String> {
+    let is_name = |text: &str| {
+        let of_name = |char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | '_');
+        !text.is_empty() && text.chars().all(of_name)
+    };
+    is_name(text).then(|| text.to_owned()).ok_or_else(|| {
+        "it should be a name alone, such as logs.example, without a scheme, a port or a path"
             .to_owned()
     })
 }

@@ -1,5 +1,7 @@
 //! `runlog show`: a conversation, for people.
 
+use std::collections::HashMap;
+
 use runlog::{
     AgentInstance, RawJson, Session,
     contexts::{ContextEvent, ContextEventKind},
@@ -68,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         full: args.full,
         several: instances.len() > 1,
         current: None,
-        shown_calls: Vec::new(),
+        shown_calls: HashMap::new(),
     };
     for item in history::history(&store, session, instances)? {
         match item? {
@@ -169,8 +171,8 @@ struct Page {
     /// Whether messages of several agents are interleaved.
     several: bool,
     current: Option<runlog::InstanceId>,
-    /// The tool calls that were shown with the previous message; their own events are skipped.
-    shown_calls: Vec<Option<String>>,
+    /// How many tool calls of an id were shown with the previous message; their own events are skipped.
+    shown_calls: HashMap<Option<String>, usize>,
 }
 
 impl Page {
@@ -192,12 +194,8 @@ impl Page {
             out.line(console::style(format!("{line}{rule}")).bold().to_string())?;
         }
         if event.event_type == ContextEventKind::ToolCall {
-            let shown = self
-                .shown_calls
-                .iter()
-                .position(|id| *id == event.tool_call_id);
-            if let Some(place) = shown {
-                self.shown_calls.remove(place);
+            if let Some(count @ 1..) = self.shown_calls.get_mut(&event.tool_call_id) {
+                *count -= 1;
                 return Ok(());
             }
         } else {
@@ -214,7 +212,7 @@ impl Page {
         };
         for part in &parts {
             if let Part::Call { id, .. } = part {
-                self.shown_calls.push(id.clone());
+                *self.shown_calls.entry(id.clone()).or_default() += 1;
             }
             self.part(part, event, out)?;
         }

@@ -40,9 +40,10 @@ impl TextQuery {
         }
         let once = escaped(&text.to_lowercase())?;
         let twice = escaped(&once)?;
-        let mut forms = vec![Form::new(once)];
+        let is_ascii = text.is_ascii();
+        let mut forms = vec![Form::new(once, is_ascii)];
         if twice.as_bytes() != forms[0].text.as_bytes() {
-            forms.push(Form::new(twice));
+            forms.push(Form::new(twice, is_ascii));
         }
         Ok(Self { forms })
     }
@@ -139,12 +140,13 @@ struct Form {
 }
 
 impl Form {
-    fn new(text: String) -> Self {
+    /// `is_ascii` says what the text was before it was put in lower case: the Kelvin sign becomes a `k`.
+    fn new(text: String, is_ascii: bool) -> Self {
         let rarest = text
             .bytes()
             .enumerate()
             .min_by_key(|(_, byte)| commonness(*byte));
-        let anchor = rarest.filter(|_| text.is_ascii());
+        let anchor = rarest.filter(|_| is_ascii && text.is_ascii());
         Self { text, anchor }
     }
 
@@ -208,6 +210,9 @@ mod tests {
             ("ÄRGER", "kein ärger"),
             ("ärger", "KEIN ÄRGER"),
             ("7", "7"),
+            // Its small letter is a plain `k`.
+            ("300 \u{212a}", "at 300 \u{212a}"),
+            ("300 \u{212a}", r#"{"x":"300 \u212a"}"#),
         ] {
             assert!(finds(query, payload), "{query} in {payload}");
         }

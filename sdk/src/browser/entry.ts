@@ -1,8 +1,8 @@
 // What the entries for browsers have in common.
 
 import { check } from "../binding.js";
-import { checkText, objectOf, optionsOf } from "../checks.js";
-import { RunlogError } from "../error.js";
+import { checkText, fieldsOf, listOf, optionsOf, shown } from "../checks.js";
+import { RunlogError, invalid, messageOf } from "../error.js";
 import { type ToolDefinition, toolsOf } from "../orchestrator.js";
 import type { OpenOptions } from "../generated/types.js";
 import { type Store, openedStore } from "../store.js";
@@ -10,7 +10,7 @@ import { type ExportSource, type OpenExportOptions, importInto } from "./archive
 import { type Picked, filesIn, filesOfStore } from "./dropped.js";
 import type { ReadFigures } from "./files.js";
 import type { Mount } from "./local.js";
-import { NO_FILE_SYSTEM } from "./opfs-stores.js";
+import { NO_FILE_SYSTEM, checkName } from "./opfs-stores.js";
 import { begin } from "./setup.js";
 
 export * from "../api.js";
@@ -96,10 +96,10 @@ function known(store: Store) {
  * ```
  */
 export async function open(name: string, options: OpenHereOptions = {}): Promise<Store> {
-  checkText(name, "the name of a store");
-  if (name === "") throw new RunlogError("invalid_input", "the name of a store is empty");
-  const { mode, missing, lockTimeoutMs = 0, fallback = "fail", ...rest } = objectOf(options, "how a store is opened") as OpenHereOptions;
-  if (fallback !== "fail" && fallback !== "memory") throw new RunlogError("invalid_input", `\`fallback\` is ${JSON.stringify(fallback)}; give "fail" or "memory"`);
+  checkName(name);
+  const { mode, missing, lockTimeoutMs = 0, fallback = "fail", ...rest } = fieldsOf(options, "how a store is opened") as OpenHereOptions;
+  if (fallback !== "fail" && fallback !== "memory") throw invalid(`\`fallback\` is ${shown(fallback)}; give "fail" or "memory"`);
+  if (!(Number.isSafeInteger(lockTimeoutMs) && lockTimeoutMs >= 0)) throw invalid(`\`lockTimeoutMs\`: ${shown(lockTimeoutMs)} is not a whole number, 0 or more`);
   const isWriter = mode !== "readOnly";
   // Room that is reserved counts against the origin's quota.
   const how = { preallocation: "none", ...rest, mode, missing };
@@ -158,7 +158,7 @@ async function openMountedOnce(folder: Mount, how: object, place: StorePlace): P
 
 /** Opens a store in memory, gone when it is closed or its page is. */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
-  return openedInMemory(objectOf(options, "how a store is opened"));
+  return openedInMemory(fieldsOf(options, "how a store is opened"));
 }
 
 async function openedInMemory(options: object, reason?: string, kind: "memory" | "export" = "memory"): Promise<Store> {
@@ -231,7 +231,7 @@ export interface OpenUrlOptions {
  */
 export async function openUrl(url: string | URL, options: OpenUrlOptions = {}): Promise<Store> {
   const { files } = optionsOf(options, ["files"]);
-  const names = files === undefined ? undefined : Array.from(files);
+  const names = files === undefined ? undefined : [...listOf(files, "`files`")];
   for (const name of names ?? []) checkText(name, "the name of a store's file");
   return openMounted({ kind: "served", url: folderAddress(url), names }, { mode: "readOnly" }, { kind: "url" });
 }
@@ -290,15 +290,31 @@ export interface Persistence {
   quotaBytes: number | undefined;
 }
 
-/** What the browser says of this origin's room. */
+/**
+ * What the browser says of this origin's room.
+ *
+ * @throws {@link RunlogError} `io` in a page without an origin, such as a sandboxed frame.
+ */
 export async function persistence(): Promise<Persistence> {
-  const storage = navigator.storage as StorageManager | undefined;
-  const { usage, quota } = (await storage?.estimate?.()) ?? {};
-  return { persisted: (await storage?.persisted?.()) ?? false, usedBytes: usage, quotaBytes: quota };
+  return asked(async (storage) => {
+    const { usage, quota } = (await storage?.estimate?.()) ?? {};
+    return { persisted: (await storage?.persisted?.()) ?? false, usedBytes: usage, quotaBytes: quota };
+  });
 }
 
-/** Asks the browser that only the user clears what this origin keeps; whether it agreed. In a page only. */
+/**
+ * Asks the browser that only the user clears what this origin keeps; whether it agreed. In a page only.
+ *
+ * @throws {@link RunlogError} as {@link persistence}.
+ */
 export async function persist(): Promise<boolean> {
-  const storage = navigator.storage as StorageManager | undefined;
-  return (await storage?.persist?.()) ?? false;
+  return asked(async (storage) => (await storage?.persist?.()) ?? false);
+}
+
+async function asked<T>(ask: (storage: StorageManager | undefined) => Promise<T>): Promise<T> {
+  try {
+    return await ask(navigator.storage as StorageManager | undefined);
+  } catch (cause) {
+    throw new RunlogError("io", `the browser says nothing of this page's room: ${messageOf(cause)}`, { cause });
+  }
 }

@@ -18,6 +18,8 @@ export type ToWorker =
 
 /** What the worker tells its page: answers, as `Binding.onReplies` has them, and those to what it was asked beside. @internal */
 export type FromWorker =
+  /** It was told to begin. */
+  | { type: "begun" }
   /** `lock` is the name of a lock that the worker holds as long as it lives, where it has locks. */
   | { type: "ready"; lock: string | undefined }
   | { type: "failed"; failure: Failure }

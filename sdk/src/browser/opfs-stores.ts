@@ -1,4 +1,5 @@
-import { RunlogError, invalid } from "../error.js";
+import { checkText } from "../checks.js";
+import { RunlogError, invalid, messageOf } from "../error.js";
 import { answered } from "./answered.js";
 import { HEAD_BYTES, SLOT_BYTES, headIn } from "./opfs-pool.js";
 
@@ -18,6 +19,12 @@ function folderName(name: string): string {
   const escaped = encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
   if (escaped.length <= NAME_MAX) return escaped;
   throw invalid(`the name of a store is too long: ${escaped.length} characters with those that are escaped, and at most ${NAME_MAX}`);
+}
+
+/** Refuses what can't be the name of a store. @internal */
+export function checkName(name: string): void {
+  checkText(name, "the name of a store");
+  if (name === "") throw invalid("the name of a store is empty");
 }
 
 /** The folder of a store. @internal */
@@ -65,6 +72,7 @@ export async function listStores(): Promise<string[]> {
  * ```
  */
 export async function storeFiles(name: string): Promise<Map<string, Blob>> {
+  checkName(name);
   const unlock = await lock(name);
   try {
     const found = new Map<string, { generation: number; blob: Blob }>();
@@ -89,13 +97,13 @@ export async function storeFiles(name: string): Promise<Map<string, Blob>> {
  * @throws {@link RunlogError} `not_found` when there is none of that name; `locked` when it is open somewhere.
  */
 export async function deleteStore(name: string): Promise<void> {
+  checkName(name);
   const unlock = await lock(name);
   try {
     await folderOf(name, false);
-    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
     for (const end = Date.now() + HAND_OVER_MS; ; ) {
       try {
-        return await root.removeEntry(folderName(name), { recursive: true });
+        return await removeFolder(name);
       } catch (error) {
         // A reader that was closed a moment ago.
         if (!isRefused(error) || Date.now() > end) throw error;
@@ -109,18 +117,27 @@ export async function deleteStore(name: string): Promise<void> {
   }
 }
 
+/** Removes the folder of a store, which is there. @internal */
+export async function removeFolder(name: string): Promise<void> {
+  const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(ROOT);
+  await root.removeEntry(folderName(name), { recursive: true });
+}
+
 /** A store that was closed a moment ago is let go of a moment later. */
 const HAND_OVER_MS = 500;
+
+/** Timers that are longer fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Takes the store's lock, which the browser gives back when this worker ends, however it does. @internal */
 export async function lock(name: string, timeoutMs = 0): Promise<() => void> {
   const locks = navigator.locks as LockManager | undefined;
   if (locks === undefined) throw new RunlogError("io", "this page has no locks (it needs https or localhost)");
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(Math.max(timeoutMs, HAND_OVER_MS));
+    const signal = AbortSignal.timeout(Math.min(Math.max(timeoutMs, HAND_OVER_MS), TIMER_MS_MAX));
     const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
     held.catch((cause: unknown) => {
-      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause }) : cause);
+      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause }) : errorOfOpening(cause, name));
     });
   });
 }
@@ -133,7 +150,8 @@ function isRefused(error: unknown): boolean {
 /** What opening a store failed with, in the words of the store's errors. @internal */
 export function errorOfOpening(error: unknown, name: string): Error {
   if (error instanceof RunlogError) return error;
-  const { name: kind, message } = error as DOMException;
+  const kind = error instanceof DOMException ? error.name : "";
+  const message = messageOf(error);
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
   if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing, or being deleted, in another tab or worker`, { cause: error });
   return new RunlogError("io", kind === "SecurityError" ? NO_FILE_SYSTEM : `the browser's file system: ${message}`, { cause: error });

@@ -1,6 +1,6 @@
 import { type Files, fileError } from "./files.js";
 import { HEAD_BYTES, type Pooled, SLOT_BYTES, addSome, addTo, closeAll, cut, noRoom, slotOf, writeAll, writeState } from "./opfs-pool.js";
-import { errorOfOpening, folderOf, lock } from "./opfs-stores.js";
+import { errorOfOpening, folderOf, lock, removeFolder } from "./opfs-stores.js";
 
 /**
  * A folder of files in the browser's own file system (OPFS), for one writer in a worker; `OpfsReader` is for those beside it.
@@ -27,6 +27,7 @@ const KEPT_BYTES_MAX = 4 << 20;
 
 export class OpfsFiles implements Files {
   readonly name: string;
+  readonly #id: string;
   readonly #folder: FileSystemDirectoryHandle;
   readonly #segmentBytesMax: number;
   readonly #pool: Pooled[] = [];
@@ -39,7 +40,8 @@ export class OpfsFiles implements Files {
   #isOpen = true;
 
   private constructor(name: string, folder: FileSystemDirectoryHandle, segmentBytesMax: number | undefined, unlock: () => void) {
-    this.name = name;
+    this.name = `the browser's file system, store ${name}`;
+    this.#id = name;
     this.#folder = folder;
     // Nothing has looked yet at what was given.
     this.#segmentBytesMax = Math.max(Number(segmentBytesMax) || SEGMENT_BYTES, SEGMENT_BYTES_MIN);
@@ -57,7 +59,7 @@ export class OpfsFiles implements Files {
     const unlock = await lock(name, which.lockTimeoutMs);
     try {
       const folder = await folderOf(name, create);
-      const files = new OpfsFiles(`the browser's file system, store ${name}`, folder, segmentBytesMax, unlock);
+      const files = new OpfsFiles(name, folder, segmentBytesMax, unlock);
       try {
         await files.#load();
         return files;
@@ -183,9 +185,15 @@ export class OpfsFiles implements Files {
 
   unlock(): void {
     if (!this.#isOpen) return;
+    // What could not be opened, as with options that are refused, is no store, and isn't listed as one.
+    const isEmpty = this.list().length === 0;
     this.#closeAll();
     // One that is being opened must not stay open.
-    void Promise.resolve(this.#growing).finally(this.#unlock);
+    void Promise.resolve(this.#growing)
+      .then(() => (isEmpty ? removeFolder(this.#id) : undefined))
+      // It is there, empty, as after a crash: the next opening makes a store of it.
+      .catch(() => {})
+      .finally(this.#unlock);
   }
 
   #closeAll(): void {

@@ -99,7 +99,7 @@ async function begin(folder: string, name: string): Promise<Remote | undefined> 
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
     if (abort.signal.aborted) throw new RunlogError("io", `${url}: no answer in ${TIMEOUT_MS / 1000} seconds`, { cause });
-    throw new RunlogError("io", `${url} can't be fetched: the server can't be reached, or doesn't let pages of ${self.origin} read (CORS)`, { cause });
+    throw new RunlogError("io", `${url} can't be fetched: the server can't be reached, doesn't let pages of ${self.origin} read (CORS), or compresses what it gives a part of`, { cause });
   } finally {
     clearTimeout(timer);
     abort.abort();

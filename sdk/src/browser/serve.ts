@@ -45,6 +45,7 @@ export function serve(wasm: WasmSource | undefined, scope: { postMessage(message
   const handle = (message: ToWorker) => {
     switch (message.type) {
       case "init":
+        send({ type: "begun" });
         Promise.all([holdLock(), load(message.module ?? wasm)]).then(
           ([lock]) => {
             binding = localBinding();

@@ -1,6 +1,6 @@
 import { Channel } from "../binding.js";
-import { objectOf } from "../checks.js";
-import { RunlogError } from "../error.js";
+import { optionsOf, shown } from "../checks.js";
+import { RunlogError, invalid } from "../error.js";
 import type { ReadFigures } from "./files.js";
 import { type WasmSource, compiled } from "./compile.js";
 import { type Mount, figuresHere, load, localBinding, mountHere, unmountHere } from "./local.js";
@@ -36,6 +36,9 @@ export interface Core {
   figures(path: string): Promise<ReadFigures | undefined>;
 }
 
+/** How long a worker that was given may take to load its scripts. */
+const SILENT_MS = 30_000;
+
 let entry: Entry | undefined;
 let core: Promise<Core> | undefined;
 
@@ -48,7 +51,8 @@ export function useEntry(one: Entry): void {
  * Sets Runlog up in this thread. The first call that opens a store does it by itself; call it before to say where the
  * module or the worker is, or to load both ahead of need.
  *
- * @throws {@link RunlogError} `invalid_input` when it was set up already; `io` when the module can't be loaded.
+ * @throws {@link RunlogError} `invalid_input` when it was set up already; `io` when the module or the worker can't be loaded, or the
+ * worker isn't one of `runlog/worker`.
  *
  * @example
  * ```ts
@@ -61,7 +65,10 @@ export function useEntry(one: Entry): void {
  */
 export async function init(options: InitOptions = {}): Promise<void> {
   if (core !== undefined) throw new RunlogError("invalid_input", "Runlog is set up already; call init() once, before anything is opened");
-  await begin(objectOf(options, "how Runlog is set up"));
+  const given = optionsOf(options, ["wasm", "worker"]);
+  const { worker = false } = given;
+  if (worker !== false && !isPort(worker)) throw invalid(`\`worker\` is ${shown(worker)}; give a Worker, or false`);
+  await begin(given);
 }
 
 /** What is under way, or begun. One that failed or has ended may be begun again. @internal */
@@ -86,7 +93,9 @@ async function setUp(options: InitOptions, onEnded: () => void): Promise<Core> {
     await load(options.wasm ?? (await entry?.wasm()));
     return { channel: new Channel(localBinding()), mount: mountHere, unmount: unmountHere, figures: async (path) => figuresHere(path) };
   }
-  const { binding, ...rest } = await spawnWorker(started, moduleFor(options), onEnded);
+  // One that was given may be anybody's; one of ours says why it can't be loaded.
+  const silentMs = options.worker ? SILENT_MS : undefined;
+  const { binding, ...rest } = await spawnWorker(started, moduleFor(options), onEnded, silentMs);
   return { channel: new Channel(binding), ...rest };
 }
 
@@ -98,6 +107,12 @@ async function moduleFor({ wasm, worker }: InitOptions): Promise<WebAssembly.Mod
   if (worker !== undefined || entry === undefined) return undefined;
   // Should it not be there for the page, the worker tries, and says why it can't.
   return compiled(await entry.wasm()).catch(() => undefined);
+}
+
+/** Whether a value is a worker; also one of another frame's. */
+function isPort(value: unknown): boolean {
+  const { postMessage, addEventListener, terminate } = Object(value) as Partial<Worker>;
+  return [postMessage, addEventListener, terminate].every((method) => typeof method === "function");
 }
 
 function isWorker(): boolean {

@@ -1,5 +1,5 @@
 import type { Binding, Part } from "../binding.js";
-import { type Failure, RunlogError, errorOf } from "../error.js";
+import { type Failure, errorOf } from "../error.js";
 import type { ReadFigures } from "./files.js";
 import type { Mount } from "./local.js";
 import { type Ask, type Envelope, type FromWorker, type ToWorker, failureOf } from "./messages.js";
@@ -18,11 +18,11 @@ export interface Remote {
 /**
  * Has a worker do the work, so that the page stays responsive, and waits until it is ready. The module may still be being
  * compiled, while the worker's scripts load; where it is none, the worker loads its own. `onEnded` is called once when the worker
- * can't be used any more.
+ * can't be used any more. One that says nothing for `silentMs` after it was told to begin is given up: it may be anybody's.
  *
  * @internal
  */
-export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void): Promise<Remote> {
+export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void, silentMs?: number): Promise<Remote> {
   let listener: (parts: Part[]) => void = () => {};
   let endListener: (why: string) => void = () => {};
   const asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();
@@ -45,8 +45,13 @@ export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembl
     asked.clear();
   };
   const { promise: ready, resolve: isReady, reject: isNotReady } = withResolvers();
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const receive = (message: FromWorker) => {
     switch (message.type) {
+      case "begun":
+        // From here on it takes as long as it takes: the module may still have to be fetched.
+        clearTimeout(timer);
+        break;
       case "ready":
         isReady();
         // A worker that is terminated tells nothing; the browser gives its lock to whoever waits for it.
@@ -73,15 +78,22 @@ export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembl
   });
   worker.addEventListener("error", (event) => {
     event.preventDefault();
-    const why = `Runlog's worker failed: ${event.message === "" ? "its script could not be loaded" : event.message}`;
-    isNotReady(new RunlogError("internal", why));
-    fail({ code: "internal", message: why });
+    // Of a script that can't be loaded browsers tell no more than that, some by an event without a message.
+    const said = (event as Partial<ErrorEvent>).message ?? "";
+    const code = said === "" ? "io" : "internal";
+    receive({ type: "failed", failure: { code, message: `Runlog's worker failed: ${said === "" ? "its script could not be loaded" : said}` } });
   });
   module.then(
-    (module) => failure === undefined && send({ type: "init", module }),
+    (module) => {
+      if (failure !== undefined) return;
+      send({ type: "init", module });
+      if (silentMs === undefined) return;
+      const message = `the worker that was given has said nothing for ${silentMs / 1000} s; make it from runlog/worker`;
+      timer = setTimeout(() => receive({ type: "failed", failure: { code: "io", message } }), silentMs);
+    },
     (error: unknown) => receive({ type: "failed", failure: failureOf(error) }),
   );
-  await ready;
+  await ready.finally(() => clearTimeout(timer));
 
   const ask = (what: Ask) => {
     lastTicket += 1;

@@ -3,6 +3,7 @@
 import { type WasmSource, init, openInMemory } from "#runlog";
 import { expect, test } from "vitest";
 
+import { spawnWorker } from "../../src/browser/spawn.js";
 import { failure } from "../code.js";
 
 const address = new URL("../../src/wasm/runlog_wasm_bg.wasm", import.meta.url);
@@ -35,6 +36,17 @@ test.each<[string, () => WasmSource | Promise<WasmSource>]>([
   expect((await store.streams.read(stream).toArray())[0]?.text()).toBe("recorded");
   await store.close();
   await end(worker);
+});
+
+test("what isn't known, is no worker, or is one of somebody else's is refused", async () => {
+  expect((await failure(init({ wasmUrl: address } as never), "invalid_input")).message).toContain('"wasmUrl"');
+  expect((await failure(init({ worker: "worker.js" } as never), "invalid_input")).message).toContain("give a Worker, or false");
+  await failure(init([address] as never), "invalid_input");
+  const other = URL.createObjectURL(new Blob(["onmessage = () => postMessage('hello')"], { type: "text/javascript" }));
+  const silent = spawnWorker(new Worker(other), Promise.resolve(undefined), () => {}, 200);
+  expect((await failure(silent, "io")).message).toContain("make it from runlog/worker");
+  const missing = init({ worker: new Worker(new URL("/no-such-worker.js", address)) });
+  expect((await failure(missing, "io")).message).toContain("its script could not be loaded");
 });
 
 test("a module that can't be had is told, and another one may be named after that", async () => {

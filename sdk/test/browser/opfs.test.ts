@@ -108,6 +108,30 @@ test("a full quota is told, loses nothing, and is gone on from when there is roo
   expect((await store.verify()).sound).toBe(true);
 });
 
+test("an opening that is refused makes no store, and a store that was there stays", async () => {
+  const name = await freshName();
+  for (const options of [{ segmentBytesMax: 1 }, { flushMs: "soon" }, { lockTimeoutMs: -1 }, { lockTimeoutMs: "1s" }, { lockTimeoutMs: Number.NaN }, { mode: "write" }, { missing: "make" }]) {
+    await failure(open(name, options as never), "invalid_input");
+    expect(await listStores(), JSON.stringify(options)).not.toContain(name);
+  }
+  const timeout = await failure(open(name, { lockTimeoutMs: -1 }), "invalid_input");
+  expect(timeout.message).toBe("`lockTimeoutMs`: -1 is not a whole number, 0 or more");
+  const store = await open(name);
+  const session = await store.createSession();
+  await store.close();
+  await failure(open(name, { segmentBytesMax: 1 }), "invalid_input");
+  const again = await open(name, { lockTimeoutMs: 10_000_000_000 });
+  expect(await again.getSession(session.id)).toBeDefined();
+  await again.close();
+  await deleteStore(name);
+  expect(await listStores()).not.toContain(name);
+  for (const call of [deleteStore, storeFiles]) {
+    await failure(call(undefined as never), "invalid_input");
+    await failure(call(""), "invalid_input");
+    await failure(call(name), "not_found");
+  }
+});
+
 test("stores are listed and deleted by name, whatever is in it", async () => {
   const name = `test ${crypto.randomUUID()}/../ä %2F`;
   await (await open(name)).close();

@@ -75,6 +75,77 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     expect((await store.listSessions()).items).toHaveLength(2);
   });
 
+  test("a list where fields belong is refused, whose values would be taken for fields in their order", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const context = await store.context(run.run.instanceId);
+    const calls: [string, () => unknown][] = [
+      ["createSession", () => store.createSession(["a title"] as never)],
+      ["startSession", () => store.startSession(["a title"] as never, "coder")],
+      ["copySession", () => store.copySession(run.run.sessionId, [1] as never)],
+      ["listSessions", () => store.listSessions([null, 10] as never)],
+      ["runs.list", () => store.runs.list(["p"] as never)],
+      ["runs.start", () => store.runs.start([{}, "coder"] as never)],
+      ["runs.messages", () => store.runs.messages(run.id, [1] as never)],
+      ["describe", () => run.describe([{ a: 1 }] as never)],
+      ["appendMessage", () => context.appendMessage({ role: "user", content: "x" }, [run.id] as never)],
+      ["chats.create", () => store.chats.create(["c"] as never)],
+      ["flows.list", () => store.flows.list([1] as never)],
+      ["agents.put", () => store.agents.put(["greeter"] as never)],
+      ["orchestrator", () => store.orchestrator([1] as never)],
+      ["retain", () => store.retain([1_000] as never)],
+      ["erase", () => store.erase([[run.run.sessionId], "asked for"] as never)],
+    ];
+    for (const [name, call] of calls) {
+      const error = await failure(Promise.resolve().then(call), "invalid_input");
+      expect(error.message, name).toMatch(/object|field/);
+    }
+    expect((await store.listSessions()).items).toHaveLength(1);
+  });
+
+  test("fields that a class has as getters are refused, and a getter that fails is told as an error of ours", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    class Policy {
+      olderThanMs = 1;
+      get dryRun(): boolean {
+        return true;
+      }
+    }
+    class Filter extends (class {
+      get status() {
+        return "completed" as const;
+      }
+    }) {}
+    const refused: [string, () => unknown][] = [
+      ["dryRun", () => store.retain(new Policy())],
+      ["dryRun", () => store.compact(new Policy() as never)],
+      ["status", () => store.runs.list(new Filter())],
+      ["status", () => store.runs.messages(run.id, new Filter() as never)],
+      ["status", () => store.read(new Filter() as never)],
+    ];
+    for (const [name, call] of refused) {
+      const error = await failure(Promise.resolve().then(call), "invalid_input");
+      expect(error.message).toContain(`\`${name}\` from its class`);
+    }
+    const failing = { get agentName(): string { throw new Error("not configured"); }, get toolCallId(): string { throw new Error("not configured"); } };
+    const told: (() => unknown)[] = [
+      () => store.runs.start(failing as never),
+      () => run.recordToolResult(failing as never),
+      () => store.retain(failing as never),
+      () => store.compact(failing as never),
+      () => store.orchestrator(failing as never),
+      () => store.runs.list(failing as never),
+    ];
+    for (const call of told) {
+      const error = await failure(Promise.resolve().then(call), "invalid_input");
+      expect(error.message).toContain("not configured");
+    }
+    // Of another realm, or without a class, they are objects as others.
+    const plain = Object.assign(Object.create(null) as object, { limit: 1 });
+    expect((await store.runs.list(plain)).items).toHaveLength(1);
+  });
+
   test("messages, events of streams and metadata are looked into as well", async () => {
     const store = await fresh();
     const run = await started(store);

@@ -143,5 +143,10 @@ pub(super) fn check(args: &Args) -> Result<()> {
             "{option} says how a run is gone on with; it goes with --resume alone"
         )));
     }
+    if args.agent.is_empty() {
+        return Err(Failure::usage(
+            "--agent is empty; give the agent's name, or leave it out",
+        ));
+    }
     copy::check_name(args.name.as_deref())
 }

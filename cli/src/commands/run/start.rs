@@ -101,6 +101,10 @@ fn not_resumable(error: runlog::Error, run: &Run, ended: bool) -> Failure {
         let failure = Failure::new(Exit::Conflict, error.kind().name(), what);
         return failure.and(format!("--resume {run} --ended goes on from it, {instead}"));
     }
+    if error.kind() == ErrorKind::LimitReached {
+        let failure = Failure::from(error).and("--max-total-steps N allows more");
+        return failure.and(instead);
+    }
     Failure::from(error).and(instead)
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     ContextEvent, ContextEventKind,
+    in_order::InOrder,
     message::{self, ToolStyle},
 };
 use crate::{
@@ -38,9 +39,9 @@ pub struct DanglingToolCall {
 /// Folds events, given in order from the first, into the tool calls that have no result.
 #[derive(Clone, Debug, Default)]
 pub struct DanglingFold {
-    open: Vec<DanglingToolCall>,
+    open: InOrder<DanglingToolCall>,
     /// The calls of the last assistant message that still await their own tool_call event.
-    unmatched: Vec<Option<String>>,
+    unmatched: InOrder<()>,
     /// The sequence of that message.
     message: u64,
     /// The sequences of calls without a result whose message was redacted: the context doesn't show them.
@@ -91,25 +92,26 @@ impl DanglingFold {
 
     /// The calls without a result, in the order they were made.
     pub fn finish(mut self) -> Vec<DanglingToolCall> {
-        let Some(style) = self.open.first().map(|call| call.style) else {
-            return self.open;
+        let Some(style) = self.open.first().map(|(_, call)| call.style) else {
+            return Vec::new();
         };
         if self.redacted > 0 && !has_a_message_each(style) {
             return Vec::new();
         }
         // They most likely answered the first of them.
         for _ in 0..self.redacted {
-            let first = self.open.first().map(|call| call.sequence_number);
+            let first = self.open.first();
+            let first = first.map(|(number, call)| (number, call.sequence_number));
             let hidden = self.hidden.front().copied();
             match (hidden, first) {
-                (Some(hidden), first) if first.is_none_or(|first| hidden < first) => {
+                (Some(hidden), first) if first.is_none_or(|(_, first)| hidden < first) => {
                     self.hidden.pop_front();
                 }
-                (_, Some(_)) => drop(self.open.remove(0)),
+                (_, Some((number, _))) => drop(self.open.remove(number)),
                 (_, None) => {}
             }
         }
-        self.open
+        self.open.into_items()
     }
 
     fn assistant(&mut self, event: &ContextEvent) {
@@ -117,8 +119,8 @@ impl DanglingFold {
         self.message = event.sequence_number;
         // A message that can't be read has no calls in it; its writer appended the calls as events.
         for call in message::tool_calls_of(&event.content).unwrap_or_default() {
-            self.unmatched.push(call.id.clone());
-            self.open.push(DanglingToolCall {
+            self.unmatched.push(call.id.clone(), ());
+            self.add(DanglingToolCall {
                 id: call.id,
                 name: call.name,
                 arguments: call.arguments,
@@ -128,28 +130,34 @@ impl DanglingFold {
         }
     }
 
+    fn add(&mut self, call: DanglingToolCall) {
+        self.open.push(call.id.clone(), call);
+    }
+
     fn tool_call(&mut self, event: &ContextEvent) {
         // The record of a call of the message before it has lost its id; the message has it still.
-        if event.redacted && !self.unmatched.is_empty() {
-            self.unmatched.remove(0);
+        let unmatched = match event.redacted {
+            true => self.unmatched.first(),
+            false => None,
+        };
+        if let Some((number, ())) = unmatched {
+            self.unmatched.remove(number);
             return;
         }
-        if let Some(place) = self
-            .unmatched
-            .iter()
-            .position(|id| *id == event.tool_call_id)
-        {
-            self.unmatched.remove(place);
-            let of_message = |call: &&mut DanglingToolCall| {
-                call.sequence_number == self.message && call.id == event.tool_call_id
-            };
-            if let Some(call) = self.open.iter_mut().find(of_message) {
+        let unmatched = self.unmatched.with_id(&event.tool_call_id).next();
+        if let Some((number, ())) = unmatched {
+            self.unmatched.remove(number);
+            let mut open = self.open.with_id(&event.tool_call_id);
+            let of_message = open.find(|(_, call)| call.sequence_number == self.message);
+            let of_message = of_message.map(|(number, _)| number);
+            drop(open);
+            if let Some(call) = of_message.and_then(|number| self.open.get_mut(number)) {
                 call.sequence_number = event.sequence_number;
             }
             return;
         }
         let content = message::plain_call(&event.content);
-        self.open.push(DanglingToolCall {
+        self.add(DanglingToolCall {
             id: event.tool_call_id.clone(),
             name: content
                 .as_ref()
@@ -164,24 +172,21 @@ impl DanglingFold {
         self.redacted += usize::from(event.redacted);
         let mut tools = None;
         for mark in &event.tool_results {
-            let place = match &mark.tool_call_id {
-                Some(_) => self
-                    .open
-                    .iter()
-                    .position(|call| call.id == mark.tool_call_id),
-                None => {
-                    let tool = tools
-                        .get_or_insert_with(|| message::tools_without_id(&event.content))
-                        .pop_front();
-                    let open = self.open.iter().enumerate();
-                    let without_id = open
-                        .filter(|(_, call)| call.id.is_none())
-                        .map(|(place, call)| (place, call.name.as_str()));
-                    message::place_without_id(without_id, tool.flatten().as_deref())
+            let number = {
+                let mut open = self.open.with_id(&mark.tool_call_id);
+                match &mark.tool_call_id {
+                    Some(_) => open.next().map(|(number, _)| number),
+                    None => {
+                        let tool = tools
+                            .get_or_insert_with(|| message::tools_without_id(&event.content))
+                            .pop_front();
+                        let without_id = open.map(|(number, call)| (number, call.name.as_str()));
+                        message::place_without_id(without_id, tool.flatten().as_deref())
+                    }
                 }
             };
-            match place {
-                Some(place) => drop(self.open.remove(place)),
+            match number {
+                Some(number) => drop(self.open.remove(number)),
                 None => drop(self.hidden.pop_front()),
             }
         }

@@ -3,6 +3,7 @@
 pub(crate) mod dangling;
 mod event;
 mod fold;
+mod in_order;
 mod kind;
 pub(crate) mod message;
 mod new_event;
@@ -17,6 +18,7 @@ pub use event::{
     tool_error_label,
 };
 pub use fold::{Message, MessageFold, messages};
+pub use in_order::InOrder;
 pub use kind::{ContextEventKind, Role};
 pub use message::{
     ToolCallRequest, ToolStyle, is_response_item, place_without_id, role_of, style_of,

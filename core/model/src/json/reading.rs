@@ -1,7 +1,13 @@
 //! [`read_json`]: parses a caller's JSON as a type; errors name the field and the value that the caller wrote, not a
 //! line and a column of a text that the caller never sees.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Visitor},
+    forward_to_deserialize_any,
+};
 use serde_json::{Map, Value};
 
 /// A value is quoted up to this length.
@@ -35,7 +41,86 @@ pub fn read_json<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
 /// assert_eq!(told, "`limits[1]`: -2 is not a whole number, 0 or more");
 /// ```
 pub fn read_json_at<'t, T: Deserialize<'t>>(place: &str, text: &'t str) -> Result<T, String> {
+    if text.trim_ascii_start().starts_with('[') && is_object::<T>() {
+        return Err(list_refused(place, text));
+    }
     serde_json::from_str(text).map_err(|error| explained(place, text, &error))
+}
+
+/// Whether a type is one of an object's fields. serde takes an array for them too, one value for each field in their order, which
+/// nobody means.
+fn is_object<'t, T: Deserialize<'t>>() -> bool {
+    matches!(T::deserialize(Probe), Err(Wanted::Object))
+}
+
+fn list_refused(place: &str, text: &str) -> String {
+    let given = serde_json::from_str::<Value>(text);
+    match given {
+        Ok(given) => explain(
+            place,
+            Some(&given),
+            "invalid type: sequence, expected a map",
+        ),
+        Err(error) => not_json(place, &error),
+    }
+}
+
+/// A deserializer that has no value: it only tells what a type asks it for.
+struct Probe;
+
+/// What a type asked for.
+#[derive(Debug)]
+enum Wanted {
+    Object,
+    Else,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no value")
+    }
+}
+
+impl std::error::Error for Wanted {}
+
+impl serde::de::Error for Wanted {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self::Else
+    }
+}
+
+impl<'de> Deserializer<'de> for Probe {
+    type Error = Wanted;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Wanted> {
+        Err(Wanted::Else)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Wanted> {
+        Err(Wanted::Object)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wanted> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Wanted> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct
+        seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// The same of bytes that were written as JSON. All JSON is read as text: for bytes, every type's decoder would be compiled
@@ -436,6 +521,7 @@ mod tests {
                 "{\"limit\": 3,\n \"requests\": [ {\"name\": \"[{\\\"\"}, {\"wait\": 0, \"name\":\n 7} ] }",
                 "`requests[1].name`: 7 is not a text",
             ),
+            (r#" [null, 3]"#, "[null,3] is not an object"),
             (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
             (
                 r#"{"limit":1,"took":-5}"#,
@@ -468,6 +554,8 @@ mod tests {
         ] {
             assert_eq!(read_json::<Asked>(text).unwrap_err(), says, "{text}");
         }
+        let list = read_json_at::<Option<Box<Asked>>>("options", "[null,3]").unwrap_err();
+        assert_eq!(list, "`options`: [null,3] is not an object");
         let long = format!(r#"{{"run":"{}"}}"#, "é".repeat(100));
         assert!(read_json::<Asked>(&long).unwrap_err().contains("é…"));
     }

@@ -6,7 +6,10 @@ use runlog_model::{
     AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, StopKind, ToolStyle, max_steps,
     read_value,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, Unexpected},
+};
 
 use crate::{
     Error,
@@ -348,7 +351,8 @@ fn spawn_style<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tool
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OrchestratorOptions {
     /// The most agents that work at one time; others wait for their turn. One that waits for its sub-agents
-    /// doesn't count.
+    /// doesn't count. At least 1.
+    #[serde(deserialize_with = "at_least_one")]
     pub concurrent_max: usize,
     /// The most runs that are begun and not ended at one time; a spawn that would exceed it is refused.
     pub live_max: usize,
@@ -371,6 +375,16 @@ pub struct OrchestratorOptions {
     #[serde(deserialize_with = "spawn_style")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<SpawnStyle>"))]
     pub tool_style: Option<ToolStyle>,
+}
+
+fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    match usize::deserialize(deserializer)? {
+        0 => Err(D::Error::invalid_value(
+            Unexpected::Unsigned(0),
+            &"a whole number of at least 1",
+        )),
+        given => Ok(given),
+    }
 }
 
 impl Default for OrchestratorOptions {

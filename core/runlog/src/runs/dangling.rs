@@ -1,11 +1,16 @@
 //! [`Dangling`]: how to treat tool calls without a result when a run is resumed.
 
+use std::collections::{HashMap, VecDeque};
+
 use runlog_model::{
     DanglingToolCall, EventOptions, Message, NewContextEvent, RawJson, Role, Run, ToolStyle,
     error_results, tool_calls_of,
 };
 
-use super::outcome::{AnsweredCall, ToolOutcome, result_events};
+use super::{
+    open_calls::some_of,
+    outcome::{AnsweredCall, ToolOutcome, result_events},
+};
 use crate::{Error, Result};
 use serde::Deserialize;
 
@@ -37,10 +42,10 @@ pub(super) fn leaves_open(calls: &[DanglingToolCall], dangling: &Dangling) -> bo
 }
 
 pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
-    let names: Vec<&str> = calls
+    let names = calls
         .iter()
-        .map(|call| call.id.as_deref().unwrap_or(&call.name))
-        .collect();
+        .map(|call| call.id.clone().unwrap_or_else(|| call.name.clone()));
+    let names = some_of(names);
     Error::invalid(format!(
         "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
          answered, or leave the message out and record it after their results",
@@ -98,14 +103,18 @@ pub(super) fn closing_events(
         Dangling::CloseWith(reason) => events = close(calls, reason)?,
         Dangling::Report => {}
         Dangling::Answer(outcomes) => {
-            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            let mut left: HashMap<&str, VecDeque<&ToolOutcome>> = HashMap::new();
+            for outcome in outcomes {
+                let same = left.entry(&outcome.tool_call_id).or_default();
+                same.push_back(outcome);
+            }
             let mut together = Vec::new();
             for call in calls {
                 // A call without an id is named by its tool.
                 let named = call.id.as_ref().unwrap_or(&call.name);
-                let answers = |outcome: &&ToolOutcome| outcome.tool_call_id == *named;
-                let outcome = match left.iter().position(answers) {
-                    Some(place) => left.remove(place).clone(),
+                let same = left.get_mut(named.as_str());
+                let outcome = match same.and_then(VecDeque::pop_front) {
+                    Some(outcome) => outcome.clone(),
                     // Its result must be in one content with those of the others.
                     None if call.style.is_answered_at_once() => {
                         let id = call.id.clone().unwrap_or_default();
@@ -124,7 +133,12 @@ pub(super) fn closing_events(
                 }
             }
             events.extend(result_events(&together, &options)?);
-            if let Some(stray) = left.first() {
+            // As given: the first of those that are left.
+            let is_left = |outcome: &&ToolOutcome| {
+                let same = left.get(outcome.tool_call_id.as_str());
+                same.is_some_and(|same| !same.is_empty())
+            };
+            if let Some(stray) = outcomes.iter().find(is_left) {
                 let message = format!(
                     "run {} has no open tool call {:?} to be answered",
                     run.id, stray.tool_call_id

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use runlog_model::{
-    ContextEventKind, DanglingToolCall, NewContextEvent, ToolStyle, is_response_item,
-    place_without_id, tool_calls_of, tools_without_id,
+    ContextEventKind, DanglingToolCall, InOrder, NewContextEvent, ToolCallRequest, ToolMark,
+    ToolStyle, is_response_item, place_without_id, tool_calls_of, tools_without_id,
 };
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -14,30 +14,38 @@ use crate::{Error, Result};
 const NAMED_MAX: usize = 5;
 
 /// The tool calls that await their results, in the order they were made.
-#[derive(Clone, Default)]
-pub(super) struct OpenCalls(Vec<Open>);
+#[derive(Default)]
+pub(super) struct OpenCalls {
+    calls: InOrder<Open>,
+    /// How many are no items.
+    others: usize,
+}
 
-#[derive(Clone)]
 struct Open {
-    /// `None` with providers that set none.
-    id: Option<String>,
     tool: String,
     /// Whether it is an item of an answer; other items of that answer may follow it.
     is_item: bool,
 }
 
 impl OpenCalls {
-    pub(super) fn of(calls: Vec<DanglingToolCall>) -> Self {
-        Self(
-            calls
-                .into_iter()
-                .map(|call| Open {
-                    id: call.id,
-                    tool: call.name,
-                    is_item: call.style == ToolStyle::OpenAiResponses,
-                })
-                .collect(),
-        )
+    pub(super) fn of(calls: &[DanglingToolCall]) -> Self {
+        let mut open = Self::default();
+        for call in calls {
+            let is_item = call.style == ToolStyle::OpenAiResponses;
+            open.add(call.id.clone(), call.name.clone(), is_item);
+        }
+        open
+    }
+
+    /// `id` is `None` with providers that set none.
+    fn add(&mut self, id: Option<String>, tool: String, is_item: bool) {
+        self.others += usize::from(!is_item);
+        self.calls.push(id, Open { tool, is_item });
+    }
+
+    fn remove(&mut self, number: u64) {
+        let removed = self.calls.remove(number);
+        self.others -= usize::from(removed.is_some_and(|call| !call.is_item));
     }
 
     /// Applies an event that is about to be written.
@@ -46,13 +54,7 @@ impl OpenCalls {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result, or has other content in
     /// addition to results, while calls are open; and for one with two calls of the same id.
     pub(super) fn take(&mut self, event: &NewContextEvent) -> Result<()> {
-        let marked = |open: &Open| {
-            event
-                .meta
-                .tools
-                .iter()
-                .any(|mark| mark.tool_call_id == open.id)
-        };
+        let is_open = |mark: &ToolMark| self.calls.with_id(&mark.tool_call_id).next().is_some();
         match event.kind {
             ContextEventKind::ToolResult => {
                 let other = OtherContent::results_of(event);
@@ -63,41 +65,42 @@ impl OpenCalls {
                 }
                 let mut tools = None;
                 for mark in &event.meta.tools {
-                    let place = match &mark.tool_call_id {
-                        Some(_) => self.0.iter().position(|open| open.id == mark.tool_call_id),
+                    let number = match &mark.tool_call_id {
+                        Some(_) => {
+                            let mut open = self.calls.with_id(&mark.tool_call_id);
+                            open.next().map(|(number, _)| number)
+                        }
                         None => {
                             let tool = tools
                                 .get_or_insert_with(|| tools_without_id(&event.content))
                                 .pop_front();
-                            self.place_without_id(tool.flatten().as_deref())
+                            self.without_id(tool.flatten().as_deref())
                         }
                     };
-                    match place {
-                        Some(place) => drop(self.0.remove(place)),
+                    match number {
+                        Some(number) => self.remove(number),
                         // One with an id is looked for in all of the context.
                         None if mark.tool_call_id.is_some() => {}
-                        None => return Err(self.without_id()),
+                        None => return Err(self.nameless()),
                     }
                 }
-                if other == OtherContent::Behind && !self.0.is_empty() {
+                if other == OtherContent::Behind && !self.calls.is_empty() {
                     return Err(self.between());
                 }
             }
             // The message before it has added the call, unless the call was appended without a message.
-            ContextEventKind::ToolCall if self.0.iter().any(marked) => {}
+            ContextEventKind::ToolCall if event.meta.tools.iter().any(is_open) => {}
             ContextEventKind::ToolCall => {
                 let id = event
                     .meta
                     .tools
                     .first()
                     .and_then(|mark| mark.tool_call_id.clone());
-                self.0.push(Open {
-                    id,
-                    tool: String::new(),
-                    is_item: false,
-                });
+                self.add(id, String::new(), false);
             }
-            _ if !self.0.is_empty() && !self.continues_answer(event) => return Err(self.between()),
+            _ if !self.calls.is_empty() && !self.continues_answer(event) => {
+                return Err(self.between());
+            }
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
                 let mut ids = HashSet::new();
@@ -111,20 +114,20 @@ impl OpenCalls {
                     );
                     return Err(Error::invalid(message));
                 }
-                if let Some(call) = calls
-                    .iter()
-                    .find(|call| self.0.iter().any(|open| open.is_item && open.id == call.id))
-                {
+                let is_item = |call: &&ToolCallRequest| {
+                    let mut open = self.calls.with_id(&call.id);
+                    open.any(|(_, open)| open.is_item)
+                };
+                if let Some(call) = calls.iter().find(is_item) {
                     return Err(Error::invalid(format!(
                         "the tool call {:?} is made a second time, and its first has no result yet",
                         call.id.as_deref().unwrap_or(&call.name)
                     )));
                 }
-                self.0.extend(calls.into_iter().map(|call| Open {
-                    id: call.id,
-                    tool: call.name,
-                    is_item: call.style == ToolStyle::OpenAiResponses,
-                }));
+                for call in calls {
+                    let is_item = call.style == ToolStyle::OpenAiResponses;
+                    self.add(call.id, call.name, is_item);
+                }
             }
             ContextEventKind::UserMessage | ContextEventKind::SystemMessage => {}
         }
@@ -135,23 +138,25 @@ impl OpenCalls {
     /// of its own, and the results after all of them.
     fn continues_answer(&self, event: &NewContextEvent) -> bool {
         event.kind == ContextEventKind::AssistantMessage
-            && self.0.iter().all(|open| open.is_item)
+            && self.others == 0
             && is_response_item(&event.content)
     }
 
-    fn place_without_id(&self, tool: Option<&str>) -> Option<usize> {
-        let open = self.0.iter().enumerate();
-        let without_id = open
-            .filter(|(_, open)| open.id.is_none())
-            .map(|(place, open)| (place, open.tool.as_str()));
-        place_without_id(without_id, tool)
+    /// The call without an id that a result of this tool, which names none, answers.
+    fn without_id(&self, tool: Option<&str>) -> Option<u64> {
+        let open = self.calls.with_id(&None);
+        place_without_id(
+            open.map(|(number, open)| (number, open.tool.as_str())),
+            tool,
+        )
     }
 
     /// A result without an id, where no call without one is open.
-    fn without_id(&self) -> Error {
-        let why = match self.0.as_slice() {
-            [] => "no tool call is open".to_owned(),
-            _ => format!("these calls are open: {}", self.named()),
+    fn nameless(&self) -> Error {
+        let why = if self.calls.is_empty() {
+            "no tool call is open".to_owned()
+        } else {
+            format!("these calls are open: {}", self.named())
         };
         Error::invalid(format!(
             "a tool result doesn't say which call it answers: {why}; name the call, as in \"tool_call_id\""
@@ -168,17 +173,23 @@ impl OpenCalls {
 
     /// The open calls, as an error names them.
     fn named(&self) -> String {
-        let name = |open: &Open| match (&open.id, open.tool.as_str()) {
+        let name = |(id, open): (&Option<String>, &Open)| match (id, open.tool.as_str()) {
             (Some(id), "") => id.clone(),
             (Some(id), tool) => format!("{id} ({tool})"),
             (None, tool) => tool.to_owned(),
         };
-        let mut named: Vec<String> = self.0.iter().take(NAMED_MAX).map(name).collect();
-        if self.0.len() > NAMED_MAX {
-            named.push(format!("and {} more", self.0.len() - NAMED_MAX));
-        }
-        named.join(", ")
+        some_of(self.calls.iter().map(name)).join(", ")
     }
+}
+
+/// The names of calls as an error has them: the first few, and how many more there are.
+pub(super) fn some_of(names: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = names.len().saturating_sub(NAMED_MAX);
+    let mut some: Vec<String> = names.take(NAMED_MAX).collect();
+    if more > 0 {
+        some.push(format!("and {more} more"));
+    }
+    some
 }
 
 /// Whether an event contains only results of tool calls, each of which names its call.

@@ -222,7 +222,7 @@ impl Runs {
     ) -> Result<(Vec<NewContextEvent>, Expected)> {
         let answers = matches!(new.dangling, Dangling::Answer(_));
         if made.new_instance || first.is_empty() && !answers {
-            check_results(Vec::new(), first)?;
+            check_results(&[], first)?;
             return Ok((Vec::new(), Expected::Any));
         }
         let (calls, last) = self
@@ -242,7 +242,7 @@ impl Runs {
         let (own, open): (Vec<_>, Vec<_>) = calls
             .into_iter()
             .partition(|call| answered.contains(&&call.id));
-        check_results(own, first)?;
+        check_results(&own, first)?;
         let closing = match (&new.dangling, open.as_slice()) {
             (Dangling::Report, [_, ..]) => return Err(between(&open)),
             (Dangling::Report, []) => Vec::new(),
@@ -395,9 +395,9 @@ impl Runs {
 
 /// An error for a result of a call that is neither open nor made by an earlier message, for a second result, and for a
 /// message between a call and its result.
-fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Result<()> {
+fn check_results(calls: &[DanglingToolCall], events: &[NewContextEvent]) -> Result<()> {
     let mut open: HashSet<&str> = calls.iter().filter_map(|call| call.id.as_deref()).collect();
-    let mut order = OpenCalls::of(calls.clone());
+    let mut order = OpenCalls::of(calls);
     for event in events {
         order.take(event)?;
         let ids = event

@@ -42,7 +42,30 @@ pub fn run(wrapper: Option<&RawJson>, messages: &[RawJson]) -> Vec<u8> {
         ]
         .concat();
     }
-    [b"{\"messages\": ", &list(&parts)[..], b"}"].concat()
+    let Some(object) = wrapper.filter(|it| it.starts_with('{')) else {
+        return [b"{\"messages\": ", &list(&parts)[..], b"}"].concat();
+    };
+    // A trajectory that has no messages of its own, as `.traj` files may be.
+    if parts.is_empty() {
+        return object.as_bytes().to_vec();
+    }
+    let name = match fields(object, ["trajectory"]) {
+        Ok([Some(_)]) => "history",
+        _ => "messages",
+    };
+    let rest = &object[1..];
+    let comma = if rest.trim_start().starts_with('}') {
+        ""
+    } else {
+        ", "
+    };
+    [
+        format!("{{\"{name}\": ").as_bytes(),
+        &list(&parts),
+        comma.as_bytes(),
+        rest.as_bytes(),
+    ]
+    .concat()
 }
 
 /// A line that holds one message, in its own [envelope](super::Entry::envelope), without line breaks at its end or

@@ -627,3 +627,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_trajectory_without_messages_is_rendered_as_it_was() {
+    let text = r#"{"trajectory": [{"action": "ls"}], "info": {"exit_status": "submitted"}}"#;
+    let transcript = read(text);
+    let wrapper = transcript.sessions[0].wrapper.as_ref();
+    assert_eq!(render::run(wrapper, &[]), text.as_bytes());
+    // What was said since is put where such files have it.
+    let said = RawJson::parse(r#"{"role":"user","content":"go on"}"#).unwrap();
+    let added = String::from_utf8(render::run(wrapper, std::slice::from_ref(&said))).unwrap();
+    let history = format!(r#"{{"history": [{said}], "#);
+    assert_eq!(added, text.replacen('{', &history, 1));
+    assert_eq!(read(&added).entries.len(), 1);
+    let empty = RawJson::parse("{}").unwrap();
+    let added = render::run(Some(&empty), &[said]);
+    assert_eq!(
+        added,
+        br#"{"messages": [{"role":"user","content":"go on"}]}"#
+    );
+}

@@ -223,10 +223,10 @@ pub(crate) fn without_results(message: &RawJson) -> Option<RawJson> {
 
 /// Which of the open calls without an id a result answers that has none, either: the first of the tool that it names, else the first.
 /// The calls are given with their places, and their tools.
-pub fn place_without_id<'a>(
-    open: impl IntoIterator<Item = (usize, &'a str)>,
+pub fn place_without_id<'a, P: Copy>(
+    open: impl IntoIterator<Item = (P, &'a str)>,
     tool: Option<&str>,
-) -> Option<usize> {
+) -> Option<P> {
     let mut first = None;
     for (place, name) in open {
         if tool == Some(name) {

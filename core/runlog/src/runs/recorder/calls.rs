@@ -227,12 +227,12 @@ impl RunRecorder {
     }
 
     /// Looks something up in the known calls, after checking them against the end of the context.
-    pub(super) async fn look_at_calls<T>(&self, look: impl FnOnce(&Calls) -> T) -> Result<T> {
+    pub(super) async fn look_at_calls<T>(&self, look: impl FnOnce(&mut Calls) -> T) -> Result<T> {
         let last = self.context_end().await?;
         let is_only_one = self.inner.order.is_only_one();
         let mut state = self.state();
         state.calls.last_is(last, is_only_one);
-        Ok(look(&state.calls))
+        Ok(look(&mut state.calls))
     }
 
     async fn context_end(&self) -> Result<End> {

@@ -30,9 +30,11 @@ impl RunRecorder {
         if events.all(is_result) {
             return Ok(None);
         }
-        match self.look_at_calls(|calls| calls.open.clone()).await? {
+        // Taken out, not cloned, as there may be many: whoever has its turn to write more than results has it alone. Where it
+        // isn't given back, after an error, it is looked for again.
+        match self.look_at_calls(|calls| calls.open.take()).await? {
             Some(open) => Ok(Some(open)),
-            None => Ok(Some(OpenCalls::of(self.look_for_open().await?))),
+            None => Ok(Some(OpenCalls::of(&self.look_for_open().await?))),
         }
     }
 
