@@ -168,14 +168,22 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
         (0, &"created".into()),
         "{piped:?}"
     );
-    // As Python's `json.dumps` writes it.
+    // As Python's `json.dumps` writes it. Whoever changes an archive takes the CRC out of its last line, too.
     let spaced = String::from_utf8(all).unwrap().replacen(
         r#"{"runlog":"archive","version":"#,
         r#"{"runlog": "archive", "version": "#,
         1,
     );
     assert!(spaced.starts_with(r#"{"runlog": "archive""#));
-    fs::write(place.path("spaced.jsonl"), spaced).unwrap();
+    fs::write(place.path("spaced.jsonl"), &spaced).unwrap();
+    let refused = place.expect(1, &["--store", "spaced", "import", "spaced.jsonl"]);
+    assert!(refused.err.contains("`crc`"), "{}", refused.err);
+    let crc = spaced.rfind(",\"crc\":").unwrap();
+    fs::write(
+        place.path("spaced.jsonl"),
+        format!("{}}}\n", &spaced[..crc]),
+    )
+    .unwrap();
     place.expect(0, &["--store", "spaced", "import", "spaced.jsonl"]);
     for store in ["from-file", "from-pipe", "spaced"] {
         assert_eq!(told(&place, store), expected, "{store}");

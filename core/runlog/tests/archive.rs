@@ -362,11 +362,69 @@ fn a_name_that_is_taken_leaves_the_session_out() {
     assert!(other.find_session("free").is_ok());
 }
 
+/// An archive as somebody leaves it who changes it on purpose.
+fn without_crc(archive: Vec<u8>) -> String {
+    let lines = String::from_utf8(archive).unwrap();
+    let at = lines.rfind(",\"crc\":").expect("it ends with the CRC");
+    format!("{}}}\n", &lines[..at])
+}
+
+#[test]
+fn a_changed_byte_is_told_wherever_it_is_and_ends_of_lines_do_not_matter() {
+    let original = Store::in_memory();
+    rich::runs(&original);
+    let archive = export(&original, What::All);
+    let lines = String::from_utf8(archive.clone()).unwrap();
+    let refused = |archive: &[u8]| {
+        let other = Store::in_memory();
+        let error = try_import(&other, None, archive).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(last_position(&other).0, 0);
+        error.to_string()
+    };
+    // A byte of a text, and a kind that is one as good as the other.
+    for (from, to) in [
+        ("\"payload\":{", "\"payload\": {"),
+        ("\"kind\":2", "\"kind\":3"),
+    ] {
+        let changed = lines.replacen(from, to, 1);
+        assert_ne!(changed, lines);
+        refused(changed.as_bytes());
+        let told = refused(lines.replacen("fix", "fax", 1).as_bytes());
+        assert!(told.contains("damaged or changed"), "{told}");
+    }
+    // Of each line the last letter within quotes, whatever it is.
+    for (number, line) in lines.lines().enumerate() {
+        let mut changed = archive.clone();
+        let start = line.as_ptr() as usize - lines.as_ptr() as usize;
+        let at = start
+            + line
+                .rfind(|char: char| char.is_ascii_alphanumeric())
+                .unwrap();
+        changed[at] ^= 1;
+        let told = refused(&changed);
+        assert!(
+            told.contains("nothing was written"),
+            "line {number}: {told}"
+        );
+    }
+    for same in [
+        without_crc(archive.clone()),
+        lines.replace('\n', "\r\n"),
+        lines.replace('\n', "\n\n"),
+    ] {
+        let other = Store::in_memory();
+        import(&other, same.as_bytes());
+        let again = String::from_utf8(export(&other, What::All)).unwrap();
+        assert_eq!(again.lines().count(), lines.lines().count());
+    }
+}
+
 #[test]
 fn what_is_not_a_whole_archive_writes_nothing() {
     let original = Store::in_memory();
     rich::runs(&original);
-    let lines = String::from_utf8(export(&original, What::All)).unwrap();
+    let lines = without_crc(export(&original, What::All));
     let all: Vec<&str> = lines.lines().collect();
     let without = |left_out: usize| {
         let kept = all
@@ -528,7 +586,7 @@ fn records_of_the_future_do_not_take_the_log_there() {
         .unwrap()
         .append_message(NewMessage::user("a"))
         .unwrap();
-    let lines = String::from_utf8(export(&original, What::All)).unwrap();
+    let lines = without_crc(export(&original, What::All));
     let later = lines.replace("\"time_ms\":16", "\"time_ms\":96");
     let (other, clock) = open(&folder.path().join("other"), later.as_bytes());
     try_import(&other, Some(&clock), later.as_bytes()).unwrap();

@@ -63,7 +63,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn take(&mut self, number: u64, line: Line) -> Result<()> {
         match line {
-            Line::Archive | Line::End(_) => Ok(()),
+            Line::Archive | Line::End(..) => Ok(()),
             Line::Stream(stream) => self.stream(number, stream),
             Line::Record(record) => match List::of_stream(record.stream) {
                 Some(list) => self.listed(number, list, record),

@@ -6,7 +6,9 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
+use runlog_log::{
+    Kind, Position, ReadOptions, Record, Sequence, StreamId, crc::Hasher, if_supported,
+};
 use runlog_model::{RunCatalogEvent, SessionId, kinds};
 
 use super::{
@@ -42,16 +44,23 @@ pub fn export<E: From<Error>>(
     };
     let streams = owners.streams(&all, chosen.as_deref());
     let mut merge = Merge::plan(store, bound, streams)?;
-    write(&encode(&Line::Archive, None))?;
-    merge.write(store, bound, write)?;
+    let mut sum = Hasher::new();
+    let mut summed = |line: &[u8]| {
+        sum.update(line);
+        write(line)
+    };
+    summed(&encode(&Line::Archive, None))?;
+    merge.write(store, bound, &mut summed)?;
     let chosen: Option<HashSet<SessionId>> = chosen.map(|ids| ids.into_iter().collect());
     for list in List::ALL {
-        merge.counts.records += write_list(store, list, bound, &owners, chosen.as_ref(), write)?;
+        let chosen = chosen.as_ref();
+        merge.counts.records += write_list(store, list, bound, &owners, chosen, &mut summed)?;
     }
     owners.check_kept(store, bound, |id| {
         chosen.as_ref().is_none_or(|chosen| chosen.contains(&id))
     })?;
-    write(&encode(&Line::End(merge.counts), None))?;
+    let crc = sum.finalize();
+    write(&encode(&Line::End(merge.counts, Some(crc)), None))?;
     let sessions = owners.sessions.iter().map(|(id, _)| *id);
     let sessions = sessions
         .filter(|id| chosen.as_ref().is_none_or(|chosen| chosen.contains(id)))

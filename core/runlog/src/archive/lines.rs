@@ -27,8 +27,9 @@ pub(super) enum Line {
     Record(RecordLine),
     /// A state saved at a sequence of a stream.
     Snapshot(RecordLine),
-    /// Ends an archive, with the number of lines of each kind.
-    End(Counts),
+    /// Ends an archive, with the number of lines of each kind, and the CRC of the lines before it, unless somebody who changed them
+    /// has taken it out.
+    End(Counts, Option<u32>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,6 +120,8 @@ struct Fields<'a> {
     records: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshots: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crc: Option<u32>,
 }
 
 /// The line, with its line break. `what` names the kind of a record, for people who read the file.
@@ -144,11 +147,12 @@ pub(super) fn encode(line: &Line, what: Option<&str>) -> Vec<u8> {
             ..fields_of("record", record)
         },
         Line::Snapshot(snapshot) => fields_of("snapshot", snapshot),
-        Line::End(counts) => Fields {
+        Line::End(counts, crc) => Fields {
             runlog: "end".into(),
             streams: Some(counts.streams),
             records: Some(counts.records),
             snapshots: Some(counts.snapshots),
+            crc: *crc,
             ..Fields::default()
         },
     };
@@ -258,11 +262,14 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
                 Line::Record(record.labelled())
             }
         }
-        "end" => Line::End(Counts {
-            streams: fields.streams.ok_or_else(|| missing("streams"))?,
-            records: fields.records.ok_or_else(|| missing("records"))?,
-            snapshots: fields.snapshots.ok_or_else(|| missing("snapshots"))?,
-        }),
+        "end" => {
+            let counts = Counts {
+                streams: fields.streams.ok_or_else(|| missing("streams"))?,
+                records: fields.records.ok_or_else(|| missing("records"))?,
+                snapshots: fields.snapshots.ok_or_else(|| missing("snapshots"))?,
+            };
+            Line::End(counts, fields.crc)
+        }
         other => {
             return Err(format!(
                 "a line of the kind `{}` is not known; a newer runlog may read it",

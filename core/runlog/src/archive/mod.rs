@@ -9,7 +9,7 @@
 //! {"runlog":"record","stream":"…","sequence":1,"position":9,"time_ms":…,"kind":2,"what":"user_message","meta":"…","payload":{…}}
 //! {"runlog":"stream","stream":"…","of":"context","session_id":"…","parent":"…","at":1}
 //! {"runlog":"snapshot","stream":"…","sequence":1,"position":12,"time_ms":…,"meta":"…","payload":{…}}
-//! {"runlog":"end","streams":2,"records":1,"snapshots":1}
+//! {"runlog":"end","streams":2,"records":1,"snapshots":1,"crc":3735928559}
 //! ```
 //!
 //! A `stream` line comes before the records of its stream. `of` is its content type: `context` (of an agent instance),
@@ -18,7 +18,8 @@
 //! first records with if that is in the archive too; otherwise its first records are lines of its own. Records come in
 //! the order in which they were written; at the end come those that list sessions, runs and agents. `meta` is base64. A
 //! payload with a line break in it, or that is no JSON, is a string under `payload_text`; one that is no text is base64
-//! under `payload_base64`; an empty payload has no field. `what` and `of` are for people.
+//! under `payload_base64`; an empty payload has no field. `what` and `of` are for people. `crc` is the CRC-32 of all lines before
+//! it, each with a line feed at its end; an archive that was changed on purpose is imported without it.
 //!
 //! Preserved are ids, sequences, contents byte for byte, and times. Not preserved are: positions in the log (only their
 //! order is), and so the numeric ids that are positions (`id` of a run's messages and tool calls, and of a chat's

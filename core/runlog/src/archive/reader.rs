@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, ErrorKind as IoErrorKind, Read};
 
+use runlog_log::crc::Hasher;
+
 use super::lines::{Counts, LINE_BYTES_MAX, Line, decode};
 use crate::{Error, ErrorKind, Result};
 
@@ -15,6 +17,7 @@ pub(super) fn each_line(
     mut visit: impl FnMut(u64, Line) -> Result<()>,
 ) -> Result<()> {
     let mut bytes = Vec::new();
+    let mut sum = Hasher::new();
     let (mut number, mut open, mut is_over) = (0, None::<Counts>, false);
     loop {
         bytes.clear();
@@ -59,7 +62,7 @@ pub(super) fn each_line(
             (Line::Stream(_), Some(counts)) => counts.streams += 1,
             (Line::Record(_), Some(counts)) => counts.records += 1,
             (Line::Snapshot(_), Some(counts)) => counts.snapshots += 1,
-            (Line::End(claimed), Some(counts)) => {
+            (Line::End(claimed, crc), Some(counts)) => {
                 if claimed != counts {
                     let Counts {
                         streams,
@@ -72,9 +75,19 @@ pub(super) fn each_line(
                     );
                     return Err(refused(number, &what));
                 }
+                if crc.is_some_and(|crc| crc != sum.clone().finalize()) {
+                    return Err(refused(
+                        number,
+                        "the CRC here is that of other lines: the file was damaged or changed since it was exported. Export it again, or take \
+                         `crc` out of this line where that was meant",
+                    ));
+                }
                 (open, is_over) = (None, true);
             }
         }
+        // Ends of lines that a tool changed say nothing of what is in them.
+        sum.update(bytes.trim_ascii_end());
+        sum.update(b"\n");
         visit(number, line)?;
     }
     if !is_over {
@@ -97,7 +110,7 @@ pub fn first_time(mut source: &mut dyn BufRead) -> Result<Option<u64>> {
         })?;
         match decode(&bytes).map_err(|why| refused(number, &why))? {
             Line::Record(line) | Line::Snapshot(line) => return Ok(Some(line.time_ms)),
-            Line::End(_) => break,
+            Line::End(..) => break,
             Line::Archive | Line::Stream(_) => {}
         }
     }

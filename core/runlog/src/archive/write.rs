@@ -128,7 +128,7 @@ impl Writer<'_> {
             Line::Stream(stream) => self.stream(&stream),
             Line::Record(record) if List::of_stream(record.stream).is_none() => self.record(record),
             Line::Snapshot(snapshot) => self.snapshot(snapshot),
-            Line::Record(_) | Line::Archive | Line::End(_) => Ok(()),
+            Line::Record(_) | Line::Archive | Line::End(..) => Ok(()),
         })?;
         self.flush()?;
         for position in &self.plan.to_redact {
