@@ -19,7 +19,8 @@ that was cut off is a store that ends earlier, and the next one completes it.
 
 What is copied is checked, and with --verify all that the backup has. Where the store is damaged, everything is copied all \
 the same, and the command says which segment is damaged and where, and ends with 5; but what the backup has is never \
-written over by what is damaged.
+written over by what is damaged. A store that is too damaged to be opened isn't backed up at all: copy its folder with any \
+tool before you repair it.
 
 With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"last_position\"}.";
 
