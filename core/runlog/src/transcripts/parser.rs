@@ -97,6 +97,8 @@ pub struct Parser {
     partial: BytesMut,
     /// Whether the current line is too long, so that the rest of it is dropped.
     skipping: bool,
+    /// Whether any line was.
+    has_skipped: bool,
     /// The number of the current line, from 1.
     line: u64,
     state: State,
@@ -134,6 +136,7 @@ impl Parser {
             options,
             partial: BytesMut::new(),
             skipping: false,
+            has_skipped: false,
             line: 1,
             state: State::Undecided {
                 held: Vec::new(),
@@ -226,7 +229,7 @@ impl Parser {
         } else if self.skipping {
             return Ok(());
         } else if self.partial.len() + part.len() > max {
-            self.skipping = true;
+            (self.skipping, self.has_skipped) = (true, true);
             self.partial = BytesMut::new();
             let column = max as u64 + 1;
             self.out.error(
@@ -336,6 +339,10 @@ impl Parser {
             return Ok(());
         };
         let Some((_, first)) = held.first() else {
+            if self.has_skipped {
+                let what = "no transcript in it: each of its lines is too long to be read";
+                return Err(Error::new(ErrorKind::TooLarge, what));
+            }
             let issue = self.items()?.into_iter().next();
             return Err(issue.map_or_else(detect::empty, |issue| match issue {
                 Item::Issue(issue) => Error::new(ErrorKind::InvalidInput, issue.to_string()),

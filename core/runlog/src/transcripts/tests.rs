@@ -629,6 +629,17 @@ proptest! {
 }
 
 #[test]
+fn a_source_whose_lines_are_all_too_long_is_not_told_as_empty() {
+    let options = Options {
+        line_bytes_max: 8,
+        ..Options::default()
+    };
+    let refused = parse(br#"{"role":"user","content":"hi"}"#, options).unwrap_err();
+    assert_eq!(refused.kind(), crate::ErrorKind::TooLarge);
+    assert!(refused.to_string().contains("too long"), "{refused}");
+}
+
+#[test]
 fn a_trajectory_without_messages_is_rendered_as_it_was() {
     let text = r#"{"trajectory": [{"action": "ls"}], "info": {"exit_status": "submitted"}}"#;
     let transcript = read(text);
