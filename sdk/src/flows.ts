@@ -76,7 +76,8 @@ export class Flows {
    * goes on, and this then resumes the flow of that one.
    *
    * Who resumed a flow has it until the handle is closed, or nobody holds it any more: nobody else resumes it meanwhile, so that
-   * no node's agent is called twice. Who {@link create | created} it hasn't claimed it so: close that handle before.
+   * no node's agent is called twice. A handle that drove it before, as the one that {@link create | created} it, can record events
+   * and send commands from then on, but takes none and saves no state.
    *
    * @throws {@link RunlogError} `conflict` when somebody resumed it already and has it still; `not_found` when the run has no
    * snapshot; `wrong_status` when the flow is that of a run that isn't running; `limit_reached` when the message would wait in an
@@ -158,8 +159,8 @@ export class Flows {
 }
 
 /**
- * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time should
- * drive a run: each saves its own state whole, so that of two the later one takes back what the other saved. Each save writes the
+ * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time
+ * drives a flow, the one that created it or resumed it last, for each saves its own state whole. Each save writes the
  * whole state into the log: what is large belongs into a context, and its id into the outputs. Its calls are done one after the other, in the order in which they come, and needn't be awaited for that:
  * what each changes of the state is changed at once, and changed back if it couldn't be saved.
  *
@@ -216,7 +217,7 @@ export class FlowRun implements AsyncDisposable {
   /**
    * Saves the state as the run's latest snapshot. On the device when it resolves, whatever the store's setting.
    *
-   * @throws {@link RunlogError} `too_large` when the state is over 16 MiB.
+   * @throws {@link RunlogError} `too_large` when the state is over 16 MiB; `conflict` when another handle has resumed the flow since.
    */
   async saveSnapshot(): Promise<void> {
     await this.#save([], (state) => this.#handle.value("saveSnapshot", undefined, state));

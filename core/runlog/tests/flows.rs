@@ -38,6 +38,7 @@ both! {
     a_running_node_is_resumed_with_continue_or_the_given_message
     a_resume_message_waits_where_no_node_was_running
     of_ten_that_resume_a_flow_at_once_one_does
+    who_drove_a_flow_before_it_was_resumed_saves_and_takes_nothing
     send_and_reply_without_a_run_id_are_rejected_and_recorded
     a_command_reaches_the_inbox_of_its_run_only
     as_many_commands_wait_for_a_flow_as_for_a_run
@@ -405,6 +406,51 @@ fn of_ten_that_resume_a_flow_at_once_one_does(store: &Store) {
     FlowRun::resume(store, run, None).unwrap();
 }
 
+fn who_drove_a_flow_before_it_was_resumed_saves_and_takes_nothing(store: &Store) {
+    let mut created = FlowRun::create(store, None).unwrap();
+    let run = created.run_id();
+    created.start_agent("plan", "s1").unwrap();
+    created.command(&send("1")).unwrap();
+    let (mut driver, _) = FlowRun::resume(store, run, None).unwrap();
+    driver
+        .finish_node("plan", serde_json::json!("done"))
+        .unwrap();
+    // What it knows is older: the node would run again.
+    for refused in [
+        created.save_snapshot(),
+        created.start_agent("write", "s2"),
+        created.finish_node("plan", serde_json::Value::Null),
+        created.check_open(),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.to_string().contains("has resumed"), "{error}");
+    }
+    assert_eq!(created.take_inbox("r"), []);
+    assert_eq!(created.take_message("r"), None);
+    assert_eq!(created.take_own_inbox(), []);
+    created.record(&event(r#"{"type":"node:tick"}"#)).unwrap();
+    created.command(&send("2")).unwrap();
+    driver.refresh().unwrap();
+    assert_eq!(words(&driver.take_inbox("r")), "12");
+    driver.save_snapshot().unwrap();
+    drop(driver);
+    created.save_snapshot().unwrap_err();
+    let (driver, resumed) = FlowRun::resume(store, run, None).unwrap();
+    assert_eq!(resumed.running, []);
+    assert!(driver.state().inbox.is_empty());
+    drop(driver);
+    // One that fails changes nothing for whoever drives it.
+    let mut other = FlowRun::create(store, None).unwrap();
+    for _ in 0..1024 {
+        other.command(&send("x")).unwrap();
+    }
+    let full = FlowRun::resume(store, other.run_id(), Some("no room for this")).map(drop);
+    assert_eq!(full.unwrap_err().kind(), ErrorKind::LimitReached);
+    other.save_snapshot().unwrap();
+    assert_eq!(other.take_inbox("r").len(), 1024);
+}
+
 fn a_resume_message_waits_where_no_node_was_running(store: &Store) {
     let flow = FlowRun::create(store, None).unwrap();
     let (mut flow, resumed) = FlowRun::resume(store, flow.run_id(), Some("hello")).unwrap();
@@ -584,7 +630,7 @@ fn a_flow_is_looked_at_as_it_is_now(store: &Store) {
 
 fn commands_that_another_handle_receives_are_taken_in(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
-    let (mut other, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
+    let mut other = FlowRun::attach(store, flow.run_id()).unwrap();
     flow.command(&send("1")).unwrap();
     other.command(&send("2")).unwrap();
     other.command(&send("3")).unwrap();
@@ -639,7 +685,7 @@ fn a_flow_goes_on_while_others_write_to_its_run(store: &Store) {
             }
             let mut flow = FlowRun::create(store, Some(run.id())).unwrap();
             let commander = scope.spawn(|| {
-                let (mut other, _) = FlowRun::resume(store, run.id(), None).unwrap();
+                let mut other = FlowRun::attach(store, run.id()).unwrap();
                 for number in 0..20 {
                     other.command(&send(&format!("<{number}>"))).unwrap();
                 }

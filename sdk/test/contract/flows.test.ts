@@ -306,8 +306,8 @@ describe.each(places)("flows $name", ({ fresh }) => {
 
   test("commands that another handle receives are taken in, once, and wake who waits for them", async () => {
     const store = await fresh();
-    const flow = await store.flows.create();
-    const other = (await store.flows.resume(flow.runId)).flow;
+    const other = await store.flows.create();
+    const { flow } = await store.flows.resume(other.runId);
     await other.command({ type: "send", runId: "r1", message: "one" });
     expect(flow.state.inbox).toEqual([]);
     await flow.refresh();
@@ -319,6 +319,27 @@ describe.each(places)("flows $name", ({ fresh }) => {
     await other.command({ type: "send", runId: "r1", message: "three" });
     expect((await waiting)?.map((command) => command["message"])).toEqual(["three"]);
     expect(await flow.takeInbox("r1")).toEqual([]);
+  });
+
+  test("who drove a flow before it was resumed saves nothing and takes nothing, but may send", async () => {
+    const store = await fresh();
+    const created = await store.flows.create();
+    await created.startAgent("plan", "s1");
+    const waiting = created.nextCommands("r1", new AbortController().signal);
+    const { flow } = await store.flows.resume(created.runId);
+    await flow.finishNode("plan", "done");
+    await failure(created.saveSnapshot(), "conflict");
+    await failure(created.finishNode("plan", "again"), "conflict");
+    expect(created.state.outputs["plan"]).toBeUndefined();
+    await created.command({ type: "send", runId: "r1", message: "one" });
+    expect(await created.takeInbox("r1")).toEqual([]);
+    await failure(waiting, "conflict");
+    await flow.refresh();
+    expect(await flow.takeInbox("r1")).toHaveLength(1);
+    await flow.saveSnapshot();
+    await flow.close();
+    const { resumed } = await store.flows.resume(created.runId);
+    expect(resumed.running).toEqual([]);
   });
 
   test("a place that is gone to while it is played is played from, awaited or not", async () => {

@@ -145,8 +145,12 @@ impl FlowRun {
     ///
     /// If an [orchestrator](crate::agents::Orchestrator) of this process executes the flow's own run, both share one
     /// inbox: a command for the run is taken by the agent or here, whichever comes first, and it waits again after a
-    /// crash only if the run has recorded nothing since.
+    /// crash only if the run has recorded nothing since. A handle that was superseded, because another has resumed the flow
+    /// since, takes none.
     pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
+        if self.is_superseded() {
+            return Vec::new();
+        }
         if run_id.parse() == Ok(self.run)
             && let Some(inbox) = self.own_inbox()
         {
@@ -166,6 +170,9 @@ impl FlowRun {
     /// those before it: for whoever gives messages to an agent one after the other, until the agent takes no more. As
     /// [`take_inbox`](Self::take_inbox) otherwise.
     pub fn take_message(&mut self, run_id: &str) -> Option<RuntimeCommand> {
+        if self.is_superseded() {
+            return None;
+        }
         if run_id.parse() == Ok(self.run)
             && let Some(inbox) = self.own_inbox()
         {
@@ -194,6 +201,9 @@ impl FlowRun {
 
     /// Takes the commands that aren't for a particular run, such as `resume`.
     pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
+        if self.is_superseded() {
+            return Vec::new();
+        }
         let inbox = std::mem::take(&mut self.state.inbox);
         let (taken, left) = inbox
             .into_iter()

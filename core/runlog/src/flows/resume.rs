@@ -54,7 +54,8 @@ impl FlowRun {
     /// state over to the new run; this then resumes the flow of that run.
     ///
     /// The handle claims the flow until it is dropped: it can't be resumed again meanwhile, so that no node's agent is
-    /// called twice. A handle that [created](Self::create) the flow doesn't claim it: drop it before.
+    /// called twice. A handle that drove the flow before, as the one that [created](Self::create) it, is superseded: it can
+    /// record events and send commands, but takes none, and saves no state.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another handle has resumed it and still exists; nothing is
@@ -70,6 +71,9 @@ impl FlowRun {
         // Before anything is read, so that of several concurrent calls only one succeeds.
         let claim = store.shared.flows.shared().resumed().enter_alone(run);
         let claim = claim.ok_or_else(|| taken(run))?;
+        // Whoever drove it until now saves nothing any more: its state would replace what is loaded here.
+        let gate = store.runs().index().shared().gate(run);
+        let taken_over = gate.take_over().await;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) = loaded.ok_or_else(|| {
             Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
@@ -103,6 +107,7 @@ impl FlowRun {
         let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
         events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
         let sequence = flow.record_all(&events, None).await?;
+        taken_over.keep();
         let running = flow.running_nodes(given);
         Ok((flow, Resumed { running, sequence }))
     }

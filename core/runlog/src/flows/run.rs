@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use runlog_log::{Appended, Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, NodeStatus, RunId, RunSnapshot, RuntimeEvent};
+use tokio::sync::RwLockReadGuard;
 
 use super::state::{load_snapshot, receive, receive_since, state_at};
 use crate::{
@@ -42,6 +43,8 @@ pub struct FlowRun {
     pub(super) state: RunSnapshot,
     last_sequence: u64,
     gate: Gate,
+    /// [`Gate::driver`] when this handle was made.
+    driver: u64,
     /// Marks the flow as being worked on.
     _live: LiveGuard,
     /// Prevents that it is resumed again, if this handle resumed it.
@@ -127,6 +130,7 @@ impl FlowRun {
             run,
             state,
             last_sequence,
+            driver: gate.driver(),
             gate,
             _live: live,
             claim: None,
@@ -260,7 +264,8 @@ impl FlowRun {
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
-    /// that of a run that isn't running; else those of the storage.
+    /// that of a run that isn't running; [`Conflict`](ErrorKind::Conflict) when another handle has resumed it since this one
+    /// was made; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
         let inbox = self.own_inbox();
         let _writing = match &inbox {
@@ -278,8 +283,11 @@ impl FlowRun {
         let saved = self.store.saved_flow(self.run, &self.state).await;
         self.show_own_inbox();
         let saved = saved?;
-        self.commit(saved.batch(Sequence(self.last_sequence)))
-            .await?;
+        let batch = saved.batch(Sequence(self.last_sequence));
+        let pass = self.gate.pass().await;
+        self.check_driver()?;
+        self.commit_within(&pass, batch).await?;
+        drop(pass);
         if let Some(inbox) = &inbox {
             inbox.mark_saved(Taker::Flow, taken);
         }
@@ -328,16 +336,44 @@ impl FlowRun {
     /// the run has paused or ended. A flow with an id of its own always does.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when it takes none any more, with what the run came to; else those of the storage.
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when it takes none any more, with what the run came to;
+    /// [`Conflict`](ErrorKind::Conflict) when another handle has resumed it since this one was made; else those of the storage.
     pub async fn check_open(&self) -> Result<()> {
+        self.check_driver()?;
         self.store.check_open_flow(self.run).await
     }
 
     /// Writes a batch of the flow. If it belongs to a run, that must be running.
     async fn commit(&self, batch: Batch<'_>) -> Result<Appended> {
-        let _pass = self.gate.pass().await;
+        let pass = self.gate.pass().await;
+        self.commit_within(&pass, batch).await
+    }
+
+    async fn commit_within(
+        &self,
+        _pass: &RwLockReadGuard<'_, ()>,
+        batch: Batch<'_>,
+    ) -> Result<Appended> {
         self.store.check_open_flow(self.run).await?;
         self.store.backend().commit(batch).await
+    }
+
+    /// Whether another handle has resumed the flow since this one was made.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.driver != self.gate.driver()
+    }
+
+    fn check_driver(&self) -> Result<()> {
+        if !self.is_superseded() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "another handle has resumed the flow of run {} since this one was made: use that one, or resume the flow again",
+                self.run
+            ),
+        ))
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use runlog_model::RunId;
@@ -25,6 +28,8 @@ struct OfRun {
     lock: RwLock<()>,
     /// Cancelled when a recorder has ended or paused the run.
     stopped: CancellationToken,
+    /// How often somebody has resumed the flow since there are gates of it.
+    resumptions: AtomicU64,
 }
 
 /// The lock of a run's stream.
@@ -70,6 +75,18 @@ impl Gate {
         self.of_run.lock.write().await
     }
 
+    /// Who drives the flow: a number that another has once somebody has resumed it.
+    pub(crate) fn driver(&self) -> u64 {
+        self.of_run.resumptions.load(Ordering::Acquire)
+    }
+
+    /// Takes the flow over from whoever drove it, behind what that one is writing. It is given back when this is dropped.
+    pub(crate) async fn take_over(&self) -> TakenOver<'_> {
+        let _closed = self.close().await;
+        self.of_run.resumptions.fetch_add(1, Ordering::AcqRel);
+        TakenOver(Some(&self.of_run.resumptions))
+    }
+
     /// Tells whoever works on the run that a recorder has ended or paused it.
     pub(crate) fn tell_stopped(&self) {
         self.of_run.stopped.cancel();
@@ -78,6 +95,24 @@ impl Gate {
     /// Waits until a recorder has ended or paused the run.
     pub(crate) async fn stopped(&self) {
         self.of_run.stopped.cancelled().await;
+    }
+}
+
+/// A flow that was taken over, unless what was to be done with it fails.
+pub(crate) struct TakenOver<'a>(Option<&'a AtomicU64>);
+
+impl TakenOver<'_> {
+    /// It stays so.
+    pub(crate) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for TakenOver<'_> {
+    fn drop(&mut self) {
+        if let Some(resumptions) = self.0 {
+            resumptions.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 
