@@ -163,13 +163,7 @@ fn ensure_chromium() -> Result<PathBuf, String> {
     if let Some(path) = found().and_then(|name| which(&name)) {
         return Ok(path);
     }
-    let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
-    if is_root && answer(command("apt-get").arg("--version")).is_some() {
-        outcome(run(command("apt-get").args(["update"])))?;
-        outcome(run(
-            command("apt-get").args(["install", "--yes", "chromium"])
-        ))?;
-    }
+    tools::apt_install(&["chromium"])?;
     found().and_then(|name| which(&name)).ok_or_else(|| {
         "Chromium is missing, in which the browser's tests run; install it, or name it in RUNLOG_CHROMIUM".to_owned()
     })

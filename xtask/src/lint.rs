@@ -74,6 +74,16 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     report.check("instructions of the hot paths", instructions::check);
 }
 
+/// Installs what [`all`] needs, for a machine that has time for it while it does something else.
+pub(crate) fn tools(report: &mut Report) {
+    report.check("valgrind", || {
+        tools::ensure_valgrind().map(|()| String::new())
+    });
+    report.check("cargo-deny", || {
+        tools::ensure_cargo_deny().map(|()| String::new())
+    });
+}
+
 /// Checks the layering of the crates' modules.
 pub(crate) fn floors(report: &mut Report) {
     report.check("floors of the crates", floors::check);

@@ -3,6 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::{
@@ -55,7 +56,8 @@ pub(crate) fn ensure_wasm_bindgen(tool: &str) -> Result<PathBuf, String> {
         "--root",
     ]);
     // Not among what is built for the tests: it would be built again with their settings.
-    outcome(run(install.arg(&root).env_remove("CARGO_TARGET_DIR")))
+    install.arg(&root).env_remove("CARGO_TARGET_DIR");
+    outcome(run(quickly_built(&mut install)))
         .map(|_| runner)
         .map_err(|why| {
             format!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} could not be installed: {why}")
@@ -101,24 +103,32 @@ pub(crate) fn ensure_valgrind() -> Result<(), String> {
     if is_there() {
         return Ok(());
     }
-    let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
-    if is_root && answer(command("apt-get").arg("--version")).is_some() {
-        outcome(run(command("apt-get").args(["update", "-q"])))?;
-        let install = [
-            "install",
-            "-q",
-            "-y",
-            "--no-install-recommends",
-            "valgrind",
-            "libc6-dbg",
-        ];
-        outcome(run(command("apt-get").args(install)))?;
-    }
+    apt_install(&["--no-install-recommends", "valgrind", "libc6-dbg"])?;
     if is_there() {
         Ok(())
     } else {
         Err("valgrind is missing, which counts instructions; install it: `apt-get install valgrind`".to_owned())
     }
+}
+
+/// Installs packages of the system where this program may, and does nothing where it may not. Two may do so at once.
+pub(crate) fn apt_install(packages: &[&str]) -> Result<(), String> {
+    let is_root = answer(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    if !is_root || answer(command("apt-get").arg("--version")).is_none() {
+        return Ok(());
+    }
+    outcome(run(command("apt-get").args(["update", "-q"])))?;
+    let mut install = command("apt-get");
+    install.args(["-o", "DPkg::Lock::Timeout=300", "install", "-q", "-y"]);
+    outcome(run(install.args(packages))).map(drop)
+}
+
+/// With settings under which a tool is built in half of the time: it works for seconds, and is built for minutes.
+fn quickly_built(install: &mut Command) -> &mut Command {
+    install
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
 }
 
 /// Where the tools of fixed versions are, each in a folder of its own.
@@ -189,15 +199,11 @@ pub(crate) fn ensure_cargo_deny() -> Result<(), String> {
         return Ok(());
     }
     eprintln!("cargo-deny {minor} is missing; building it takes a few minutes, once for a machine");
-    outcome(run(&mut cargo(&[
-        "install",
-        "--locked",
-        "cargo-deny",
-        "--version",
-        CARGO_DENY_VERSION,
-    ])))
-    .map(drop)
-    .map_err(|why| {
-        format!("cargo-deny {CARGO_DENY_VERSION} is missing and could not be installed: {why}")
-    })
+    let mut install = cargo(&["install", "--locked", "cargo-deny"]);
+    install.args(["--version", CARGO_DENY_VERSION]);
+    outcome(run(quickly_built(&mut install)))
+        .map(drop)
+        .map_err(|why| {
+            format!("cargo-deny {CARGO_DENY_VERSION} is missing and could not be installed: {why}")
+        })
 }

@@ -447,7 +447,7 @@ mod tests {
         mode: Option<Mode>,
     }
 
-    fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         let given = f64::deserialize(deserializer)?;
         let refused = || {
             let given = serde::de::Unexpected::Float(given);
