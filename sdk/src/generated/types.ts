@@ -1193,7 +1193,10 @@ export interface OpenRequest {
 
 /** The bounds of an orchestrator. */
 export interface OrchestratorOptions {
-  /** The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count. */
+  /**
+   * The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count.
+   * At least 1.
+   */
   concurrentMax?: number | undefined;
   /** How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1. */
   depthMax?: number | undefined;
