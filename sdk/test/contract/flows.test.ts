@@ -325,7 +325,7 @@ describe.each(places)("flows $name", ({ fresh }) => {
     const store = await fresh();
     const created = await store.flows.create();
     await created.startAgent("plan", "s1");
-    const waiting = created.nextCommands("r1", new AbortController().signal);
+    const waiting = failure(created.nextCommands("r1", new AbortController().signal), "conflict");
     const { flow } = await store.flows.resume(created.runId);
     await flow.finishNode("plan", "done");
     await failure(created.saveSnapshot(), "conflict");
@@ -333,7 +333,7 @@ describe.each(places)("flows $name", ({ fresh }) => {
     expect(created.state.outputs["plan"]).toBeUndefined();
     await created.command({ type: "send", runId: "r1", message: "one" });
     expect(await created.takeInbox("r1")).toEqual([]);
-    await failure(waiting, "conflict");
+    await waiting;
     await flow.refresh();
     expect(await flow.takeInbox("r1")).toHaveLength(1);
     await flow.saveSnapshot();
