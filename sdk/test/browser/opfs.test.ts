@@ -110,9 +110,9 @@ test("a full quota is told, loses nothing, and is gone on from when there is roo
 
 test("an opening that is refused makes no store, and a store that was there stays", async () => {
   const name = await freshName();
-  for (const options of [{ segmentBytesMax: 1 }, { flushMs: "soon" }, { lockTimeoutMs: -1 }, { lockTimeoutMs: "1s" }, { lockTimeoutMs: Number.NaN }, { mode: "write" }, { missing: "make" }]) {
+  for (const options of [{ segmentBytesMax: 1 }, { flushMs: "soon" }, { lockTimeoutMs: -1 }, { lockTimeoutMs: "1s" }, { lockTimeoutMs: Number.NaN }, { mode: "ro" }, { missing: "make" }]) {
     await failure(open(name, options as never), "invalid_input");
-    expect(await listStores(), JSON.stringify(options)).not.toContain(name);
+    await expect.poll(listStores, { message: JSON.stringify(options) }).not.toContain(name);
   }
   const timeout = await failure(open(name, { lockTimeoutMs: -1 }), "invalid_input");
   expect(timeout.message).toBe("`lockTimeoutMs`: -1 is not a whole number, 0 or more");

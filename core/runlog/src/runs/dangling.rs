@@ -45,7 +45,7 @@ pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
     let names = calls
         .iter()
         .map(|call| call.id.clone().unwrap_or_else(|| call.name.clone()));
-    let names = some_of(names);
+    let names = some_of(calls.len(), names);
     Error::invalid(format!(
         "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
          answered, or leave the message out and record it after their results",

@@ -43,7 +43,7 @@ impl OpenCalls {
         self.calls.push(id, Open { tool, is_item });
     }
 
-    fn remove(&mut self, number: u64) {
+    fn remove(&mut self, number: usize) {
         let removed = self.calls.remove(number);
         self.others -= usize::from(removed.is_some_and(|call| !call.is_item));
     }
@@ -143,7 +143,7 @@ impl OpenCalls {
     }
 
     /// The call without an id that a result of this tool, which names none, answers.
-    fn without_id(&self, tool: Option<&str>) -> Option<u64> {
+    fn without_id(&self, tool: Option<&str>) -> Option<usize> {
         let open = self.calls.with_id(&None);
         place_without_id(
             open.map(|(number, open)| (number, open.tool.as_str())),
@@ -178,13 +178,13 @@ impl OpenCalls {
             (Some(id), tool) => format!("{id} ({tool})"),
             (None, tool) => tool.to_owned(),
         };
-        some_of(self.calls.iter().map(name)).join(", ")
+        some_of(self.calls.len(), self.calls.iter().map(name)).join(", ")
     }
 }
 
 /// The names of calls as an error has them: the first few, and how many more there are.
-pub(super) fn some_of(names: impl ExactSizeIterator<Item = String>) -> Vec<String> {
-    let more = names.len().saturating_sub(NAMED_MAX);
+pub(super) fn some_of(count: usize, names: impl Iterator<Item = String>) -> Vec<String> {
+    let more = count.saturating_sub(NAMED_MAX);
     let mut some: Vec<String> = names.take(NAMED_MAX).collect();
     if more > 0 {
         some.push(format!("and {more} more"));
