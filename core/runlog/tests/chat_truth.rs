@@ -1200,6 +1200,84 @@ fn of_two_branches_that_were_interrupted_each_is_resumed_until_the_request_is_ov
     assert_eq!(chats.resume(&chat).unwrap(), None);
 }
 
+#[test]
+fn an_assistant_that_was_called_at_once_with_another_and_did_nothing_yet_is_resumed_too() {
+    for has_stack in [true, false] {
+        let (_store, chats, chat) = chats();
+        let asked = message("", "Oslo or Bergen?");
+        let mut request = chats
+            .begin_request(&chat, NewRequest::new("lead"), asked)
+            .unwrap();
+        let id = request.request_id().to_owned();
+        let [a, b] = ["A", "B"].map(|agent| {
+            let input = RawJson::parse(format!(r#"{{"agent_id":"{agent}"}}"#)).unwrap();
+            request.start_step(StepType::Delegate, input).unwrap()
+        });
+        let of = |step: &String| DelegateOptions {
+            step_id: Some(step.clone()),
+            ..DelegateOptions::default()
+        };
+        if has_stack {
+            request.delegate("B", of(&b)).unwrap();
+        }
+        let stack = request.delegate("A", of(&a)).unwrap();
+        let input = RawJson::parse("{}").unwrap();
+        request
+            .start_step_in(&stack, StepType::Llm, input.clone())
+            .unwrap();
+        request.finish(RequestEnd::Interrupted).unwrap();
+        let first = chats.resume(&chat).unwrap().unwrap();
+        assert_eq!(first.step.stack_id, stack);
+        let mut request = chats.go_on(&first).unwrap();
+        chats.complete_resumed(&first, &input).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        let status = chats.get_request(&id).unwrap().unwrap().status;
+        assert_eq!(status, RequestStatus::Interrupted, "stack: {has_stack}");
+        let second = chats.resume(&chat).unwrap().unwrap();
+        assert_eq!(second.step.step_id, b);
+        let mut request = chats.go_on(&second).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        let status = chats.get_request(&id).unwrap().unwrap().status;
+        assert_eq!(status, RequestStatus::Completed, "stack: {has_stack}");
+        assert_eq!(chats.resume(&chat).unwrap(), None);
+    }
+}
+
+#[test]
+fn of_tools_that_were_cut_off_together_each_is_resumed_and_none_is_completed_unseen() {
+    let (_store, chats, chat) = chats();
+    let asked = message("", "Book it.");
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("lead"), asked)
+        .unwrap();
+    let id = request.request_id().to_owned();
+    let tool = |name: &str| RawJson::parse(format!(r#"{{"tool":"{name}"}}"#)).unwrap();
+    let failed = request.start_step(StepType::Tool, tool("search")).unwrap();
+    request.fail_step(&failed, "no route").unwrap();
+    let steps =
+        ["flight", "hotel"].map(|name| request.start_step(StepType::Tool, tool(name)).unwrap());
+    request.finish(RequestEnd::Interrupted).unwrap();
+    for (left, status) in [
+        (1, RequestStatus::Interrupted),
+        (0, RequestStatus::Completed),
+    ] {
+        let resumption = chats.resume(&chat).unwrap().unwrap();
+        assert_eq!(resumption.step.step_id, steps[left]);
+        let mut request = chats.go_on(&resumption).unwrap();
+        // The same tool is asked again.
+        let again = request
+            .start_step(StepType::Tool, resumption.input().unwrap().clone())
+            .unwrap();
+        request.complete_step(&again, None).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+        assert_eq!(chats.get_request(&id).unwrap().unwrap().status, status);
+        let of = |step: &Step| (step.step_id == steps[0]).then_some(step.status);
+        let flight = chats.get_steps(&id).unwrap().iter().find_map(of).unwrap();
+        assert_eq!(flight == StepStatus::Completed, left == 0);
+    }
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+}
+
 /// How the rest of a request is written.
 #[derive(Clone, Copy, Debug)]
 enum Rest {
