@@ -23,7 +23,7 @@ use runlog::{
     StoreOptions,
     backend::Backend,
     blocking::{FlowRun, Playback, RunRecorder, Store},
-    chats::{Chat, ChatMessage, ChatRole, MessageFilter, NewRequest},
+    chats::{Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestEnd},
     engine::{
         Host, SystemHost,
         storage::{Access, MemoryStorage, Storage},
@@ -632,6 +632,41 @@ fn what_is_erased_is_gone_from_reads_copies_and_files() {
         let messages = store.context(agent.id).unwrap().get_messages().unwrap();
         assert!(messages[0].json.as_str().contains("kept"));
     }
+}
+
+#[test]
+fn a_request_whose_chat_is_erased_or_given_up_is_in_no_list_any_more() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let interrupted = || {
+        let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+        let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+        let request = chats.begin_request(&chat, NewRequest::new("travel"), asked);
+        request.unwrap().finish(RequestEnd::Interrupted).unwrap();
+        let id: SessionId = chat.parse().unwrap();
+        (chat, id)
+    };
+    let listed = || {
+        let all = chats.list_requests(&ListRequests::default()).unwrap().items;
+        all.into_iter().map(|it| it.chat_id).collect::<Vec<_>>()
+    };
+    let ((erased, id), (given_up, _), (kept, _)) = (interrupted(), interrupted(), interrupted());
+    assert_eq!(listed(), [kept.clone(), given_up.clone(), erased]);
+    let erase = Erase {
+        sessions: vec![id],
+        reason: "asked for".to_owned(),
+        ..Erase::default()
+    };
+    store.erase(&erase).unwrap();
+    assert_eq!(listed(), [kept.clone(), given_up.clone()]);
+    chats.delete_chat(&given_up).unwrap();
+    let deleted = RetentionPolicy {
+        deleted: true,
+        ..RetentionPolicy::default()
+    };
+    assert_eq!(retained(&store, &deleted).sessions, 1);
+    chats.restore_chat(&given_up).unwrap();
+    assert_eq!(listed(), [kept]);
 }
 
 #[test]

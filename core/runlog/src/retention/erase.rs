@@ -3,10 +3,15 @@
 use std::collections::BTreeSet;
 
 use runlog_log::{Batch, CompactOptions, Compaction, Op, Position, ReadOptions};
-use runlog_model::{RunId, RunStatus, SessionId, kinds};
+use runlog_model::{EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result, Store, journal::follow::read_each, kernel::lookup};
+use super::give_up::dismissals;
+use crate::{
+    Error, ErrorKind, Result, Store,
+    journal::follow::read_each,
+    kernel::{catalog::CATALOG_STREAM, lookup, records::append},
+};
 
 /// What says how a run went: all of its own records but those of its flow, its space and its details.
 const COURSE: [u8; 6] = [
@@ -95,6 +100,7 @@ impl Store {
             let ops = Op::redactions(some, &what.reason);
             self.backend().commit(Batch::new(ops)).await?;
         }
+        self.dismiss_requests_of(&what.sessions).await?;
         let records = self.backend().redactions().saturating_sub(before);
         let compaction = self.compact(CompactOptions::default())?;
         Ok(Erased {
@@ -102,6 +108,24 @@ impl Store {
             is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
             compaction,
         })
+    }
+
+    async fn dismiss_requests_of(&self, sessions: &[SessionId]) -> Result<()> {
+        let mut events = Vec::new();
+        for id in sessions {
+            let session = self.shared.catalog.read(|it| it.session(*id).cloned());
+            if let Some(session) = session.await? {
+                events.extend(dismissals(&session)?);
+            }
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        let records = events.iter().map(EncodedEvent::record).collect();
+        let ops = vec![append(CATALOG_STREAM, records)];
+        self.backend().commit(Batch::new(ops)).await?;
+        self.shared.catalog.after_commit().await;
+        Ok(())
     }
 
     /// Refuses to redact a record that other reads can't do without: without its creation there is no run. For bindings that take

@@ -1,7 +1,10 @@
 //! Removing one session, in one atomic batch.
 
 use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
-use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
+use runlog_model::{
+    CatalogEvent, Checkpointed, EncodedEvent, OpenRequest, RequestStatus, RunStatus, Session,
+    SessionId,
+};
 
 use super::{
     plan::Seen,
@@ -75,7 +78,9 @@ impl Store {
             }
             let mut ops = ops_of(&contents);
             let is_deleted = session.deleted_at_ms.is_some();
-            ops.push(deletion((!is_deleted).then_some(&deleted), catalog_last));
+            let mut events = dismissals(&session)?;
+            events.extend((!is_deleted).then_some(deleted));
+            ops.push(changes(&events, catalog_last));
             match self.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
                     self.chat_cache().forget(id);
@@ -94,13 +99,30 @@ impl Store {
     }
 }
 
-/// Deletes a session that isn't deleted yet, on condition that no session was changed, restored or copied since.
-fn deletion(event: Option<&EncodedEvent>, catalog_last: u64) -> Op<'_> {
+/// Changes the catalog on condition that no session was changed, restored or copied since.
+fn changes(events: &[EncodedEvent], catalog_last: u64) -> Op<'_> {
     Op::Append {
         stream: CATALOG_STREAM,
         expected: Expected::Last(Sequence(catalog_last)),
-        records: event.map(EncodedEvent::record).into_iter().collect(),
+        records: events.iter().map(EncodedEvent::record).collect(),
     }
+}
+
+/// The events by which the requests of a chat that were to be gone on with are in no list any more: their contents are gone, so that
+/// nobody could resume or dismiss them.
+pub(super) fn dismissals(session: &Session) -> Result<Vec<EncodedEvent>> {
+    let open = session.chat.iter().flat_map(|chat| &chat.open_requests);
+    let dismissed = open.map(|request| {
+        let request = OpenRequest {
+            status: RequestStatus::Dismissed,
+            ..request.clone()
+        };
+        CatalogEvent::ChatRequestChanged {
+            id: session.id,
+            request,
+        }
+    });
+    dismissed.map(|event| event.encode()).collect()
 }
 
 /// The operations that remove a session's contents, on condition that nothing was written to it since they were read.
