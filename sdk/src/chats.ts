@@ -91,7 +91,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input`, `too_large`
    * for a field that is refused.
    */
-  async update(chatId: string, updates: Updates<Chat>): Promise<Chat> {
+  async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAt" | "updatedAt">): Promise<Chat> {
     return this.#handle.value("updateChat", { id: chatId, updates });
   }
 
@@ -210,7 +210,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the message; `ambiguous` when several have;
    * `invalid_input`, `too_large` for a field that is refused.
    */
-  async updateMessage(messageId: string, updates: Updates<ChatMessage>): Promise<ChatMessage> {
+  async updateMessage(messageId: string, updates: Updates<ChatMessage, "messageId" | "chatId" | "id">): Promise<ChatMessage> {
     return this.#handle.value("updateMessage", { id: messageId, updates });
   }
 
@@ -355,10 +355,16 @@ export class Chats {
       result = await work(begun);
     } catch (error) {
       // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
-      if (!begun.hasEnded) await begun.finish({ failed: messageOf(error) }).catch(() => {});
+      if (!begun.hasEnded) await begun.finish({ failed: messageOf(error) }).catch(() => begun.close().catch(() => {}));
       throw error;
     }
-    if (!begun.hasEnded) await begun.finish("completed");
+    try {
+      if (!begun.hasEnded) await begun.finish("completed");
+    } catch (error) {
+      // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be gone on with.
+      await begun.close().catch(() => {});
+      throw error;
+    }
     return result;
   }
 

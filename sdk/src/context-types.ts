@@ -71,12 +71,22 @@ export class Message {
 }
 
 /** What became of a context that is followed, beside new events. */
-export interface ContextChange {
-  /**
-   * `truncated`: the events after {@link sequenceNumber} are gone, and what comes next has their sequences. `deleted`: the
-   * session was deleted, and nothing comes any more.
-   */
-  eventType: "truncated" | "deleted";
+export type ContextChange = ContextTruncated | ContextDeleted;
+
+/** Events of a context that is followed were truncated. */
+export interface ContextTruncated {
+  /** The events after {@link sequenceNumber} are gone, and what comes next has their sequences. */
+  eventType: "truncated";
+  /** The agent instance whose context it is. */
+  instanceId: string;
+  /** The last sequence that is left of what was given. */
+  sequenceNumber: number;
+}
+
+/** The session of a context that is followed was deleted. */
+export interface ContextDeleted {
+  /** Nothing comes any more. */
+  eventType: "deleted";
   /** The agent instance whose context it is. */
   instanceId: string;
   /** The last sequence that is left of what was given. */

@@ -3,6 +3,7 @@ import type { RequestBuffer } from "./request.js";
 /** What of Node's process is used here; a browser has none. */
 interface Host {
   on(signal: string, listener: (signal: string, number: number) => void): unknown;
+  prependListener(signal: string, listener: (signal: string, number: number) => void): unknown;
   off(signal: string, listener: (signal: string, number: number) => void): unknown;
   listenerCount(signal: string): number;
   exit(code: number): never;
@@ -30,7 +31,8 @@ export function requestBegan(request: RequestBuffer): void {
   const process = host();
   if (process === undefined) return;
   listening = true;
-  for (const signal of SIGNALS) process.on(signal, onSignal);
+  // Before all others: one that listens once is no longer counted when it has been called.
+  for (const signal of SIGNALS) process.prependListener(signal, onSignal);
 }
 
 /** The request is written. @internal */
@@ -43,10 +45,21 @@ export function requestEnded(request: RequestBuffer): void {
   for (const signal of SIGNALS) host()?.off(signal, onSignal);
 }
 
+/**
+ * The listeners of the package `signal-exit`, in its versions: they end the process only where nobody else listens, and so would wait
+ * for ours, as ours would for theirs.
+ */
+function waitingListeners(process: object): number {
+  const { [Symbol.for("signal-exit emitter")]: fourth } = globalThis as Record<symbol, unknown>;
+  const { __signal_exit_emitter__: third } = process as { __signal_exit_emitter__?: unknown };
+  const counts = [third, fourth].map((emitter) => Number((emitter as { count?: unknown } | undefined)?.count));
+  return counts.reduce((sum, count) => sum + (count > 0 ? count : 0), 0);
+}
+
 /** A signal that nobody else listens to would have ended the process at once: what is open is written first. */
 function onSignal(signal: string, number: number): void {
   const process = host();
-  if (process?.listenerCount(signal) !== 1) return;
+  if (process === undefined || process.listenerCount(signal) > 1 + waitingListeners(process)) return;
   const exit = () => process.exit(128 + number);
   // Whoever asks again doesn't want to wait.
   for (const other of SIGNALS) process.on(other, exit);

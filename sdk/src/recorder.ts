@@ -107,14 +107,16 @@ export class RunRecorder implements AsyncDisposable {
 
   /**
    * Does the work of a tool call that was recorded before, and records what it gave, or the error that it threw, with how long
-   * it took. Gives what the work gave, or throws what it threw; in both cases the result is durable by then.
+   * it took. Gives what the work gave, or throws what it threw; in both cases the result is durable by then. The work isn't begun
+   * where its result couldn't be recorded: of a call that has one, or that isn't there, or of a run that isn't running.
    *
    * @example
    * ```ts
    * const rows = await run.tool("call_1", () => search("Oslo"));
    * ```
    *
-   * @throws {@link RunlogError} as {@link recordToolResult}; else what the work throws.
+   * @throws {@link RunlogError} as {@link recordToolResult}; `conflict` where the work of the call is being done already; else what
+   * the work throws.
    */
   async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
     return tool(this.#handle, toolCallId, work);
@@ -239,6 +241,31 @@ export async function tool<T>(run: Recording, toolCallId: string, work: () => T 
   // What isn't a function would else be recorded as a tool that failed.
   checkText(toolCallId, "the id of a tool call");
   checkFunction(work, "the work of a tool call");
+  const underWay = worksOf(run);
+  const before = underWay.get(toolCallId) ?? 0;
+  underWay.set(toolCallId, before + 1);
+  try {
+    // What is done can't be taken back: a second time, or for a run that is over, it isn't begun.
+    const open = await (run as Handle<RecorderCalls>).value("checkToolCall", { toolCallId });
+    if (before >= open) throw new RunlogError("conflict", `the work of the tool call ${toolCallId} is being done already`);
+    return await doneAndRecorded(run, toolCallId, work);
+  } finally {
+    const left = (underWay.get(toolCallId) ?? 1) - 1;
+    if (left > 0) underWay.set(toolCallId, left);
+    else underWay.delete(toolCallId);
+  }
+}
+
+/** How often the work of each tool call is being done, by the handle of its run. */
+const works = new WeakMap<Recording, Map<string, number>>();
+
+function worksOf(run: Recording): Map<string, number> {
+  const known = works.get(run) ?? new Map<string, number>();
+  works.set(run, known);
+  return known;
+}
+
+async function doneAndRecorded<T>(run: Recording, toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
   const began = performance.now();
   const took = () => ({ toolCallId, durationMs: Math.round(performance.now() - began) });
   let output: T;

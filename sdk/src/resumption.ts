@@ -12,7 +12,9 @@ import { type RequestBuffer, requestOf } from "./request.js";
  * const interrupted = await store.chats.resume(chat.chatId);
  * if (interrupted !== undefined) {
  *   await using request = await interrupted.goOn(); // its space and its call stack are as they were
- *   await request.send({ role: "assistant", type: "text", props: { content: await ask(interrupted.input) } });
+ *   const content = await ask(interrupted.input);
+ *   await request.send({ role: "assistant", type: "text", props: { content } });
+ *   if (interrupted.isNested) await interrupted.complete({ content }); // its caller has the answer; above it, completeDelegate
  *   await request.finish("completed");
  * }
  * ```

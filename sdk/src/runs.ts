@@ -214,6 +214,7 @@ export function givenResume<T extends ResumeOptions>(options: T): T {
       outputOf(objectOf(outcome, "what a tool gave").output);
     }
   }
+  if (message === "") throw invalid("`message` is empty, which providers refuse in a context; give null for none, or leave it out: the agent is told to go on then");
   if (typeof message === "object" && message !== null && "role" in message) {
     throw invalid("`message` is the content of the user's message: text, or its parts; a whole message was given");
   }

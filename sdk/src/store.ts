@@ -493,7 +493,7 @@ export class Store implements AsyncDisposable {
    * const { isGone } = await store.erase({ sessions: [session.id], reason: "asked for by the user" });
    * ```
    */
-  async erase(what: Erase): Promise<Erased> {
+  async erase(what: Erase & { reason: string }): Promise<Erased> {
     return this.#handle.value("erase", { what: fieldsOf(what, "what is to be erased") });
   }
 

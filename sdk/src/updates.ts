@@ -6,5 +6,6 @@ type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never :
  * is given.
  *
  * @typeParam T - What is updated.
+ * @typeParam Fixed - Its fields that never change.
  */
-export type Updates<T> = { [Field in KnownField<T>]?: T[Field] | null | undefined };
+export type Updates<T, Fixed extends PropertyKey = never> = { [Field in Exclude<KnownField<T>, Fixed>]?: T[Field] | null | undefined };

@@ -10,7 +10,7 @@ use runlog::{
 
 use crate::{
     Result,
-    answers::{known, write},
+    answers::{known, wait, write},
     arguments::Input,
     calls::calls,
     object::{Object, Scope},
@@ -81,6 +81,8 @@ calls! {
         let message = input.json()?;
         write(async move { recorder.record_raw_message_with(message, &options).await })
     };
+    checkToolCall { tool_call_id: String } -> usize =>
+        wait(async move { recorder.check_tool_call(&tool_call_id).await });
     recordToolResult(outcome: ToolOutcome) -> Recorded => {
         let outcome = ToolOutcome { output: input.json()?, ..outcome };
         write(async move { recorder.record_tool_result(&outcome).await })

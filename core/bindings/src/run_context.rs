@@ -87,6 +87,8 @@ calls! {
         let message = input.json()?;
         write(async move { run.record_raw_message_with(message, &options).await })
     };
+    checkToolCall { tool_call_id: String } -> usize =>
+        wait(async move { run.check_tool_call(&tool_call_id).await });
     recordToolResult(outcome: ToolOutcome) -> Recorded => {
         let outcome = ToolOutcome { output: input.json()?, ..outcome };
         write(async move { run.record_tool_result(&outcome).await })

@@ -15,6 +15,7 @@ both! {
     what_a_tool_gives_is_said_as_bedrock_takes_it_and_listed_as_it_was_given
     results_of_one_turn_stand_in_one_message_of_bedrocks
     what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form
+    bedrock_gets_no_second_message_of_the_user_where_the_model_was_not_asked_yet
     results_that_the_caller_writes_answer_their_calls
     what_is_malformed_is_refused_with_what_is_wrong
     a_result_without_an_id_answers_no_call_that_has_one
@@ -187,6 +188,19 @@ fn what_was_cut_off_is_closed_and_told_to_continue_in_its_own_form(store: &Store
     let again = store.runs().resume(resumed.run.id, &options).unwrap();
     let told = &messages(store, &again.recorder, 4)[0];
     assert!(told.contains("Continue your work"), "{told}");
+}
+
+fn bedrock_gets_no_second_message_of_the_user_where_the_model_was_not_asked_yet(store: &Store) {
+    let asked = raw(r#"{"role":"user","content":[{"text":"Will it rain?"}]}"#);
+    let run = NewRun {
+        messages: vec![asked.clone()],
+        ..NewRun::in_new_session(NewSession::default(), "coder")
+    };
+    let run = store.runs().start(run).unwrap();
+    run.pause("stop").unwrap();
+    let options = ResumeOptions::default();
+    let resumed = store.runs().resume(run.id(), &options).unwrap();
+    assert_eq!(messages(store, &resumed.recorder, 0), [asked.as_str()]);
 }
 
 fn run_is_told(store: &Store, asks: &str, told: &str) {

@@ -496,6 +496,9 @@ export interface RecorderCalls {
   run: { args: undefined; value: Run };
   nextStep: { args: undefined; value: number };
   recordMessage: { args: AppendOptions; value: Recorded };
+  checkToolCall: { args: {
+    toolCallId: string;
+  }; value: number };
   recordToolResult: { args: ToolOutcome; value: Recorded };
   recordToolResults: { args: {
     lengths: readonly number[];
@@ -533,6 +536,9 @@ export interface RunContextCalls {
   nextStep: { args: undefined; value: number };
   describe: { args: RunDetails; value: Run };
   recordMessage: { args: AppendOptions; value: Recorded };
+  checkToolCall: { args: {
+    toolCallId: string;
+  }; value: number };
   recordToolResult: { args: ToolOutcome; value: Recorded };
   recordToolResults: { args: {
     lengths: readonly number[];

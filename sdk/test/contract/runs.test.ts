@@ -125,6 +125,37 @@ describe.each(places)("runs $name", ({ fresh }) => {
     expect(last.items[0]?.role).toBe("tool");
   });
 
+  test("the work of a tool isn't begun where its result couldn't be recorded", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.recordMessage(CALL);
+    let done = 0;
+    const work = () => new Promise((resolve) => setTimeout(() => resolve(++done), 20));
+    const [first, second] = await Promise.allSettled([run.tool("a", work), run.tool("a", work)]);
+    expect(first.status).toBe("fulfilled");
+    expect(second).toMatchObject({ reason: { code: "conflict" } });
+    await failure(run.tool("a", work), "already_exists");
+    await failure(run.tool("none", work), "invalid_input");
+    await run.pause();
+    await failure(run.tool("b", work), "wrong_status");
+    expect(done).toBe(1);
+    // Calls without ids are named by their tools: of one that was asked twice both are done, also at once.
+    const nameless = await store.runs.start({ session: {}, agentName: "coder" });
+    const parts = [1, 2].map((n) => ({ functionCall: { name: "search", args: { n } } }));
+    await nameless.recordMessage({ role: "model", parts });
+    expect(await Promise.all([nameless.tool("search", work), nameless.tool("search", work)])).toHaveLength(2);
+    await failure(nameless.tool("search", work), "invalid_input");
+    expect(done).toBe(3);
+  });
+
+  test("a resume with an empty message is refused", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.pause();
+    expect((await failure(store.runs.resume(run.id, { message: "" }), "invalid_input")).message).toContain("give null for none");
+    expect((await store.runs.resume(run.id, { message: null })).messages).toEqual([]);
+  });
+
   test("a message, its calls and their results are one batch", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: {}, agentName: "coder" });

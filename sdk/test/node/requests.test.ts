@@ -44,10 +44,22 @@ describe("a request that is open", () => {
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
-  test("is left to a listener of the program's own", async () => {
+  test.each(["listener", "once"])("is left to a listener of the program's own: %s", async (how) => {
     const path = await freshFolder();
-    expect(await signalled(path, "listener", "SIGTERM")).toMatchObject({ code: 0, stderr: "" });
+    expect(await signalled(path, how, "SIGTERM")).toMatchObject({ code: 0, stderr: "" });
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
+  });
+
+  // Each of the two would wait for the other.
+  test.each([
+    ["signal-exit", "SIGTERM", 143],
+    ["signal-exit-3", "SIGINT", 130],
+  ] as const)("is written where %s is loaded, whose hooks are called", async (name, signal, code) => {
+    const path = await freshFolder();
+    const ended = await signalled(path, name, signal);
+    expect(ended).toMatchObject({ code, stderr: "" });
+    expect(ended.stdout).toContain("hooks");
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
   test("once it has ended, a signal does what it always does", async () => {
@@ -59,6 +71,24 @@ describe("a request that is open", () => {
     expect(await child.ended).toMatchObject({ signal: "SIGTERM" });
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
   });
+});
+
+test("a request whose end can't be written is let go of, and may be gone on with or dismissed", async () => {
+  const store = await open(await freshFolder());
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const say = (text: string) => ({ messageId: "m1", role: "assistant", type: "text", props: { content: text } }) as const;
+  const request = { assistantId: "a", requestId: "r1", message: { type: "text", props: { content: "?" } } };
+  const work = store.chats.withRequest(chatId, request, async (it) => {
+    await it.startStep("llm", {});
+    await it.send(say("a"));
+    await store.chats.saveMessages(chatId, [say("b")]);
+  });
+  await failure(work, "already_exists");
+  // It is written by a thread of its own.
+  await expect.poll(async () => (await store.chats.listRequests({ unattended: true })).items.map((it) => it.requestId)).toEqual(["r1"]);
+  await expect.poll(async () => (await store.chats.getRequest("r1"))?.status).toBe("interrupted");
+  await store.chats.dismiss("r1");
+  await store.close();
 });
 
 test("withRequest ends a request as its work ended", async () => {

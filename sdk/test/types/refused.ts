@@ -22,6 +22,8 @@ export async function chats({ chats }: Store): Promise<void> {
   await chats.create({ assistantId: "a", tilte: "Travel" });
   // @ts-expect-error a misspelt field is no other field
   await chats.update("c", { tilte: "Travel" });
+  // @ts-expect-error when a chat was made never changes
+  await chats.update("c", { createdAt: "2026-01-01T00:00:00Z" });
   // @ts-expect-error a list is in one of three orders
   await chats.list({ order: "title" });
 }

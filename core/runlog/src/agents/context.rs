@@ -172,6 +172,15 @@ impl RunContext {
         Ok(recorded)
     }
 
+    /// Checks, before the work of a tool is done, that its result could be recorded now; as
+    /// [`RunRecorder::check_tool_call`](crate::runs::RunRecorder::check_tool_call).
+    ///
+    /// # Errors
+    /// As [`RunRecorder::check_tool_call`](crate::runs::RunRecorder::check_tool_call).
+    pub async fn check_tool_call(&self, tool_call_id: &str) -> Result<usize> {
+        self.live.recorder.check_tool_call(tool_call_id).await
+    }
+
     /// Records a tool's result of a call that was recorded before.
     ///
     /// # Errors

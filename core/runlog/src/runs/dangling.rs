@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use runlog_model::{
     DanglingToolCall, EventOptions, Message, NewContextEvent, RawJson, Role, Run, ToolStyle,
-    error_results, tool_calls_of,
+    error_results, style_of,
 };
 
 use super::{
@@ -61,7 +61,7 @@ pub(super) fn is_the_models_turn(messages: &[Message], open: &[DanglingToolCall]
         None => messages
             .iter()
             .rev()
-            .find_map(|message| Some(tool_calls_of(&message.json).ok()?.first()?.style)),
+            .find_map(|message| style_of(&message.json)),
     };
     let newest = messages.last().map(|message| message.role);
     let ends_with_results = !open.is_empty() || newest == Some(Role::Tool);

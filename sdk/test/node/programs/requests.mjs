@@ -11,11 +11,15 @@ if (how === "close") {
   await store.close();
 } else if (how === "exit") {
   process.exit(7);
-} else if (how === "listener") {
-  process.on("SIGTERM", async () => {
+} else if (how === "listener" || how === "once") {
+  process[how === "once" ? "once" : "on"]("SIGTERM", async () => {
+    await new Promise((resolve) => setTimeout(resolve, 50));
     await request.finish("completed");
     await store.close();
   });
+} else if (how.startsWith("signal-exit")) {
+  const { default: third, onExit = third } = await import(how);
+  onExit(() => console.log("hooks"));
 }
 if (how !== "close") {
   console.log("ready");
@@ -23,5 +27,5 @@ if (how !== "close") {
   if (how === "ended") await request.finish("completed");
   const timer = setInterval(() => {}, 1_000);
   process.once("beforeExit", () => clearInterval(timer));
-  if (how === "listener") process.once("SIGTERM", () => clearInterval(timer));
+  if (how === "listener" || how === "once") process.once("SIGTERM", () => clearInterval(timer));
 }

@@ -159,6 +159,42 @@ impl RunRecorder {
         Ok(without_id.map(AnsweredCall::from).collect())
     }
 
+    /// Checks, before the work of a tool is done, that its result could be recorded now: the run is running, and the call
+    /// has none yet. Returns how many open calls it may be: one, or of calls without ids, which their tool names, those of the tool.
+    /// It reserves nothing: of two that look at once, both may go on.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't running,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context has no such call,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when it has its result.
+    ///
+    /// ```
+    /// use runlog::{ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Store, runs::ToolOutcome};
+    ///
+    /// # pollster::block_on(async {
+    /// let store = Store::in_memory();
+    /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
+    /// let call = NewToolCall::new("call_1", "pay", "{}");
+    /// run.record_message(NewMessage::assistant("").with_tool_calls([call])).await?;
+    /// assert_eq!(run.check_tool_call("call_1").await?, 1); // now the work may be done
+    /// run.record_tool_result(&ToolOutcome::completed("call_1", RawJson::null())).await?;
+    /// let again = run.check_tool_call("call_1").await;
+    /// assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// # Ok::<(), runlog::Error>(()) }).unwrap();
+    /// ```
+    pub async fn check_tool_call(&self, tool_call_id: &str) -> Result<usize> {
+        self.check_running().await?;
+        if self.is_known_to_be_open(tool_call_id) {
+            return Ok(1);
+        }
+        let without_id = self.open_without_id().await?.into_iter();
+        let of_tool = without_id.filter(|call| call.name == tool_call_id).count();
+        if of_tool > 0 {
+            return Ok(of_tool);
+        }
+        self.check_unanswered(tool_call_id).await.map(|()| 1)
+    }
+
     /// Checks that a call's result can be recorded.
     ///
     /// # Errors
