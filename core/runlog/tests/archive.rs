@@ -575,6 +575,29 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
 }
 
 #[test]
+fn nothing_is_added_to_a_session_that_was_deleted_and_given_up() {
+    let original = Store::in_memory();
+    let started = original.start_session(NewSession::named("n"), "main");
+    let (session, agent) = started.unwrap();
+    let context = original.context(agent.id).unwrap();
+    context.append_message(NewMessage::user("a PIN")).unwrap();
+    let session = session.id;
+    let before = export(&original, What::All);
+    // Only deleted, it is there as it was: nothing is to be added.
+    original.delete_session(session).unwrap();
+    assert_eq!(import(&original, &before).conflicts, []);
+    let policy = RetentionPolicy {
+        deleted: true,
+        ..RetentionPolicy::default()
+    };
+    assert_eq!(original.retain(&policy).unwrap().sessions, 1);
+    let again = import(&original, &before);
+    assert_eq!(outcomes(&again), [Outcome::Conflict]);
+    assert!(again.conflicts[0].what.contains("was deleted"), "{again:?}");
+    assert_eq!(context.get_last_sequence().unwrap(), 0);
+}
+
+#[test]
 fn records_of_the_future_do_not_take_the_log_there() {
     let folder = tempfile::tempdir().unwrap();
     let original = rich::open(&folder.path().join("original"));

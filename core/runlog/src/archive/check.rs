@@ -34,6 +34,7 @@ pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
     each_line(source, |number, line| checker.take(number, line))?;
     let mut plan = checker.plan;
     check_listed(&plan)?;
+    check_deleted(store, &mut plan)?;
     check_forks(&mut plan);
     loop {
         let conflicts = plan.conflicts.len();
@@ -129,6 +130,7 @@ impl Checker<'_> {
             alike,
             parent,
             begins_with_snapshot: false,
+            line: number,
         };
         self.plan.streams.insert(line.id, state);
         self.plan.order.push(line.id);
@@ -287,6 +289,33 @@ fn check_listed(plan: &Plan) -> Result<()> {
                 holds.name()
             );
             return Err(refused(line.number, &what));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is added to a session that was deleted: what a retention has given up since would be in the files again, and found by
+/// searches.
+fn check_deleted(store: &Store, plan: &mut Plan) -> Result<()> {
+    let Plan {
+        streams, conflicts, ..
+    } = plan;
+    for state in streams.values() {
+        let Group::Session(id) = state.group else {
+            continue;
+        };
+        if state.there.unwrap_or_default() >= state.seen || conflicts.contains_key(&state.group) {
+            continue;
+        }
+        let is_deleted = |catalog: &Catalog| {
+            let session = catalog.session(id);
+            session.is_some_and(|session| session.deleted_at_ms.is_some())
+        };
+        if block_on(store.to_async().shared.catalog.read(is_deleted))? {
+            let what = format!(
+                "session {id} was deleted in the store, and nothing is added to it; a chat can be restored before"
+            );
+            conflicts.insert(state.group.clone(), (state.line, what));
         }
     }
     Ok(())

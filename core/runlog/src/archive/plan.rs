@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) parent: Option<(StreamId, u64)>,
     /// Whether the archive has a snapshot of it from before its first record.
     pub(super) begins_with_snapshot: bool,
+    /// The number of its line.
+    pub(super) line: u64,
 }
 
 impl State {
