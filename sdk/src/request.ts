@@ -73,7 +73,10 @@ export class RequestBuffer implements AsyncDisposable {
    * for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
-    return this.#handle.value("send", message);
+    const { whole: props, half } = withoutHalf(message?.props);
+    const id = await this.#handle.value("send", half === undefined ? message : { ...message, props });
+    if (half !== undefined) this.#halves.set(id, half);
+    return id;
   }
 
   /**
@@ -128,7 +131,9 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
     this.#halves.delete(messageId);
-    await this.#handle.value("replace", { id: messageId, value: props, type });
+    const { whole, half } = withoutHalf(props);
+    await this.#handle.value("replace", { id: messageId, value: whole, type });
+    if (half !== undefined) this.#halves.set(messageId, half);
   }
 
   /**
@@ -272,6 +277,13 @@ export class RequestBuffer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** Properties whose `content` is appended to: half a surrogate pair at its end waits for the other half. */
+function withoutHalf<Props>(props: Props): { whole: Props; half: string | undefined } {
+  const { content } = (props ?? {}) as { content?: unknown };
+  if (typeof content !== "string" || !/[\ud800-\udbff]$/.test(content)) return { whole: props, half: undefined };
+  return { whole: { ...props, content: content.slice(0, -1) }, half: content.slice(-1) };
 }
 
 /** How a request ended, with what an error says. */

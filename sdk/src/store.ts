@@ -535,7 +535,7 @@ export class Store implements AsyncDisposable {
   /**
    * Takes in what {@link export} or `runlog export` wrote: sessions, runs, chats, flows and definitions with their ids,
    * sequences and contents. What is there already is left as it is, so that importing twice changes nothing, and a newer
-   * export adds what is new; a session that went another way since is left out as a whole, and told as a conflict. All of it is
+   * export adds what is new; a session that went another way since, or was deleted, is left out as a whole, and told as a conflict. All of it is
    * read before anything is written: pieces are kept in a temporary file until then. Nothing else should write to the store
    * meanwhile. Events tell the times they had; records of streams of your own, and a flow's playback, have that of the import.
    *

@@ -207,9 +207,14 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     for (const unit of "Hi 😀!".split("")) await request.append(id, unit);
     const other = await request.send({ role: "assistant", type: "text", props: { content: "" } });
     await request.append(other, "x\ud83d");
+    const begun = await request.send({ role: "assistant", type: "text", props: { content: "a\ud83d" } });
+    await request.append(begun, "\ude00b");
+    await request.replace(begun, { content: "b\ud83d" });
+    await request.append(begun, "\ude00c");
+    await request.send({ role: "assistant", type: "text", props: { content: "y\ud83d" } });
     await request.finish("completed");
     const messages = await store.chats.getMessages(chatId, { requestId: request.requestId, role: "assistant" });
-    expect(messages.map((message) => message.props.content)).toEqual(["Hi 😀!", "x\ufffd"]);
+    expect(messages.map((message) => message.props.content)).toEqual(["Hi 😀!", "x\ufffd", "b😀c", "y\ufffd"]);
 
     // What a half was for is gone: nothing is added to what came instead, and the request ends.
     const third = await store.chats.beginRequest(chatId, asked);

@@ -332,8 +332,14 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
     if let Some(rest) = said.strip_prefix(MISSING) {
         return at(format!("{rest} is missing"));
     }
-    if said.starts_with("duplicate field ") {
-        return at("is given twice; give it once".to_owned());
+    if let Some(field) = said.strip_prefix("duplicate field ") {
+        let inside = path.rsplit('.').next().unwrap_or_default();
+        // The path ends with the field where its value was read, and with its object where it wasn't.
+        let what = match field.trim_matches('`') == inside {
+            true => "is given twice; give it once".to_owned(),
+            false => format!("{field} is given twice; give it once"),
+        };
+        return at(what);
     }
     if let Some((field, known)) = said
         .strip_prefix("unknown field ")
@@ -522,6 +528,14 @@ mod tests {
                 "`requests[1].name`: 7 is not a text",
             ),
             (r#" [null, 3]"#, "[null,3] is not an object"),
+            (
+                r#"{"limit":1,"limit":2}"#,
+                "`limit` is given twice; give it once",
+            ),
+            (
+                r#"{"requests":[{"name":"a","name":"b"}]}"#,
+                "`requests[0]`: `name` is given twice; give it once",
+            ),
             (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
             (
                 r#"{"limit":1,"took":-5}"#,
