@@ -14,7 +14,9 @@ export type { ProgressOptions } from "./progress.js";
 export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
 export type {
   ContextChange,
+  ContextDeleted,
   ContextEvent,
+  ContextTruncated,
   FollowedEvent,
   Message,
   MessageInput,

@@ -6,7 +6,7 @@ use runlog_log::{Batch, CompactOptions, Compaction, Op, Position, ReadOptions};
 use runlog_model::{EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
-use super::give_up::dismissals;
+use super::dismissed::dismissals;
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::follow::read_each,

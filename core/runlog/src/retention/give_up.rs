@@ -1,12 +1,10 @@
 //! Removing one session, in one atomic batch.
 
 use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
-use runlog_model::{
-    CatalogEvent, Checkpointed, EncodedEvent, OpenRequest, RequestStatus, RunStatus, Session,
-    SessionId,
-};
+use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
 
 use super::{
+    dismissed::dismissals,
     plan::Seen,
     size::{Contents, Size},
 };
@@ -106,23 +104,6 @@ fn changes(events: &[EncodedEvent], catalog_last: u64) -> Op<'_> {
         expected: Expected::Last(Sequence(catalog_last)),
         records: events.iter().map(EncodedEvent::record).collect(),
     }
-}
-
-/// The events by which the requests of a chat that were to be gone on with are in no list any more: their contents are gone, so that
-/// nobody could resume or dismiss them.
-pub(super) fn dismissals(session: &Session) -> Result<Vec<EncodedEvent>> {
-    let open = session.chat.iter().flat_map(|chat| &chat.open_requests);
-    let dismissed = open.map(|request| {
-        let request = OpenRequest {
-            status: RequestStatus::Dismissed,
-            ..request.clone()
-        };
-        CatalogEvent::ChatRequestChanged {
-            id: session.id,
-            request,
-        }
-    });
-    dismissed.map(|event| event.encode()).collect()
 }
 
 /// The operations that remove a session's contents, on condition that nothing was written to it since they were read.

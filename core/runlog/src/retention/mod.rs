@@ -5,6 +5,7 @@
 //! middle of it. The session's runs stay listed with their outcomes, and its title and metadata are kept.
 
 mod deltas;
+mod dismissed;
 mod erase;
 mod give_up;
 mod plan;
