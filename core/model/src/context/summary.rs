@@ -39,7 +39,7 @@ pub struct EventSummary {
 /// What an answer of a model cost. What isn't said is 0.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct TokenUsage {
-    /// Tokens that the model was given.
+    /// Tokens that the model was given, those from a cache included.
     pub input_tokens: f64,
     /// Tokens that it gave.
     pub output_tokens: f64,
@@ -141,25 +141,33 @@ fn name_in(payload: &[u8]) -> Option<String> {
     })
 }
 
+/// What a model took, by the names of the providers. Those that count what came from a cache apart have it beside the input.
 fn usage_of(json: &str) -> Option<TokenUsage> {
-    let names = [
-        "input_tokens",
-        "prompt_tokens",
-        "output_tokens",
-        "completion_tokens",
-        "cost",
-        "cost_usd",
+    const INPUT: [&str; 3] = ["input_tokens", "prompt_tokens", "inputTokens"];
+    const CACHED: [&str; 4] = [
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "cacheReadInputTokens",
+        "cacheWriteInputTokens",
     ];
+    const OUTPUT: [&str; 3] = ["output_tokens", "completion_tokens", "outputTokens"];
+    const COST: [&str; 2] = ["cost", "cost_usd"];
+    let names: [&str; 12] = std::array::from_fn(|at| match at {
+        0..3 => INPUT[at],
+        3..7 => CACHED[at - 3],
+        7..10 => OUTPUT[at - 7],
+        _ => COST[at - 10],
+    });
     let found = fields(json, names).ok()?;
-    let number = |first: usize, second: usize| {
-        let given = |at: usize| found.get(at).copied().flatten().filter(|it| *it != "null");
-        let text = given(first).or_else(|| given(second));
-        text.and_then(|text| text.parse().ok()).unwrap_or(0.0)
+    let number = |at: usize| {
+        let text = found.get(at).copied().flatten().filter(|it| *it != "null");
+        text.map(|text| text.parse().unwrap_or(0.0))
     };
+    let first = |mut places: std::ops::Range<usize>| places.find_map(number).unwrap_or(0.0);
     Some(TokenUsage {
-        input_tokens: number(0, 1),
-        output_tokens: number(2, 3),
-        cost: number(4, 5),
+        input_tokens: first(0..3) + (3..7).filter_map(number).sum::<f64>(),
+        output_tokens: first(7..10),
+        cost: first(10..12),
     })
 }
 
@@ -328,6 +336,10 @@ mod tests {
         assert_eq!(usage(anthropic), Some((7.0, 2.0, 0.5)));
         let openai = r#"{"content":"x","usage":{"input_tokens":null,"prompt_tokens":9,"completion_tokens":"x"}}"#;
         assert_eq!(usage(openai), Some((9.0, 0.0, 0.0)));
+        let cached = r#"{"usage":{"input_tokens":3,"cache_read_input_tokens":40,"cache_creation_input_tokens":null,"output_tokens":2}}"#;
+        assert_eq!(usage(cached), Some((43.0, 2.0, 0.0)));
+        let bedrock = r#"{"usage":{"inputTokens":5,"outputTokens":6,"totalTokens":11,"cacheReadInputTokens":4}}"#;
+        assert_eq!(usage(bedrock), Some((9.0, 6.0, 0.0)));
         assert_eq!(usage(r#"{"content":"\"usage\""}"#), None);
         assert_eq!(usage(r#"{"usage":3}"#), None);
     }
