@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 
-import { argumentsOf, besideResults, parsedText, resultIn, saidBy, shown } from "../src/worker/content.js";
+import { argumentsOf, besideResults, callsIn, parsedText, resultIn, saidBy, shown } from "../src/worker/content.js";
 import { childrenOf, findIn, nodeOf } from "../src/worker/details.js";
 import { parseExact } from "../src/worker/exact.js";
 
@@ -54,6 +54,32 @@ test("what is said beside results is what isn't one", () => {
   expect(saidBy(besideResults({ role: "user", content: [result, { type: "text", text: "Stop." }] })).text).toBe("Stop.");
   expect(saidBy(besideResults({ role: "user", parts: [{ functionResponse: { name: "ls", response: {} } }, { text: "Stop." }] })).text).toBe("Stop.");
   expect(besideResults({ role: "tool", content: "x" })).toEqual({ role: "tool", content: "x" });
+});
+
+test("items of OpenAI's Responses say what a tool gave, and what was thought", () => {
+  expect(saidBy({ type: "function_call_output", call_id: "c", output: "a.txt" }).text).toBe("a.txt");
+  const output = [{ type: "input_text", text: "A picture." }, { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=" }];
+  expect(saidBy({ type: "function_call_output", call_id: "c", output })).toMatchObject({ text: "A picture.", images: [{ type: "image/png" }] });
+  const reasoning = { type: "reasoning", summary: [{ type: "summary_text", text: "Look." }], content: [{ type: "reasoning_text", text: "Then tell." }], encrypted_content: "x" };
+  expect(saidBy(reasoning)).toMatchObject({ text: "", thinking: "Look.\nThen tell." });
+  expect(saidBy({ type: "reasoning", summary: [] })).toMatchObject({ text: "", thinking: "" });
+});
+
+test.each([
+  ["OpenAI", { tool_calls: [{ id: "c", function: { name: "ls" } }, { id: "d", function: { name: "cat" } }] }],
+  ["OpenAI in camelCase", { toolCalls: [{ id: "c", function: { name: "ls" } }, { id: "d", function: { name: "cat" } }] }],
+  ["Anthropic", { content: [{ type: "tool_use", name: "ls" }, { type: "text", text: "and", name: "none" }, { type: "tool_use", name: "cat" }] }],
+  ["the AI SDK", { content: [{ type: "tool-call", toolName: "ls" }, { type: "tool-call", toolName: "cat" }] }],
+  ["Bedrock", { content: [{ toolUse: { name: "ls" } }, { toolUse: { name: "cat" } }] }],
+  ["Gemini", { parts: [{ functionCall: { name: "ls" } }, { function_call: { name: "cat" } }] }],
+])("a message of %s that says nothing names the tools that it calls", (_, message) => {
+  expect(callsIn({ role: "assistant", ...message })).toBe("calls ls, cat");
+});
+
+test("a call that is a field or an item names its tool, and what calls none names none", () => {
+  expect(callsIn({ role: "assistant", content: null, function_call: { name: "ls", arguments: "{}" } })).toBe("calls ls");
+  expect(callsIn({ type: "function_call", call_id: "c", name: "ls", arguments: "{}" })).toBe("calls ls");
+  for (const none of [undefined, "text", { role: "user", name: "me", content: "" }, { type: "reasoning", summary: [] }]) expect(callsIn(none)).toBe("");
 });
 
 test("what a model refuses, speaks or reasons is said too", () => {

@@ -4,10 +4,11 @@ import { roundDuration } from "../src/page/format.js";
 import { RawJson, type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
+import { indexed } from "./indexed.js";
+
 import { birthOf, isForgotten, linesOf } from "../src/worker/conversation.js";
 import { detailsOf } from "../src/worker/details.js";
 import { familyOf } from "../src/worker/family.js";
-import { LogIndex } from "../src/worker/index.js";
 import { compare } from "../src/worker/compare.js";
 import { Flag, type Lane } from "../src/worker/model.js";
 import { nextMoment } from "../src/worker/moments.js";
@@ -24,12 +25,6 @@ function numbers(seed: number): (below: number) => number {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * below);
   };
-}
-
-async function indexed(store: Store): Promise<LogIndex> {
-  const index = new LogIndex();
-  for await (const page of store.heads()) index.add(page);
-  return index;
 }
 
 interface Seen {

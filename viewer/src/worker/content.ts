@@ -27,13 +27,18 @@ export function saidBy(message: unknown): Said {
   const texts: string[] = [];
   const thoughts: string[] = [];
   if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
-  // Gemini's contents have `parts` instead.
-  gather(message["content"] ?? message["parts"], texts, thoughts, said.images);
+  if (message["type"] === "reasoning") gather([message["summary"] ?? [], message["content"] ?? []].flat(), thoughts, thoughts, said.images);
+  else gather(contentOf(message), texts, thoughts, said.images);
   // What a model says in other fields instead.
   if (typeof message["refusal"] === "string") texts.push(message["refusal"]);
   if (isObject(message["audio"]) && typeof message["audio"]["transcript"] === "string") texts.push(message["audio"]["transcript"]);
   if (thoughts.length === 0 && typeof message["reasoning"] === "string") thoughts.push(message["reasoning"]);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
+}
+
+/** Where a message says what it says. Gemini's has `parts`; an item of OpenAI's Responses that is a result has what the tool gave. */
+function contentOf(message: Json): unknown {
+  return message["type"] === "function_call_output" ? message["output"] : (message["content"] ?? message["parts"]);
 }
 
 /** A message with results, without these: what is said beside them. */
@@ -64,6 +69,21 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
   else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
   // Calls have rows of their own.
   else if (!isCall(part)) texts.push(shown(part));
+}
+
+/** The names of the tools that a message calls, on one line; empty where it calls none. */
+export function callsIn(message: unknown): string {
+  if (!isObject(message)) return "";
+  const listed = (name: string) => (Array.isArray(message[name]) ? (message[name] as unknown[]) : []);
+  const parts = [...listed("content"), ...listed("parts")].filter((part) => isObject(part) && isCall(part));
+  const calls = [message["type"] === "function_call" ? message : message["function_call"], ...listed("tool_calls"), ...listed("toolCalls"), ...parts];
+  const names = calls.flatMap((call) => {
+    if (!isObject(call)) return [];
+    const inner = [call["function"], call["functionCall"], call["function_call"], call["toolUse"]].find(isObject) ?? call;
+    const name = inner["name"] ?? inner["toolName"];
+    return typeof name === "string" ? [name] : [];
+  });
+  return names.length === 0 ? "" : oneLine(`calls ${names.join(", ")}`);
 }
 
 /** Whether a part asks for a tool, in the form of any provider. */
