@@ -1,6 +1,6 @@
 // Conversations in the forms of providers: which result answers a call, and what is shown of both.
 
-import { openInMemory } from "runlog";
+import { RawJson, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { linesOf } from "../src/worker/conversation.js";
@@ -16,7 +16,7 @@ async function conversationOf(messages: readonly object[]) {
   const store = await openInMemory();
   const { instance } = await store.startSession({}, "one");
   const context = await store.context(instance.id);
-  for (const message of messages) await context.appendMessage(message);
+  for (const message of messages) await context.appendMessage(RawJson.parse(JSON.stringify(message)));
   const index = await indexed(store);
   const lane = index.laneOf(instance.id);
   if (lane === undefined) throw new Error("the context has no lane");
@@ -60,4 +60,85 @@ test("items of OpenAI's Responses are thoughts, calls with their outputs, and wh
   expect(await conversation.textOf(call?.row ?? -1, "output")).toBe("a.txt");
   expect(await conversation.textOf(call?.result ?? -1, "output")).toBe("a.txt");
   await conversation.close();
+});
+
+/** Two calls of one tool and one of another, without ids. */
+const CALLS = [
+  { functionCall: { name: "cat", args: { path: "a" } } },
+  { functionCall: { name: "ls", args: { path: "b" } } },
+  { functionCall: { name: "cat", args: { path: "c" } } },
+];
+const response = (name: string, output: string) => ({ functionResponse: { name, response: { output } } });
+
+test.each([
+  ["in one message", [{ role: "user", parts: [response("cat", "A"), response("cat", "C"), response("ls", "B")] }]],
+  ["one by one", [response("cat", "A"), response("ls", "B"), response("cat", "C")].map((part) => ({ role: "user", parts: [part] }))],
+])("calls without ids are answered by the names of their tools, the first of a tool first, %s", async (_, results) => {
+  const conversation = await conversationOf([{ role: "user", parts: [{ text: "Look." }] }, { role: "model", parts: CALLS }, ...results]);
+  const { calls } = conversation;
+  expect(calls.map(({ tool, text, status }) => [tool, text, status])).toEqual([["cat", "a", "ok"], ["ls", "b", "ok"], ["cat", "c", "ok"]]);
+  expect(await Promise.all(calls.map(({ row }) => conversation.textOf(row, "output")))).toEqual(["A", "B", "C"]);
+  await conversation.close();
+});
+
+test("a result without an id that names no tool answers the first open call of the newest message that has one", async () => {
+  const asks = (name: string) => ({ role: "assistant", content: null, function_call: { name, arguments: "{}" } });
+  const gives = (name: string | undefined, content: string) => ({ role: "function", name, content });
+  const conversation = await conversationOf([asks("ls"), gives("ls", "first"), asks("ls"), gives("ls", "second"), asks("cat"), gives(undefined, "third"), asks("cat")]);
+  const { calls } = conversation;
+  expect(calls.map(({ status }) => status)).toEqual(["ok", "ok", "ok", "pending"]);
+  expect(await Promise.all(calls.map(({ row }) => conversation.textOf(row, "output")))).toEqual(["first", "second", "third", undefined]);
+  await conversation.close();
+});
+
+test("a failure without an id is that of its own call", async () => {
+  const failed = { functionResponse: { name: "ls", response: { error: "no such folder" } } };
+  const conversation = await conversationOf([{ role: "model", parts: CALLS.slice(0, 2) }, { role: "user", parts: [failed, response("cat", "A")] }]);
+  expect(conversation.calls.map(({ tool, status }) => [tool, status])).toEqual([["cat", "ok"], ["ls", "error"]]);
+  await conversation.close();
+});
+
+test("a message with several results shows all of them", async () => {
+  const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: `of ${id}` });
+  const conversation = await conversationOf([
+    { role: "assistant", content: ["a", "b"].map((id) => ({ type: "tool_use", id, name: "ls", input: {} })) },
+    { role: "user", content: [result("a"), result("b"), { type: "text", text: "Go on." }] },
+  ]);
+  const { calls } = conversation;
+  expect(await Promise.all(calls.map(({ row }) => conversation.textOf(row, "output")))).toEqual(["of a", "of b"]);
+  const message = calls[0]?.result ?? -1;
+  expect([await conversation.textOf(message, "text"), await conversation.textOf(message, "output")]).toEqual(["Go on.", "of a\nof b"]);
+  await conversation.close();
+});
+
+test.each([
+  ["in one message", (results: object[]) => [{ role: "user", content: results }]],
+  ["one by one", (results: object[]) => results.map((result) => ({ role: "user", content: [result] }))],
+])("two calls of a message with one id have a result each, %s", async (_, given) => {
+  const use = (path: string) => ({ type: "tool_use", id: "c", name: "cat", input: { path } });
+  const result = (content: string) => ({ type: "tool_result", tool_use_id: "c", content });
+  const asks = { role: "assistant", content: [use("a"), use("b")] };
+  const conversation = await conversationOf([asks, ...given([result("A"), result("B")]), asks, ...given([result("third")])]);
+  const { calls } = conversation;
+  expect(calls.map(({ status }) => status)).toEqual(["ok", "ok", "ok", "pending"]);
+  expect(await Promise.all(calls.map(({ row }) => conversation.textOf(row, "output")))).toEqual(["A", "B", "third", undefined]);
+  await conversation.close();
+});
+
+test("a fork answers a call without an id that it inherits by itself", async () => {
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({}, "one");
+  const context = await store.context(instance.id);
+  await context.appendMessage(RawJson.parse(JSON.stringify({ role: "model", parts: CALLS })));
+  await context.appendMessage(RawJson.parse(JSON.stringify({ role: "user", parts: [response("cat", "A")] })));
+  const copy = (await store.copySession(session.id)).instances[0]?.instance.id ?? "";
+  await (await store.context(copy)).appendMessage(RawJson.parse(JSON.stringify({ role: "user", parts: [response("cat", "C")] })));
+  const index = await indexed(store);
+  await store.close();
+  const answered = (id: string) => {
+    const lane = index.laneOf(id);
+    const calls = Array.from(lane?.alive ?? [], (entry) => lane?.entries.at(entry) ?? -1).filter((row) => index.rows.kind.at(row) === 4);
+    return calls.map((call) => index.answerOf(call, lane) !== undefined);
+  };
+  expect([answered(instance.id), answered(copy)]).toEqual([[true, false, false], [true, false, true]]);
 });

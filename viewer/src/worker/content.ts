@@ -50,6 +50,16 @@ export function besideResults(message: unknown): unknown {
   return { ...message, [name]: (parts as unknown[]).filter((part) => !isObject(part) || resultIn(part) === undefined) };
 }
 
+/** A message with results, without what else it says: with all of them, or with that of a call, by its place among them, else by its id. */
+export function resultsOf(message: unknown, call?: { id: unknown; place: number | undefined }): unknown {
+  const parts = isObject(message) ? (message["content"] ?? message["parts"]) : undefined;
+  const results = Array.isArray(parts) ? (parts as unknown[]).filter((part) => isObject(part) && resultIn(part) !== undefined) : [];
+  // The whole message is a result.
+  if (results.length === 0) return message;
+  const mine = results.length === 1 ? 0 : (call?.place ?? results.findIndex((part) => resultIn(part as Json)?.id === call?.id));
+  return { content: call === undefined ? results : results.slice(mine, mine + 1) };
+}
+
 function gather(content: unknown, texts: string[], thoughts: string[], images: Said["images"]): void {
   if (typeof content === "string") texts.push(content);
   else if (Array.isArray(content)) for (const part of content as unknown[]) gatherPart(part, texts, thoughts, images);

@@ -1,5 +1,5 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
-import { argumentsOf, beginning, besideResults, imageType, isObject, parsedText, readable, resultIn, saidBy } from "./content.js";
+import { argumentsOf, beginning, besideResults, imageType, isObject, parsedText, readable, resultsOf, saidBy } from "./content.js";
 import { crc32 } from "./crc.js";
 import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
@@ -29,8 +29,8 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
     const result = output[1] !== undefined ? Number(output[1]) : isCall ? index.answerOf(row, lane)?.row : row;
     if (result === undefined || result >= index.rows.length) return undefined;
     const answered = (await payloads.at(index.rows.position.at(result)))?.json;
-    const call = index.rows.kind.at(row) === Kind.ToolCall ? loaded?.json : undefined;
-    return outputOf(answered, isObject(call) ? call["id"] : undefined);
+    const id = isObject(loaded?.json) ? loaded.json["id"] : undefined;
+    return valueIn(saidBy(resultsOf(answered, isCall ? { id, place: index.placeOf(row, result) } : undefined)).text);
   }
   if (part === "input") return argumentsOf(loaded?.json);
   if (part === "arguments") return readable(argumentsOf(loaded?.json));
@@ -38,18 +38,6 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
   return loaded?.json;
-}
-
-/** What a tool gave: of a message with several results, that of the call. */
-function outputOf(message: unknown, id: unknown): unknown {
-  if (!isObject(message)) return message;
-  const content = message["content"] ?? message["parts"];
-  if (Array.isArray(content)) {
-    const results = (content as unknown[]).flatMap((part) => (isObject(part) ? (resultIn(part) ?? []) : []));
-    const mine = results.find((result) => result.id === id) ?? results[0];
-    if (mine !== undefined) return valueIn(saidBy({ content: mine.output }).text);
-  }
-  return valueIn(saidBy(message).text);
 }
 
 /** Text that is JSON of an object or array, as that. */

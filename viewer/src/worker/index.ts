@@ -6,6 +6,7 @@ import { Kind } from "./kinds.js";
 import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
+import type { NamedTools } from "./tools.js";
 
 const utf8 = new TextDecoder();
 
@@ -25,10 +26,10 @@ export class LogIndex {
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
-  /** Takes in a page of heads. */
-  add({ events, others }: HeadsPage): void {
+  /** Takes in a page of heads, with the tools that results in it name, as `namedTools` has read them. */
+  add({ events, others }: HeadsPage, named: NamedTools = new Map()): void {
     const laneOf = events.streamIds.map(() => undefined as Lane | undefined);
-    const page: EventPage = { events, laneOf, tools: events.toolNames.map((name) => this.#tool(name)), usage: 0, unknown: -1 };
+    const page: EventPage = { events, laneOf, tools: events.toolNames.map((name) => this.#tool(name)), named, usage: 0, unknown: -1 };
     let at = 0;
     for (const record of others) {
       at = this.#addEvents(page, at, record.position);
@@ -140,11 +141,9 @@ export class LogIndex {
       lane.toolCalls += 1;
       if (firstCall < endCall) {
         const id = idOf(events, firstCall);
-        if (id !== undefined) {
-          const others = lane.calls.get(id);
-          if (others === undefined) lane.calls.set(id, [row]);
-          else others.push(row);
-        }
+        const others = lane.calls.get(id);
+        if (others === undefined) lane.calls.set(id, [row]);
+        else others.push(row);
       }
     } else lane.messages += 1;
     rows.time.items[row] = time;
@@ -153,7 +152,7 @@ export class LogIndex {
     rows.duration.items[row] = firstCall < endCall ? (events.callDurations[firstCall] as number) : Number.NaN;
     rows.bytes.items[row] = events.contentBytes[at] as number;
     rows.flags.items[row] = flags;
-    if (kind === Kind.ToolResult) this.#answers.take(lane, row, events, firstCall, endCall);
+    if (kind === Kind.ToolResult) this.#answers.take(lane, row, events, firstCall, endCall, page.named.get(at)?.map((name) => this.#toolOf.get(name ?? "")));
     if (page.usage < events.usages.length && events.usages[page.usage] === at) this.#addUsage(page, lane);
     const sequence = events.sequences[at] as number;
     lane.alive.put(sequence - 1, lane.entries.length);
@@ -173,6 +172,11 @@ export class LogIndex {
   /** What answers a call in a lane that has it, else in its own, at a moment, by default now; undefined where nothing does. */
   answerOf(call: number, lane: Lane | undefined, when?: When): Answer | undefined {
     return this.#answers.of(call, lane, when);
+  }
+
+  /** Which of the results of a message answers a call, where its id doesn't tell. */
+  placeOf(call: number, result: number): number | undefined {
+    return this.#answers.placeOf(call, result);
   }
 
   /** The number of a tool's name. */
@@ -404,6 +408,8 @@ interface EventPage {
   laneOf: (Lane | undefined)[];
   /** The numbers of its tools' names. */
   tools: number[];
+  /** The tools that its results name. */
+  named: NamedTools;
   /** The next of those that tell what they cost. */
   usage: number;
   /** The number of the name of tools without one, or -1. */
