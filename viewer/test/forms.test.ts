@@ -62,6 +62,20 @@ test("items of OpenAI's Responses are thoughts, calls with their outputs, and wh
   await conversation.close();
 });
 
+test("a call has the images of its own result alone", async () => {
+  const use = (id: string) => ({ type: "tool_use", id, name: "picture", input: {} });
+  const image = (data: string) => ({ type: "image", source: { type: "base64", media_type: "image/png", data: `iVBORw0KGgo${data}` } });
+  const result = (id: string, content: unknown) => ({ type: "tool_result", tool_use_id: id, content });
+  const conversation = await conversationOf([
+    { role: "assistant", content: ["a", "b", "c"].map(use) },
+    { role: "user", content: [result("a", [image("A")]), result("b", "none"), result("c", [image("C1"), image("C2")])] },
+  ]);
+  const imagesOf = async (row: number) => (await conversation.details(row)).parts.flatMap(({ images }) => images.map(({ url }) => url.split("KGgo")[1]));
+  expect(await Promise.all(conversation.calls.map(({ row }) => imagesOf(row)))).toEqual([["A"], [], ["C1", "C2"]]);
+  expect(await imagesOf(conversation.calls[0]?.result ?? -1)).toEqual(["A", "C1", "C2"]);
+  await conversation.close();
+});
+
 /** Two calls of one tool and one of another, without ids. */
 const CALLS = [
   { functionCall: { name: "cat", args: { path: "a" } } },

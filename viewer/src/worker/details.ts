@@ -28,9 +28,7 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
     const isCall = index.rows.kind.at(row) === Kind.ToolCall;
     const result = output[1] !== undefined ? Number(output[1]) : isCall ? index.answerOf(row, lane)?.row : row;
     if (result === undefined || result >= index.rows.length) return undefined;
-    const answered = (await payloads.at(index.rows.position.at(result)))?.json;
-    const id = isObject(loaded?.json) ? loaded.json["id"] : undefined;
-    return valueIn(saidBy(resultsOf(answered, isCall ? { id, place: index.placeOf(row, result) } : undefined)).text);
+    return valueIn(saidBy(await givenTo(index, payloads, row, result)).text);
   }
   if (part === "input") return argumentsOf(loaded?.json);
   if (part === "arguments") return readable(argumentsOf(loaded?.json));
@@ -38,6 +36,14 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
   return loaded?.json;
+}
+
+/** What a result says, as a message: to a call what its tool gave, though the message has results of others. */
+async function givenTo(index: LogIndex, payloads: Payloads, row: number, result: number): Promise<unknown> {
+  const [asked, answered] = [await payloads.at(index.rows.position.at(row)), await payloads.at(index.rows.position.at(result))];
+  if (index.rows.kind.at(row) !== Kind.ToolCall) return resultsOf(answered?.json);
+  const id = isObject(asked?.json) ? asked.json["id"] : undefined;
+  return resultsOf(answered?.json, { id, place: index.placeOf(row, result) });
 }
 
 /** Text that is JSON of an object or array, as that. */
@@ -103,7 +109,7 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
     await add("input", "input");
     const result = given ?? index.answerOf(row, lane)?.row ?? -1;
     if (result >= 0) await add(given === undefined ? "output" : `output@${given}`, "output");
-    if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
+    if (result >= 0) addImages(parts, await givenTo(index, payloads, row, result));
   } else if (kind === Kind.ToolResult) {
     if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");
     await add("output", "output");
@@ -111,14 +117,14 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
     await add("text", "text");
     await add("thinking", "thinking");
   }
-  if (kind !== Kind.ToolCall) await addImages(parts, payloads, index.rows.position.at(row));
   const raw = (await payloads.at(index.rows.position.at(row)))?.json;
+  if (kind !== Kind.ToolCall) addImages(parts, raw);
   if (raw !== undefined) await add("json", kind <= Kind.ToolResult && kind !== Kind.ToolCall ? "message" : "json");
   return parts;
 }
 
-async function addImages(parts: Part[], payloads: Payloads, position: number): Promise<void> {
-  const said = saidBy((await payloads.at(position))?.json);
+function addImages(parts: Part[], message: unknown): void {
+  const said = saidBy(message);
   const images = said.images.map(({ data }) => {
     // What says that it is an image, and isn't, is never given to the page as one.
     const type = imageType(data);
