@@ -62,7 +62,22 @@ test("items of OpenAI's Responses say what a tool gave, and what was thought", (
   expect(saidBy({ type: "function_call_output", call_id: "c", output })).toMatchObject({ text: "A picture.", images: [{ type: "image/png" }] });
   const reasoning = { type: "reasoning", summary: [{ type: "summary_text", text: "Look." }], content: [{ type: "reasoning_text", text: "Then tell." }], encrypted_content: "x" };
   expect(saidBy(reasoning)).toMatchObject({ text: "", thinking: "Look.\nThen tell." });
+  expect(saidBy({ type: "reasoning", summary: [], encrypted_content: "x" })).toMatchObject({ text: "", thinking: "[redacted thinking]" });
   expect(saidBy({ type: "reasoning", summary: [] })).toMatchObject({ text: "", thinking: "" });
+});
+
+test.each([
+  ["Anthropic", { type: "thinking", thinking: "Hm.", signature: "s" }, "Hm."],
+  ["Anthropic, encrypted", { type: "redacted_thinking", data: "AAAA" }, "[redacted thinking]"],
+  ["Mistral", { type: "thinking", thinking: [{ type: "text", text: "Hm." }] }, "Hm."],
+  ["the AI SDK", { type: "reasoning", text: "Hm.", providerOptions: {} }, "Hm."],
+  ["the AI SDK, encrypted", { type: "redacted-reasoning", data: "AAAA" }, "[redacted thinking]"],
+  ["Gemini", { text: "Hm.", thought: true }, "Hm."],
+  ["Bedrock", { reasoningContent: { reasoningText: { text: "Hm.", signature: "s" } } }, "Hm."],
+  ["Bedrock, encrypted", { reasoningContent: { redactedContent: "AAAA" } }, "[redacted thinking]"],
+])("what a model of %s thinks isn't what it answers", (_, part, thinking) => {
+  const message = { role: "assistant", content: [part, { text: "So.", ...("type" in part && { type: "text" }) }] };
+  expect(saidBy(message)).toMatchObject({ text: "So.", thinking });
 });
 
 test.each([

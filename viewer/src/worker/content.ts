@@ -27,8 +27,10 @@ export function saidBy(message: unknown): Said {
   const texts: string[] = [];
   const thoughts: string[] = [];
   if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
-  if (message["type"] === "reasoning") gather([message["summary"] ?? [], message["content"] ?? []].flat(), thoughts, thoughts, said.images);
-  else gather(contentOf(message), texts, thoughts, said.images);
+  if (message["type"] === "reasoning") {
+    gather([message["summary"] ?? [], message["content"] ?? []].flat(), thoughts, thoughts, said.images);
+    if (thoughts.length === 0 && typeof message["encrypted_content"] === "string") thoughts.push(REDACTED_THINKING);
+  } else gather(contentOf(message), texts, thoughts, said.images);
   // What a model says in other fields instead.
   if (typeof message["refusal"] === "string") texts.push(message["refusal"]);
   if (isObject(message["audio"]) && typeof message["audio"]["transcript"] === "string") texts.push(message["audio"]["transcript"]);
@@ -72,13 +74,30 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
     return;
   }
   const image = imageOf(part);
+  const thought = thoughtIn(part);
   if (image !== undefined) images.push(image);
-  else if (typeof part["thinking"] === "string") thoughts.push(part["thinking"]);
+  else if (thought !== undefined) thoughts.push(thought);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
   else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
   else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
   // Calls have rows of their own.
   else if (!isCall(part)) texts.push(shown(part));
+}
+
+/** Stands for thoughts that only their provider can read. */
+const REDACTED_THINKING = "[redacted thinking]";
+
+/** What a part says that is thought, not answered, in the form of any provider; some give it encrypted alone. */
+function thoughtIn(part: Json): string | undefined {
+  const isThought = part["type"] === "reasoning" || part["thought"] === true;
+  const converse = part["reasoningContent"];
+  const block = isObject(converse) ? converse["reasoningText"] : undefined;
+  // Mistral's has a list of parts.
+  const given = Array.isArray(part["thinking"]) ? saidBy({ content: part["thinking"] }).text : part["thinking"];
+  const found = [given, isThought ? part["text"] : undefined, isObject(block) ? block["text"] : block].find((text) => typeof text === "string");
+  if (found !== undefined) return found;
+  const isHidden = part["type"] === "redacted_thinking" || part["type"] === "redacted-reasoning" || isObject(converse);
+  return isHidden ? REDACTED_THINKING : undefined;
 }
 
 /** The names of the tools that a message calls, on one line; empty where it calls none. */
