@@ -252,8 +252,14 @@ export function eventText(kind: number, json: unknown): string {
       return [text(step["type"]), text(step["status"])].join(" · ");
     }
     default:
-      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
+      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["toolName"]), failureIn(json), text(json["content"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }
+}
+
+/** Why an event of a flow tells of a failure, which may be left empty; undefined for what tells of none. */
+export function failureIn(event: Json): string | undefined {
+  const error = text(isObject(event["error"]) ? event["error"]["message"] : event["error"]);
+  return error !== "" || text(event["type"]).endsWith(":error") ? error : undefined;
 }
 
 function text(value: unknown): string {

@@ -1,6 +1,7 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
+import { failureIn } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind } from "./kinds.js";
 import { uuidAt } from "./meta.js";
@@ -296,7 +297,7 @@ export class LogIndex {
     const isFlow = record.kind >= Kind.FlowAgent;
     const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
     let flags = 0;
-    if (record.kind === Kind.FlowAgent && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowAgent(this.lanes[lane] as Lane, record.payload);
+    if (isFlow && record.kind !== Kind.FlowDelta && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowEvent(this.lanes[lane] as Lane, record.payload);
     this.#row(record, lane, record.timeMs - (this.lanes[lane]?.skew ?? 0), { flags });
   }
 
@@ -313,7 +314,7 @@ export class LogIndex {
     return lane;
   }
 
-  #flowAgent(lane: Lane, payload: Uint8Array): number {
+  #flowEvent(lane: Lane, payload: Uint8Array): number {
     const text = utf8.decode(payload);
     if (text.includes('"agent:complete"')) {
       const json = jsonOf(text);
@@ -323,8 +324,7 @@ export class LogIndex {
       lane.cost += numberOf(json["totalCostUsd"]);
     }
     // Only looked at closely where it may be one.
-    const { type, error } = text.includes('"error"') || text.includes('"agent:error"') ? jsonOf(text) : {};
-    const hasFailed = type === "agent:error" || (type === "agent:tool" && typeof error === "string" && error !== "");
+    const hasFailed = /"error"|:error"/.test(text) && failureIn(jsonOf(text)) !== undefined;
     if (hasFailed) lane.errors += 1;
     return hasFailed ? Flag.Error : 0;
   }
