@@ -51,7 +51,6 @@ test("items of OpenAI's Responses are thoughts, calls with their outputs, and wh
   expect(conversation.rows.map(({ kind, text, thinking }) => [kind, text, thinking])).toEqual([
     ["message", "What is there?", ""],
     ["message", "", "I had better look."],
-    ["message", "calls ls", ""],
     ["call", ".", ""],
     ["message", "A file.", ""],
   ]);
@@ -59,6 +58,23 @@ test("items of OpenAI's Responses are thoughts, calls with their outputs, and wh
   expect(call?.status).toBe("ok");
   expect(await conversation.textOf(call?.row ?? -1, "output")).toBe("a.txt");
   expect(await conversation.textOf(call?.result ?? -1, "output")).toBe("a.txt");
+  await conversation.close();
+});
+
+test.each([
+  ["Gemini", { role: "model", parts: [{ functionCall: { name: "ls", args: {} } }] }],
+  ["OpenAI's older form", { role: "assistant", content: null, function_call: { name: "ls", arguments: "{}" } }],
+  ["OpenAI's Responses", { type: "function_call", call_id: "c", name: "ls", arguments: "{}" }],
+])("a message of %s with nothing but calls has no line beside them", async (_, message) => {
+  const conversation = await conversationOf([{ role: "user", content: "Look." }, message]);
+  expect(conversation.rows.map(({ kind }) => kind)).toEqual(["message", "call"]);
+  await conversation.close();
+});
+
+test("what was thought before a call is shown, though nothing else was said", async () => {
+  const tool_calls = [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }];
+  const conversation = await conversationOf([{ role: "assistant", content: "", reasoning_content: "I had better look.", tool_calls }]);
+  expect(conversation.rows.map(({ kind, thinking }) => [kind, thinking])).toEqual([["message", "I had better look."], ["call", ""]]);
   await conversation.close();
 });
 
