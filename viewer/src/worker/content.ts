@@ -73,13 +73,17 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
     texts.push(shown(part));
     return;
   }
-  const image = imageOf(part);
+  const data = dataIn(part);
   const thought = thoughtIn(part);
-  if (image !== undefined) images.push(image);
+  if (data?.isImage === true) images.push({ type: data.type, data: data.data });
+  else if (data !== undefined) texts.push(`[${data.type || "data"}, ${bytesOf(data.data)} bytes]`);
   else if (thought !== undefined) thoughts.push(thought);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
   else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
   else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
+  else if (isCallOfProvider(part)) texts.push(`calls ${text(part["name"] ?? part["toolName"])}\n${readable(argumentsOf(part))}`.trimEnd());
+  else if (text(part["type"]).endsWith("_tool_result")) gather(part["content"], texts, thoughts, images);
+  else if (part["type"] === "web_search_result") texts.push(`${text(part["title"])} ${text(part["url"])}`);
   // Calls have rows of their own.
   else if (!isCall(part)) texts.push(shown(part));
 }
@@ -120,6 +124,11 @@ function isCall(part: Json): boolean {
   return part["type"] === "tool_use" || part["type"] === "tool-call" || isObject(part["toolUse"]) || isObject(part["functionCall"] ?? part["function_call"]);
 }
 
+/** Whether a part is the call of a tool that the provider runs itself: its result is a part of the same message, and neither has a row. */
+function isCallOfProvider(part: Json): boolean {
+  return part["type"] === "server_tool_use" || part["type"] === "mcp_tool_use" || (part["type"] === "tool-call" && part["providerExecuted"] === true);
+}
+
 /** What a tool gave that Gemini's response says: it must be an object, so that anything else stands in `output` or `error` alone. */
 function saidIn(response: unknown): unknown {
   if (!isObject(response)) return response;
@@ -142,20 +151,38 @@ export function resultIn(part: Json): { id: unknown; output: unknown } | undefin
     return { id: converse["toolUseId"], output: blocks.map((block) => (isObject(block) && block["json"] !== undefined ? { text: shown(block["json"]) } : block)) };
   }
   const gemini = part["functionResponse"] ?? part["function_response"];
-  return isObject(gemini) ? { id: gemini["id"], output: saidIn(gemini["response"]) } : undefined;
+  if (!isObject(gemini)) return undefined;
+  const output = saidIn(gemini["response"]);
+  return { id: gemini["id"], output: Array.isArray(gemini["parts"]) ? [{ text: shown(output) }, ...(gemini["parts"] as unknown[])] : output };
 }
 
-function imageOf(part: Json): { type: string; data: string } | undefined {
-  const url = isObject(part["image_url"]) ? part["image_url"]["url"] : part["image_url"];
-  if (typeof url === "string") {
-    const found = /^data:([^;,]*);base64,/.exec(url.slice(0, 100));
-    return found === null ? undefined : { type: found[1] ?? "", data: url.slice(found[0].length) };
-  }
-  const source = part["source"];
-  if (part["type"] === "image" && isObject(source) && typeof source["data"] === "string") {
-    return { type: String(source["media_type"]), data: source["data"] };
-  }
-  return undefined;
+/** What a part has in it as base64, in the form of any provider; undefined for what has nothing, or has it elsewhere. */
+function dataIn(part: Json): { type: string; data: string; isImage: boolean } | undefined {
+  if (typeof part["text"] === "string") return undefined;
+  const inside = (...names: string[]): Json => names.map((name) => part[name]).find(isObject) ?? {};
+  const [openai, anthropic, gemini, bedrock] = [inside("image_url"), inside("source"), inside("inlineData", "inline_data"), inside("image")];
+  const isOfAnthropic = anthropic["type"] !== "text";
+  const isOfAiSdk = ["image", "image-data", "file", "file-data", "media"].includes(String(part["type"]));
+  const forms: [data: unknown, type: unknown][] = [
+    [openai["url"] ?? part["image_url"], ""],
+    [isOfAnthropic ? anthropic["data"] : undefined, anthropic["media_type"]],
+    [gemini["data"], gemini["mimeType"] ?? gemini["mime_type"]],
+    [isObject(bedrock["source"]) ? bedrock["source"]["bytes"] : undefined, `image/${text(bedrock["format"])}`],
+    // So are images that tools of MCP give.
+    [isOfAiSdk ? (part["image"] ?? part["data"] ?? part["url"]) : undefined, part["mediaType"] ?? part["mimeType"]],
+  ];
+  const [given, type] = forms.find(([data]) => typeof data === "string") ?? [];
+  if (typeof given !== "string") return undefined;
+  const head = given.slice(0, 100);
+  const url = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(head);
+  if (url === null && (head.includes(":") || typeof part["image_url"] === "string" || "url" in openai)) return undefined;
+  const found = url === null ? { type: text(type), data: given } : { type: url[1] ?? "", data: given.slice(url[0].length) };
+  return { ...found, isImage: found.type.startsWith("image/") || part["type"] === "image" || part["type"] === "image-data" };
+}
+
+/** How many bytes base64 stands for, or nearly so. */
+export function bytesOf(base64: string): number {
+  return Math.floor((base64.length * 3) / 4);
 }
 
 export function shown(value: unknown): string {

@@ -1,5 +1,5 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
-import { argumentsOf, beginning, besideResults, imageType, isObject, parsedText, readable, resultsOf, saidBy } from "./content.js";
+import { argumentsOf, beginning, besideResults, bytesOf, imageType, isObject, parsedText, readable, resultsOf, saidBy } from "./content.js";
 import { crc32 } from "./crc.js";
 import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
@@ -128,7 +128,7 @@ function addImages(parts: Part[], message: unknown): void {
   const images = said.images.map(({ data }) => {
     // What says that it is an image, and isn't, is never given to the page as one.
     const type = imageType(data);
-    return { type: type ?? "no image that is shown here", url: type === undefined ? "" : `data:${type};base64,${data}`, bytes: Math.floor((data.length * 3) / 4) };
+    return { type: type ?? "no image that is shown here", url: type === undefined ? "" : `data:${type};base64,${data}`, bytes: bytesOf(data) };
   });
   if (images.length > 0) parts.push({ id: "images", label: images.length === 1 ? "image" : "images", text: "", lines: 0, chars: 0, isJson: false, images });
 }
