@@ -4,7 +4,7 @@ import { RawJson, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { linesOf } from "../src/worker/conversation.js";
-import { detailsOf } from "../src/worker/details.js";
+import { detailsOf, partOf } from "../src/worker/details.js";
 import { familyOf } from "../src/worker/family.js";
 import { Payloads } from "../src/worker/payloads.js";
 import { bareRow, withPayload } from "../src/worker/rows.js";
@@ -30,6 +30,7 @@ async function conversationOf(messages: readonly object[]) {
     calls: rows.filter(({ kind }) => kind === "call"),
     /** What a list of events shows of each row. */
     events: () => Promise.all(bare.map(({ row }) => withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, false))),
+    part: (row: number, part: string) => partOf(index, payloads, row, part, lane),
     details: (row: number) => detailsOf(index, family, payloads, row, lane),
     /** The text of a part of an event. */
     async textOf(row: number, part: string): Promise<string | undefined> {
@@ -171,4 +172,28 @@ test("a fork answers a call without an id that it inherits by itself", async () 
     return calls.map((call) => index.answerOf(call, lane) !== undefined);
   };
   expect([answered(instance.id), answered(copy)]).toEqual([[true, false, false], [true, false, true]]);
+});
+
+test("a large output is read once while it is looked at, and forgotten with others", async () => {
+  const ids = ["a", "b", "c"];
+  const tool_calls = ids.map((id) => ({ id, type: "function", function: { name: "list", arguments: `{"of":"${id}"}` } }));
+  const output = (id: string) => JSON.stringify(Array.from({ length: 1000 }, (_, at) => ({ id, at })));
+  const conversation = await conversationOf([{ role: "assistant", content: null, tool_calls }, ...ids.map((id) => ({ role: "tool", tool_call_id: id, content: output(id) }))]);
+  const [first, ...others] = conversation.calls.map(({ row }) => row) as [number, ...number[]];
+  const looked = await conversation.part(first, "output");
+  expect(looked).toEqual(JSON.parse(output("a")));
+  expect(await conversation.part(first, "arguments")).toBe("of: a");
+  expect(await conversation.part(first, "output")).toBe(looked);
+  expect(await conversation.part(first, "json:output:/7")).toBe((looked as unknown[])[7]);
+  for (const other of others) for (const part of ["input", "output"]) await conversation.part(other, part);
+  const again = await conversation.part(first, "output");
+  expect(again).toEqual(looked);
+  expect(again).not.toBe(looked);
+  await conversation.close();
+});
+
+test("an output that couldn't be read is read anew", async () => {
+  const payloads = new Payloads({} as Source);
+  await expect(payloads.value("output", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
+  expect(await payloads.value("output", () => Promise.resolve(7))).toBe(7);
 });

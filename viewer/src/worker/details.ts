@@ -21,17 +21,18 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   // A value inside of a part: `json:PART:PATH`.
   const inner = /^json:([\w@]+):(.*)$/s.exec(part);
   if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string, lane), inner[2] as string);
-  const loaded = await payloads.at(index.rows.position.at(row));
   // A call may have had another result before: `output@ROW`.
   const output = /^output(?:@(\d+))?$/.exec(part);
   if (output !== null) {
     const isCall = index.rows.kind.at(row) === Kind.ToolCall;
     const result = output[1] !== undefined ? Number(output[1]) : isCall ? index.answerOf(row, lane)?.row : row;
     if (result === undefined || result >= index.rows.length) return undefined;
-    return valueIn(saidBy(await givenTo(index, payloads, row, result)).text);
+    return payloads.value(`output ${row} ${result}`, async () => valueIn(saidBy(await givenTo(index, payloads, row, result)).text));
   }
-  if (part === "input") return argumentsOf(loaded?.json);
-  if (part === "arguments") return readable(argumentsOf(loaded?.json));
+  const read = () => payloads.at(index.rows.position.at(row));
+  if (part === "input") return payloads.value(`input ${row}`, async () => argumentsOf((await read())?.json));
+  if (part === "arguments") return payloads.value(`arguments ${row}`, async () => readable(await partOf(index, payloads, row, "input", lane)));
+  const loaded = await read();
   const isResult = index.rows.kind.at(row) === Kind.ToolResult;
   if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
