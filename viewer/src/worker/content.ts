@@ -270,6 +270,8 @@ export function eventText(kind: number, json: unknown): string {
       return [text(json["status"]), text(json["error_message"] ?? json["summary"] ?? json["pause_reason"])].filter(Boolean).join(" · ");
     case Kind.Spawned:
       return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
+    case Kind.CommandsTaken:
+      return json["count"] === 1 ? "1 command" : `${shown(json["count"])} commands`;
     case 64:
       return oneLine(shown((json["props"] as Json | undefined)?.["content"] ?? json["props"]));
     case 67:

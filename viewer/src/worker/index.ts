@@ -3,7 +3,7 @@ import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 import { type Answer, Answers, type When, idOf } from "./answers.js";
 import { failureIn } from "./content.js";
 import { inherited } from "./entries.js";
-import { Kind } from "./kinds.js";
+import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
@@ -41,11 +41,10 @@ export class LogIndex {
 
   #addOne(record: SourceRecord): void {
     const { kind } = record;
-    if (kind >= Kind.SessionCreated && kind <= Kind.InstanceCreated) this.#addToCatalog(record);
-    else if (kind === Kind.ListedRun || kind === Kind.ListedRunStatus) return;
+    if (kind >= Kind.SessionCreated && kind <= Kind.SessionRestored) this.#addToCatalog(record);
     else if (kind >= Kind.StreamMade) this.#addControl(record);
-    else if (kind >= Kind.RunCreated && kind <= Kind.SpaceSaved) this.#addOfRun(record);
-    else if (kind >= 64 && kind <= 101) this.#addOther(record);
+    else if (isOfRun(kind)) this.#addOfRun(record);
+    else if (isOfChat(kind) || isOfFlow(kind)) this.#addOther(record);
   }
 
   /** The lane of a stream. */
@@ -211,9 +210,10 @@ export class LogIndex {
         if (session !== undefined && title !== undefined) session.title = title;
         break;
       }
-      case Kind.SessionDeleted: {
+      case Kind.SessionDeleted:
+      case Kind.SessionRestored: {
         const session = this.sessions.get(id);
-        if (session !== undefined) session.deleted = true;
+        if (session !== undefined) session.deleted = record.kind === Kind.SessionDeleted;
         break;
       }
       case Kind.InstanceCreated: {
@@ -246,7 +246,8 @@ export class LogIndex {
     const json = record.redacted ? {} : jsonOf(utf8.decode(record.payload));
     if (record.kind === Kind.RunCreated) this.#addRun(json);
     const run = this.runOf(record.stream);
-    const lane = run === undefined ? undefined : this.lanes[run.lane];
+    // A flow by itself takes commands too.
+    const lane = run === undefined ? this.laneOf(record.stream) : this.lanes[run.lane];
     const time = numberOf(json["at_ms"] ?? json["created_at"]) || record.timeMs;
     let flags = 0;
     if (run !== undefined && record.kind === Kind.RunStatus) {
@@ -260,7 +261,7 @@ export class LogIndex {
     }
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
-    const row = this.#row(record, run?.lane ?? -1, time, { step, flags });
+    const row = this.#row(record, lane?.index ?? -1, time, { step, flags });
     if (run !== undefined && record.kind === Kind.RunCreated) run.row = row;
     if (record.kind === Kind.SpaceSaved) lane?.snapshots.push(row);
     if (lane !== undefined) lane.lastTime = Number.isNaN(lane.lastTime) ? time : Math.max(lane.lastTime, time);
@@ -294,7 +295,7 @@ export class LogIndex {
   #addOther(record: SourceRecord): void {
     const run = this.runOf(record.stream);
     const session = this.sessions.get(record.stream);
-    const isFlow = record.kind >= Kind.FlowAgent;
+    const isFlow = isOfFlow(record.kind);
     const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
     let flags = 0;
     if (isFlow && record.kind !== Kind.FlowDelta && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowEvent(this.lanes[lane] as Lane, record.payload);
