@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 
-import { argumentsOf, besideResults, parsedText, resultIn, saidBy, shown } from "../src/worker/content.js";
+import { argumentsOf, besideResults, callsIn, parsedText, resultIn, saidBy, shown } from "../src/worker/content.js";
 import { childrenOf, findIn, nodeOf } from "../src/worker/details.js";
 import { parseExact } from "../src/worker/exact.js";
 
@@ -54,6 +54,94 @@ test("what is said beside results is what isn't one", () => {
   expect(saidBy(besideResults({ role: "user", content: [result, { type: "text", text: "Stop." }] })).text).toBe("Stop.");
   expect(saidBy(besideResults({ role: "user", parts: [{ functionResponse: { name: "ls", response: {} } }, { text: "Stop." }] })).text).toBe("Stop.");
   expect(besideResults({ role: "tool", content: "x" })).toEqual({ role: "tool", content: "x" });
+});
+
+test("items of OpenAI's Responses say what a tool gave, and what was thought", () => {
+  expect(saidBy({ type: "function_call_output", call_id: "c", output: "a.txt" }).text).toBe("a.txt");
+  const output = [{ type: "input_text", text: "A picture." }, { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=" }];
+  expect(saidBy({ type: "function_call_output", call_id: "c", output })).toMatchObject({ text: "A picture.", images: [{ type: "image/png" }] });
+  const reasoning = { type: "reasoning", summary: [{ type: "summary_text", text: "Look." }], content: [{ type: "reasoning_text", text: "Then tell." }], encrypted_content: "x" };
+  expect(saidBy(reasoning)).toMatchObject({ text: "", thinking: "Look.\nThen tell." });
+  expect(saidBy({ type: "reasoning", summary: [], encrypted_content: "x" })).toMatchObject({ text: "", thinking: "[redacted thinking]" });
+  expect(saidBy({ type: "reasoning", summary: [] })).toMatchObject({ text: "", thinking: "" });
+});
+
+test.each([
+  ["Anthropic", { type: "thinking", thinking: "Hm.", signature: "s" }, "Hm."],
+  ["Anthropic, encrypted", { type: "redacted_thinking", data: "AAAA" }, "[redacted thinking]"],
+  ["Mistral", { type: "thinking", thinking: [{ type: "text", text: "Hm." }] }, "Hm."],
+  ["the AI SDK", { type: "reasoning", text: "Hm.", providerOptions: {} }, "Hm."],
+  ["the AI SDK, encrypted", { type: "redacted-reasoning", data: "AAAA" }, "[redacted thinking]"],
+  ["Gemini", { text: "Hm.", thought: true }, "Hm."],
+  ["Bedrock", { reasoningContent: { reasoningText: { text: "Hm.", signature: "s" } } }, "Hm."],
+  ["Bedrock, encrypted", { reasoningContent: { redactedContent: "AAAA" } }, "[redacted thinking]"],
+])("what a model of %s thinks isn't what it answers", (_, part, thinking) => {
+  const message = { role: "assistant", content: [part, { text: "So.", ...("type" in part && { type: "text" }) }] };
+  expect(saidBy(message)).toMatchObject({ text: "So.", thinking });
+});
+
+const PNG = "iVBORw0KGgoAAAANSUhEUg==";
+
+test.each([
+  ["OpenAI's chats", { type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } }],
+  ["OpenAI's Responses", { type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
+  ["Anthropic", { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } }],
+  ["the AI SDK", { type: "image", image: PNG, mediaType: "image/png" }],
+  ["the AI SDK, without its type", { type: "image", image: `data:image/png;name=a;base64,${PNG}` }],
+  ["the AI SDK, as a file", { type: "file", data: PNG, mediaType: "image/png" }],
+  ["the AI SDK, as a result", { type: "tool-result", toolCallId: "c", output: { type: "content", value: [{ type: "media", data: PNG, mediaType: "image/png" }] } }],
+  ["Gemini", { inlineData: { mimeType: "image/png", data: PNG } }],
+  ["Gemini's client for Python", { inline_data: { mime_type: "image/png", data: PNG } }],
+  ["Gemini, as a result", { functionResponse: { name: "picture", response: { output: "" }, parts: [{ inlineData: { mimeType: "image/png", data: PNG } }] } }],
+  ["Bedrock", { image: { format: "png", source: { bytes: PNG } } }],
+  ["Bedrock, as a result", { toolResult: { toolUseId: "c", content: [{ image: { format: "png", source: { bytes: PNG } } }] } }],
+  ["MCP", { type: "image", data: PNG, mimeType: "image/png" }],
+])("an image of %s is one, and no text", (_, part) => {
+  const { text, images } = saidBy({ role: "user", content: [part] });
+  expect([text, images.map(({ data }) => data)]).toEqual(["", [PNG]]);
+});
+
+test("data of another type is told by that and its length, and what stands elsewhere is shown as it is", () => {
+  expect(saidBy({ content: [{ type: "file", data: "JVBERi0x", mediaType: "application/pdf" }] })).toMatchObject({ text: "[application/pdf, 6 bytes]", images: [] });
+  expect(saidBy({ content: [{ type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBERi0x" } }] }).text).toBe("[application/pdf, 6 bytes]");
+  expect(saidBy({ content: [{ type: "text", text: "Hello.", source: { data: "a.txt" } }] }).text).toBe("Hello.");
+  for (const part of [
+    { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+    { type: "input_image", image_url: "a.png" },
+    { type: "image", image: "https://example.com/a.png" },
+    { type: "document", source: { type: "text", media_type: "text/plain", data: "Hello." } },
+  ]) expect(saidBy({ content: [part] })).toMatchObject({ text: shown(part), images: [] });
+});
+
+test("tools that a provider runs itself are told as calls, with what they gave", () => {
+  const content = [
+    { type: "server_tool_use", id: "s", name: "web_search", input: { query: "logs" } },
+    { type: "web_search_tool_result", tool_use_id: "s", content: [{ type: "web_search_result", title: "Logs", url: "https://example.com", encrypted_content: "AAAA" }] },
+    { type: "mcp_tool_use", id: "m", name: "read", server_name: "files", input: {} },
+    { type: "mcp_tool_result", tool_use_id: "m", is_error: false, content: [{ type: "text", text: "a.txt" }] },
+    { type: "tool-call", toolCallId: "p", toolName: "run", input: { code: "1 + 1" }, providerExecuted: true },
+    { type: "tool-result", toolCallId: "p", toolName: "run", output: { type: "text", value: "2" } },
+    { type: "text", text: "Done." },
+  ];
+  const told = ["calls web_search", "query: logs", "Logs https://example.com", "calls read", "a.txt", "calls run", "code: 1 + 1", "2", "Done."];
+  expect(saidBy({ role: "assistant", content }).text).toBe(told.join("\n"));
+});
+
+test.each([
+  ["OpenAI", { tool_calls: [{ id: "c", function: { name: "ls" } }, { id: "d", function: { name: "cat" } }] }],
+  ["OpenAI in camelCase", { toolCalls: [{ id: "c", function: { name: "ls" } }, { id: "d", function: { name: "cat" } }] }],
+  ["Anthropic", { content: [{ type: "tool_use", name: "ls" }, { type: "text", text: "and", name: "none" }, { type: "tool_use", name: "cat" }] }],
+  ["the AI SDK", { content: [{ type: "tool-call", toolName: "ls" }, { type: "tool-call", toolName: "cat" }] }],
+  ["Bedrock", { content: [{ toolUse: { name: "ls" } }, { toolUse: { name: "cat" } }] }],
+  ["Gemini", { parts: [{ functionCall: { name: "ls" } }, { function_call: { name: "cat" } }] }],
+])("a message of %s that says nothing names the tools that it calls", (_, message) => {
+  expect(callsIn({ role: "assistant", ...message })).toBe("calls ls, cat");
+});
+
+test("a call that is a field or an item names its tool, and what calls none names none", () => {
+  expect(callsIn({ role: "assistant", content: null, function_call: { name: "ls", arguments: "{}" } })).toBe("calls ls");
+  expect(callsIn({ type: "function_call", call_id: "c", name: "ls", arguments: "{}" })).toBe("calls ls");
+  for (const none of [undefined, "text", { role: "user", name: "me", content: "" }, { type: "reasoning", summary: [] }]) expect(callsIn(none)).toBe("");
 });
 
 test("what a model refuses, speaks or reasons is said too", () => {

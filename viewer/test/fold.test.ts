@@ -4,10 +4,11 @@ import { roundDuration } from "../src/page/format.js";
 import { RawJson, type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
+import { indexed } from "./indexed.js";
+
 import { birthOf, isForgotten, linesOf } from "../src/worker/conversation.js";
 import { detailsOf } from "../src/worker/details.js";
 import { familyOf } from "../src/worker/family.js";
-import { LogIndex } from "../src/worker/index.js";
 import { compare } from "../src/worker/compare.js";
 import { Flag, type Lane } from "../src/worker/model.js";
 import { nextMoment } from "../src/worker/moments.js";
@@ -24,12 +25,6 @@ function numbers(seed: number): (below: number) => number {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * below);
   };
-}
-
-async function indexed(store: Store): Promise<LogIndex> {
-  const index = new LogIndex();
-  for await (const page of store.heads()) index.add(page);
-  return index;
 }
 
 interface Seen {
@@ -287,6 +282,30 @@ test("a flow by itself has its events, its snapshots and its status", async () =
   await store.close();
   const lane = index.laneOf(runId);
   expect(lane && { name: lane.name, status: statusOf(index, lane), errors: lane.errors, snapshots: lane.snapshots.length }).toEqual({ name: "flow", status: "failed", errors: 1, snapshots: 3 });
+});
+
+test("what failed in a flow is marked, found as an error, and says why", async () => {
+  const store = await openInMemory();
+  const flow = await store.flows.create();
+  const about = { nodeId: "plan", runId: flow.runId, timestamp: 1 };
+  await flow.record({ ...about, type: "agent:tool", toolName: "lint", toolInput: {}, toolOutput: null, durationMs: 1, error: "no such file" });
+  await flow.record({ ...about, type: "node:error", error: { message: "no plan" } } as never);
+  await flow.record({ ...about, type: "edge:skipped", note: "the word error, and \"error\"" } as never);
+  await flow.record({ ...about, type: "flow:error", error: "the node plan failed" } as never);
+  await flow.record({ ...about, type: "node:done", error: null, content: "fine" } as never);
+  const index = await indexed(store);
+  const lane = index.laneOf(flow.runId);
+  if (lane === undefined) throw new Error("the flow has no lane");
+  expect(lane.errors).toBe(3);
+  const family = familyOf(index, lane);
+  const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
+  const rows = await Promise.all(Array.from(family.order, (row) => withPayload(bareRow(index, family, row, family.length, undefined), index.rows.kind.at(row), payloads, false)));
+  expect(rows.filter(({ status }) => status === "error").map(({ text }) => text)).toEqual(["agent:tool · plan · lint · no such file", "node:error · plan · no plan", "flow:error · plan · the node plan failed"]);
+  const moments: number[] = [];
+  for (let at: number | undefined = 0; (at = nextMoment(index, family, lane, at, "error", true)) !== undefined; ) moments.push(at);
+  expect(moments).toEqual(rows.flatMap(({ status }, rank) => (status === "error" ? [rank + 1] : [])));
+  await flow.close();
+  await store.close();
 });
 
 test("from one error to the next, and where there is none nowhere", async () => {

@@ -20,6 +20,7 @@ import type { GivenFile, Source } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
 import { titleOf } from "./titles.js";
+import { type NamedTools, namedTools } from "./tools.js";
 import { Tree, statusOf } from "./tree.js";
 
 type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
@@ -62,8 +63,8 @@ export class Api {
     const index = new LogIndex();
     try {
       const total = await source.count();
-      await this.#each(source, 1, turn, (page) => {
-        index.add(page);
+      await this.#each(source, 1, turn, (page, named) => {
+        index.add(page, named);
         return { done: Math.min(page.next - 1, total), total };
       });
       const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
@@ -92,18 +93,18 @@ export class Api {
     const source = await openGiven(name, files);
     const opened = this.#store;
     // Taken in all at once: whoever asks meanwhile is answered from what there was.
-    const grown: HeadsPage[] = [];
+    const grown: [HeadsPage, NamedTools][] = [];
     let total;
     try {
       if (source.identity !== opened.source.identity) throw new Error("Another store is served here now. Load the page again.");
       total = await source.count();
       if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
-      await this.#each(source, opened.total + 1, turn, (page) => void grown.push(page));
+      await this.#each(source, opened.total + 1, turn, (page, named) => void grown.push([page, named]));
     } catch (error) {
       await source.close();
       throw error;
     }
-    for (const page of grown) opened.index.add(page);
+    for (const [page, named] of grown) opened.index.add(page, named);
     opened.tree.grown();
     const before = opened.source;
     this.#opened = { ...opened, source, payloads: new Payloads(source), total };
@@ -118,10 +119,10 @@ export class Api {
   }
 
   /** Goes through records in slices: in between, whoever asks something is answered, and a later opening ends it. */
-  async #each(source: Source, from: number, turn: number, take: (page: HeadsPage) => Progress | void): Promise<void> {
+  async #each(source: Source, from: number, turn: number, take: (page: HeadsPage, named: NamedTools) => Progress | void): Promise<void> {
     let pausedAt = performance.now();
     for await (const page of source.heads(from)) {
-      const progress = take(page);
+      const progress = take(page, await namedTools(page.events, (position) => source.record(position)));
       if (performance.now() - pausedAt < 100) continue;
       if (progress !== undefined) this.tell({ progress });
       await new Promise((resolve) => setTimeout(resolve, 0));

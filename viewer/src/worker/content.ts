@@ -27,13 +27,20 @@ export function saidBy(message: unknown): Said {
   const texts: string[] = [];
   const thoughts: string[] = [];
   if (typeof message["reasoning_content"] === "string") thoughts.push(message["reasoning_content"]);
-  // Gemini's contents have `parts` instead.
-  gather(message["content"] ?? message["parts"], texts, thoughts, said.images);
+  if (message["type"] === "reasoning") {
+    gather([message["summary"] ?? [], message["content"] ?? []].flat(), thoughts, thoughts, said.images);
+    if (thoughts.length === 0 && typeof message["encrypted_content"] === "string") thoughts.push(REDACTED_THINKING);
+  } else gather(contentOf(message), texts, thoughts, said.images);
   // What a model says in other fields instead.
   if (typeof message["refusal"] === "string") texts.push(message["refusal"]);
   if (isObject(message["audio"]) && typeof message["audio"]["transcript"] === "string") texts.push(message["audio"]["transcript"]);
   if (thoughts.length === 0 && typeof message["reasoning"] === "string") thoughts.push(message["reasoning"]);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
+}
+
+/** Where a message says what it says. Gemini's has `parts`; an item of OpenAI's Responses that is a result has what the tool gave. */
+function contentOf(message: Json): unknown {
+  return message["type"] === "function_call_output" ? message["output"] : (message["content"] ?? message["parts"]);
 }
 
 /** A message with results, without these: what is said beside them. */
@@ -43,6 +50,16 @@ export function besideResults(message: unknown): unknown {
   const parts = message[name];
   if (!Array.isArray(parts)) return message;
   return { ...message, [name]: (parts as unknown[]).filter((part) => !isObject(part) || resultIn(part) === undefined) };
+}
+
+/** A message with results, without what else it says: with all of them, or with that of a call, by its place among them, else by its id. */
+export function resultsOf(message: unknown, call?: { id: unknown; place: number | undefined }): unknown {
+  const parts = isObject(message) ? (message["content"] ?? message["parts"]) : undefined;
+  const results = Array.isArray(parts) ? (parts as unknown[]).filter((part) => isObject(part) && resultIn(part) !== undefined) : [];
+  // The whole message is a result.
+  if (results.length === 0) return message;
+  const mine = results.length === 1 ? 0 : (call?.place ?? results.findIndex((part) => resultIn(part as Json)?.id === call?.id));
+  return { content: call === undefined ? results : results.slice(mine, mine + 1) };
 }
 
 function gather(content: unknown, texts: string[], thoughts: string[], images: Said["images"]): void {
@@ -56,19 +73,60 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
     texts.push(shown(part));
     return;
   }
-  const image = imageOf(part);
-  if (image !== undefined) images.push(image);
-  else if (typeof part["thinking"] === "string") thoughts.push(part["thinking"]);
+  const data = dataIn(part);
+  const thought = thoughtIn(part);
+  if (data?.isImage === true) images.push({ type: data.type, data: data.data });
+  else if (data !== undefined) texts.push(`[${data.type || "data"}, ${bytesOf(data.data)} bytes]`);
+  else if (thought !== undefined) thoughts.push(thought);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
   else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
   else if (resultIn(part) !== undefined) gather(resultIn(part)?.output, texts, thoughts, images);
+  else if (isCallOfProvider(part)) texts.push(`calls ${text(part["name"] ?? part["toolName"])}\n${readable(argumentsOf(part))}`.trimEnd());
+  else if (text(part["type"]).endsWith("_tool_result")) gather(part["content"], texts, thoughts, images);
+  else if (part["type"] === "web_search_result") texts.push(`${text(part["title"])} ${text(part["url"])}`);
   // Calls have rows of their own.
   else if (!isCall(part)) texts.push(shown(part));
+}
+
+/** Stands for thoughts that only their provider can read. */
+const REDACTED_THINKING = "[redacted thinking]";
+
+/** What a part says that is thought, not answered, in the form of any provider; some give it encrypted alone. */
+function thoughtIn(part: Json): string | undefined {
+  const isThought = part["type"] === "reasoning" || part["thought"] === true;
+  const converse = part["reasoningContent"];
+  const block = isObject(converse) ? converse["reasoningText"] : undefined;
+  // Mistral's has a list of parts.
+  const given = Array.isArray(part["thinking"]) ? saidBy({ content: part["thinking"] }).text : part["thinking"];
+  const found = [given, isThought ? part["text"] : undefined, isObject(block) ? block["text"] : block].find((text) => typeof text === "string");
+  if (found !== undefined) return found;
+  const isHidden = part["type"] === "redacted_thinking" || part["type"] === "redacted-reasoning" || isObject(converse);
+  return isHidden ? REDACTED_THINKING : undefined;
+}
+
+/** The names of the tools that a message calls, on one line; empty where it calls none. */
+export function callsIn(message: unknown): string {
+  if (!isObject(message)) return "";
+  const listed = (name: string) => (Array.isArray(message[name]) ? (message[name] as unknown[]) : []);
+  const parts = [...listed("content"), ...listed("parts")].filter((part) => isObject(part) && isCall(part));
+  const calls = [message["type"] === "function_call" ? message : message["function_call"], ...listed("tool_calls"), ...listed("toolCalls"), ...parts];
+  const names = calls.flatMap((call) => {
+    if (!isObject(call)) return [];
+    const inner = [call["function"], call["functionCall"], call["function_call"], call["toolUse"]].find(isObject) ?? call;
+    const name = inner["name"] ?? inner["toolName"];
+    return typeof name === "string" ? [name] : [];
+  });
+  return names.length === 0 ? "" : oneLine(`calls ${names.join(", ")}`);
 }
 
 /** Whether a part asks for a tool, in the form of any provider. */
 function isCall(part: Json): boolean {
   return part["type"] === "tool_use" || part["type"] === "tool-call" || isObject(part["toolUse"]) || isObject(part["functionCall"] ?? part["function_call"]);
+}
+
+/** Whether a part is the call of a tool that the provider runs itself: its result is a part of the same message, and neither has a row. */
+function isCallOfProvider(part: Json): boolean {
+  return part["type"] === "server_tool_use" || part["type"] === "mcp_tool_use" || (part["type"] === "tool-call" && part["providerExecuted"] === true);
 }
 
 /** What a tool gave that Gemini's response says: it must be an object, so that anything else stands in `output` or `error` alone. */
@@ -93,20 +151,38 @@ export function resultIn(part: Json): { id: unknown; output: unknown } | undefin
     return { id: converse["toolUseId"], output: blocks.map((block) => (isObject(block) && block["json"] !== undefined ? { text: shown(block["json"]) } : block)) };
   }
   const gemini = part["functionResponse"] ?? part["function_response"];
-  return isObject(gemini) ? { id: gemini["id"], output: saidIn(gemini["response"]) } : undefined;
+  if (!isObject(gemini)) return undefined;
+  const output = saidIn(gemini["response"]);
+  return { id: gemini["id"], output: Array.isArray(gemini["parts"]) ? [{ text: shown(output) }, ...(gemini["parts"] as unknown[])] : output };
 }
 
-function imageOf(part: Json): { type: string; data: string } | undefined {
-  const url = isObject(part["image_url"]) ? part["image_url"]["url"] : part["image_url"];
-  if (typeof url === "string") {
-    const found = /^data:([^;,]*);base64,/.exec(url.slice(0, 100));
-    return found === null ? undefined : { type: found[1] ?? "", data: url.slice(found[0].length) };
-  }
-  const source = part["source"];
-  if (part["type"] === "image" && isObject(source) && typeof source["data"] === "string") {
-    return { type: String(source["media_type"]), data: source["data"] };
-  }
-  return undefined;
+/** What a part has in it as base64, in the form of any provider; undefined for what has nothing, or has it elsewhere. */
+function dataIn(part: Json): { type: string; data: string; isImage: boolean } | undefined {
+  if (typeof part["text"] === "string") return undefined;
+  const inside = (...names: string[]): Json => names.map((name) => part[name]).find(isObject) ?? {};
+  const [openai, anthropic, gemini, bedrock] = [inside("image_url"), inside("source"), inside("inlineData", "inline_data"), inside("image")];
+  const isOfAnthropic = anthropic["type"] !== "text";
+  const isOfAiSdk = ["image", "image-data", "file", "file-data", "media"].includes(String(part["type"]));
+  const forms: [data: unknown, type: unknown][] = [
+    [openai["url"] ?? part["image_url"], ""],
+    [isOfAnthropic ? anthropic["data"] : undefined, anthropic["media_type"]],
+    [gemini["data"], gemini["mimeType"] ?? gemini["mime_type"]],
+    [isObject(bedrock["source"]) ? bedrock["source"]["bytes"] : undefined, `image/${text(bedrock["format"])}`],
+    // So are images that tools of MCP give.
+    [isOfAiSdk ? (part["image"] ?? part["data"] ?? part["url"]) : undefined, part["mediaType"] ?? part["mimeType"]],
+  ];
+  const [given, type] = forms.find(([data]) => typeof data === "string") ?? [];
+  if (typeof given !== "string") return undefined;
+  const head = given.slice(0, 100);
+  const url = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(head);
+  if (url === null && (head.includes(":") || typeof part["image_url"] === "string" || "url" in openai)) return undefined;
+  const found = url === null ? { type: text(type), data: given } : { type: url[1] ?? "", data: given.slice(url[0].length) };
+  return { ...found, isImage: found.type.startsWith("image/") || part["type"] === "image" || part["type"] === "image-data" };
+}
+
+/** How many bytes base64 stands for, or nearly so. */
+export function bytesOf(base64: string): number {
+  return Math.floor((base64.length * 3) / 4);
 }
 
 export function shown(value: unknown): string {
@@ -194,6 +270,8 @@ export function eventText(kind: number, json: unknown): string {
       return [text(json["status"]), text(json["error_message"] ?? json["summary"] ?? json["pause_reason"])].filter(Boolean).join(" · ");
     case Kind.Spawned:
       return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
+    case Kind.CommandsTaken:
+      return json["count"] === 1 ? "1 command" : `${shown(json["count"])} commands`;
     case 64:
       return oneLine(shown((json["props"] as Json | undefined)?.["content"] ?? json["props"]));
     case 67:
@@ -203,8 +281,14 @@ export function eventText(kind: number, json: unknown): string {
       return [text(step["type"]), text(step["status"])].join(" · ");
     }
     default:
-      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["content"] ?? json["toolName"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
+      return oneLine([text(json["type"]), text(json["nodeId"]), text(json["toolName"]), failureIn(json), text(json["content"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }
+}
+
+/** Why an event of a flow tells of a failure, which may be left empty; undefined for what tells of none. */
+export function failureIn(event: Json): string | undefined {
+  const error = text(isObject(event["error"]) ? event["error"]["message"] : event["error"]);
+  return error !== "" || text(event["type"]).endsWith(":error") ? error : undefined;
 }
 
 function text(value: unknown): string {

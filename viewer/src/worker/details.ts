@@ -1,5 +1,5 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
-import { argumentsOf, beginning, besideResults, imageType, isObject, parsedText, readable, resultIn, saidBy } from "./content.js";
+import { argumentsOf, beginning, besideResults, bytesOf, imageType, isObject, parsedText, readable, resultsOf, saidBy } from "./content.js";
 import { crc32 } from "./crc.js";
 import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
@@ -21,35 +21,30 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   // A value inside of a part: `json:PART:PATH`.
   const inner = /^json:([\w@]+):(.*)$/s.exec(part);
   if (inner !== null) return valueAt(await partOf(index, payloads, row, inner[1] as string, lane), inner[2] as string);
-  const loaded = await payloads.at(index.rows.position.at(row));
   // A call may have had another result before: `output@ROW`.
   const output = /^output(?:@(\d+))?$/.exec(part);
   if (output !== null) {
     const isCall = index.rows.kind.at(row) === Kind.ToolCall;
     const result = output[1] !== undefined ? Number(output[1]) : isCall ? index.answerOf(row, lane)?.row : row;
     if (result === undefined || result >= index.rows.length) return undefined;
-    const answered = (await payloads.at(index.rows.position.at(result)))?.json;
-    const call = index.rows.kind.at(row) === Kind.ToolCall ? loaded?.json : undefined;
-    return outputOf(answered, isObject(call) ? call["id"] : undefined);
+    return payloads.value(`output ${row} ${result}`, async () => valueIn(saidBy(await givenTo(index, payloads, row, result)).text));
   }
-  if (part === "input") return argumentsOf(loaded?.json);
-  if (part === "arguments") return readable(argumentsOf(loaded?.json));
+  const read = () => payloads.at(index.rows.position.at(row));
+  if (part === "input") return payloads.value(`input ${row}`, async () => argumentsOf((await read())?.json));
+  if (part === "arguments") return payloads.value(`arguments ${row}`, async () => readable(await partOf(index, payloads, row, "input", lane)));
+  const loaded = await read();
   const isResult = index.rows.kind.at(row) === Kind.ToolResult;
   if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
   if (part === "thinking") return saidBy(loaded?.json).thinking;
   return loaded?.json;
 }
 
-/** What a tool gave: of a message with several results, that of the call. */
-function outputOf(message: unknown, id: unknown): unknown {
-  if (!isObject(message)) return message;
-  const content = message["content"] ?? message["parts"];
-  if (Array.isArray(content)) {
-    const results = (content as unknown[]).flatMap((part) => (isObject(part) ? (resultIn(part) ?? []) : []));
-    const mine = results.find((result) => result.id === id) ?? results[0];
-    if (mine !== undefined) return valueIn(saidBy({ content: mine.output }).text);
-  }
-  return valueIn(saidBy(message).text);
+/** What a result says, as a message: to a call what its tool gave, though the message has results of others. */
+async function givenTo(index: LogIndex, payloads: Payloads, row: number, result: number): Promise<unknown> {
+  const [asked, answered] = [await payloads.at(index.rows.position.at(row)), await payloads.at(index.rows.position.at(result))];
+  if (index.rows.kind.at(row) !== Kind.ToolCall) return resultsOf(answered?.json);
+  const id = isObject(asked?.json) ? asked.json["id"] : undefined;
+  return resultsOf(answered?.json, { id, place: index.placeOf(row, result) });
 }
 
 /** Text that is JSON of an object or array, as that. */
@@ -115,7 +110,7 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
     await add("input", "input");
     const result = given ?? index.answerOf(row, lane)?.row ?? -1;
     if (result >= 0) await add(given === undefined ? "output" : `output@${given}`, "output");
-    if (result >= 0) await addImages(parts, payloads, index.rows.position.at(result));
+    if (result >= 0) addImages(parts, await givenTo(index, payloads, row, result));
   } else if (kind === Kind.ToolResult) {
     if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");
     await add("output", "output");
@@ -123,18 +118,18 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
     await add("text", "text");
     await add("thinking", "thinking");
   }
-  if (kind !== Kind.ToolCall) await addImages(parts, payloads, index.rows.position.at(row));
   const raw = (await payloads.at(index.rows.position.at(row)))?.json;
+  if (kind !== Kind.ToolCall) addImages(parts, raw);
   if (raw !== undefined) await add("json", kind <= Kind.ToolResult && kind !== Kind.ToolCall ? "message" : "json");
   return parts;
 }
 
-async function addImages(parts: Part[], payloads: Payloads, position: number): Promise<void> {
-  const said = saidBy((await payloads.at(position))?.json);
+function addImages(parts: Part[], message: unknown): void {
+  const said = saidBy(message);
   const images = said.images.map(({ data }) => {
     // What says that it is an image, and isn't, is never given to the page as one.
     const type = imageType(data);
-    return { type: type ?? "no image that is shown here", url: type === undefined ? "" : `data:${type};base64,${data}`, bytes: Math.floor((data.length * 3) / 4) };
+    return { type: type ?? "no image that is shown here", url: type === undefined ? "" : `data:${type};base64,${data}`, bytes: bytesOf(data) };
   });
   if (images.length > 0) parts.push({ id: "images", label: images.length === 1 ? "image" : "images", text: "", lines: 0, chars: 0, isJson: false, images });
 }

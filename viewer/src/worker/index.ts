@@ -1,11 +1,13 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
+import { failureIn } from "./content.js";
 import { inherited } from "./entries.js";
-import { Kind } from "./kinds.js";
+import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
+import type { NamedTools } from "./tools.js";
 
 const utf8 = new TextDecoder();
 
@@ -25,10 +27,10 @@ export class LogIndex {
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
-  /** Takes in a page of heads. */
-  add({ events, others }: HeadsPage): void {
+  /** Takes in a page of heads, with the tools that results in it name, as `namedTools` has read them. */
+  add({ events, others }: HeadsPage, named: NamedTools = new Map()): void {
     const laneOf = events.streamIds.map(() => undefined as Lane | undefined);
-    const page: EventPage = { events, laneOf, tools: events.toolNames.map((name) => this.#tool(name)), usage: 0, unknown: -1 };
+    const page: EventPage = { events, laneOf, tools: events.toolNames.map((name) => this.#tool(name)), named, usage: 0, unknown: -1 };
     let at = 0;
     for (const record of others) {
       at = this.#addEvents(page, at, record.position);
@@ -39,11 +41,10 @@ export class LogIndex {
 
   #addOne(record: SourceRecord): void {
     const { kind } = record;
-    if (kind >= Kind.SessionCreated && kind <= Kind.InstanceCreated) this.#addToCatalog(record);
-    else if (kind === Kind.ListedRun || kind === Kind.ListedRunStatus) return;
+    if (kind >= Kind.SessionCreated && kind <= Kind.SessionRestored) this.#addToCatalog(record);
     else if (kind >= Kind.StreamMade) this.#addControl(record);
-    else if (kind >= Kind.RunCreated && kind <= Kind.SpaceSaved) this.#addOfRun(record);
-    else if (kind >= 64 && kind <= 101) this.#addOther(record);
+    else if (isOfRun(kind)) this.#addOfRun(record);
+    else if (isOfChat(kind) || isOfFlow(kind)) this.#addOther(record);
   }
 
   /** The lane of a stream. */
@@ -140,11 +141,9 @@ export class LogIndex {
       lane.toolCalls += 1;
       if (firstCall < endCall) {
         const id = idOf(events, firstCall);
-        if (id !== undefined) {
-          const others = lane.calls.get(id);
-          if (others === undefined) lane.calls.set(id, [row]);
-          else others.push(row);
-        }
+        const others = lane.calls.get(id);
+        if (others === undefined) lane.calls.set(id, [row]);
+        else others.push(row);
       }
     } else lane.messages += 1;
     rows.time.items[row] = time;
@@ -153,7 +152,7 @@ export class LogIndex {
     rows.duration.items[row] = firstCall < endCall ? (events.callDurations[firstCall] as number) : Number.NaN;
     rows.bytes.items[row] = events.contentBytes[at] as number;
     rows.flags.items[row] = flags;
-    if (kind === Kind.ToolResult) this.#answers.take(lane, row, events, firstCall, endCall);
+    if (kind === Kind.ToolResult) this.#answers.take(lane, row, events, firstCall, endCall, page.named.get(at)?.map((name) => this.#toolOf.get(name ?? "")));
     if (page.usage < events.usages.length && events.usages[page.usage] === at) this.#addUsage(page, lane);
     const sequence = events.sequences[at] as number;
     lane.alive.put(sequence - 1, lane.entries.length);
@@ -173,6 +172,11 @@ export class LogIndex {
   /** What answers a call in a lane that has it, else in its own, at a moment, by default now; undefined where nothing does. */
   answerOf(call: number, lane: Lane | undefined, when?: When): Answer | undefined {
     return this.#answers.of(call, lane, when);
+  }
+
+  /** Which of the results of a message answers a call, where its id doesn't tell. */
+  placeOf(call: number, result: number): number | undefined {
+    return this.#answers.placeOf(call, result);
   }
 
   /** The number of a tool's name. */
@@ -206,9 +210,10 @@ export class LogIndex {
         if (session !== undefined && title !== undefined) session.title = title;
         break;
       }
-      case Kind.SessionDeleted: {
+      case Kind.SessionDeleted:
+      case Kind.SessionRestored: {
         const session = this.sessions.get(id);
-        if (session !== undefined) session.deleted = true;
+        if (session !== undefined) session.deleted = record.kind === Kind.SessionDeleted;
         break;
       }
       case Kind.InstanceCreated: {
@@ -241,7 +246,8 @@ export class LogIndex {
     const json = record.redacted ? {} : jsonOf(utf8.decode(record.payload));
     if (record.kind === Kind.RunCreated) this.#addRun(json);
     const run = this.runOf(record.stream);
-    const lane = run === undefined ? undefined : this.lanes[run.lane];
+    // A flow by itself takes commands too.
+    const lane = run === undefined ? this.laneOf(record.stream) : this.lanes[run.lane];
     const time = numberOf(json["at_ms"] ?? json["created_at"]) || record.timeMs;
     let flags = 0;
     if (run !== undefined && record.kind === Kind.RunStatus) {
@@ -255,7 +261,7 @@ export class LogIndex {
     }
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
-    const row = this.#row(record, run?.lane ?? -1, time, { step, flags });
+    const row = this.#row(record, lane?.index ?? -1, time, { step, flags });
     if (run !== undefined && record.kind === Kind.RunCreated) run.row = row;
     if (record.kind === Kind.SpaceSaved) lane?.snapshots.push(row);
     if (lane !== undefined) lane.lastTime = Number.isNaN(lane.lastTime) ? time : Math.max(lane.lastTime, time);
@@ -289,10 +295,10 @@ export class LogIndex {
   #addOther(record: SourceRecord): void {
     const run = this.runOf(record.stream);
     const session = this.sessions.get(record.stream);
-    const isFlow = record.kind >= Kind.FlowAgent;
+    const isFlow = isOfFlow(record.kind);
     const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
     let flags = 0;
-    if (record.kind === Kind.FlowAgent && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowAgent(this.lanes[lane] as Lane, record.payload);
+    if (isFlow && record.kind !== Kind.FlowDelta && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowEvent(this.lanes[lane] as Lane, record.payload);
     this.#row(record, lane, record.timeMs - (this.lanes[lane]?.skew ?? 0), { flags });
   }
 
@@ -309,7 +315,7 @@ export class LogIndex {
     return lane;
   }
 
-  #flowAgent(lane: Lane, payload: Uint8Array): number {
+  #flowEvent(lane: Lane, payload: Uint8Array): number {
     const text = utf8.decode(payload);
     if (text.includes('"agent:complete"')) {
       const json = jsonOf(text);
@@ -319,8 +325,7 @@ export class LogIndex {
       lane.cost += numberOf(json["totalCostUsd"]);
     }
     // Only looked at closely where it may be one.
-    const { type, error } = text.includes('"error"') || text.includes('"agent:error"') ? jsonOf(text) : {};
-    const hasFailed = type === "agent:error" || (type === "agent:tool" && typeof error === "string" && error !== "");
+    const hasFailed = /"error"|:error"/.test(text) && failureIn(jsonOf(text)) !== undefined;
     if (hasFailed) lane.errors += 1;
     return hasFailed ? Flag.Error : 0;
   }
@@ -404,6 +409,8 @@ interface EventPage {
   laneOf: (Lane | undefined)[];
   /** The numbers of its tools' names. */
   tools: number[];
+  /** The tools that its results name. */
+  named: NamedTools;
   /** The next of those that tell what they cost. */
   usage: number;
   /** The number of the name of tools without one, or -1. */

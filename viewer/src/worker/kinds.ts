@@ -9,14 +9,15 @@ export const Kind = {
   SessionUpdated: 17,
   SessionDeleted: 18,
   InstanceCreated: 19,
+  SessionRestored: 20,
   RunCreated: 32,
   StepStarted: 33,
   RunStatus: 34,
   RunResumed: 35,
-  ListedRun: 40,
-  ListedRunStatus: 41,
+  RunDescribed: 36,
   Spawned: 48,
   SpaceSaved: 49,
+  CommandsTaken: 50,
   FlowAgent: 96,
   FlowDelta: 97,
   Flow: 98,
@@ -41,14 +42,17 @@ const NAMES = new Map<number, string>([
   [Kind.StepStarted, "step begun"],
   [Kind.RunStatus, "run status"],
   [Kind.RunResumed, "run resumed"],
+  [Kind.RunDescribed, "run described"],
   [Kind.Spawned, "spawned"],
   [Kind.SpaceSaved, "space"],
+  [Kind.CommandsTaken, "commands taken"],
   [64, "chat message"],
   [65, "chat message changed"],
   [66, "chat messages deleted"],
   [67, "chat step"],
   [68, "chat step changed"],
   [69, "chat copied"],
+  [70, "chat request"],
   [71, "chat step"],
   [Kind.FlowAgent, "agent"],
   [Kind.FlowDelta, "agent delta"],
@@ -67,6 +71,21 @@ export function kindName(kind: number): string {
   return NAMES.get(kind) ?? `kind ${kind}`;
 }
 
+/** Whether a record is one of a run's own stream. Those from 40 on are the catalog's of runs. */
+export function isOfRun(kind: number): boolean {
+  return (kind >= Kind.RunCreated && kind < 40) || (kind >= Kind.Spawned && kind < 64);
+}
+
+/** Whether a record is one of a chat, in the stream of its session. Those from 80 on are the catalog's of sessions. */
+export function isOfChat(kind: number): boolean {
+  return kind >= 64 && kind < 80;
+}
+
+/** Whether a record is one of a flow, in its stream. */
+export function isOfFlow(kind: number): boolean {
+  return kind >= Kind.FlowAgent && kind <= 111;
+}
+
 /** The groups that events are filtered by. */
 export const TYPES = ["system", "user", "assistant", "tool", "run", "snapshot", "fork", "truncation", "flow", "other"] as const;
 export type TypeName = (typeof TYPES)[number];
@@ -76,10 +95,10 @@ export function typeOf(kind: number): TypeName {
   if (kind === Kind.User) return "user";
   if (kind === Kind.Assistant) return "assistant";
   if (kind === Kind.ToolCall || kind === Kind.ToolResult) return "tool";
-  if (kind >= 32 && kind <= 48) return "run";
   if (kind === Kind.Snapshot || kind === Kind.SpaceSaved) return "snapshot";
+  if (isOfRun(kind)) return "run";
   if (kind === Kind.Fork) return "fork";
   if (kind === Kind.Truncate) return "truncation";
-  if (kind >= 96 && kind <= 111) return "flow";
+  if (isOfFlow(kind)) return "flow";
   return "other";
 }

@@ -99,8 +99,8 @@ export interface Lane {
   truncations: number[];
   snapshots: number[];
   runs: number[];
-  /** The rows of its own calls, by their ids, which may be used again. */
-  calls: Map<string, number[]>;
+  /** The rows of its own calls, by their ids, which may be used again; those without one together. */
+  calls: Map<string | undefined, number[]>;
   /** The calls that it inherits and answers by itself: rows of its newest results, by those of the calls. */
   answers: Map<number, number>;
   /** Messages, results among them; of a flow its events. */

@@ -11,10 +11,13 @@ export interface Loaded {
 
 /** So many bytes of payloads are kept. */
 const KEPT_BYTES = 32 << 20;
+/** So many values are kept that were read of payloads: the input of a call, as JSON and as people read it, and its output. */
+const VALUES_MAX = 3;
 
 /** Payloads that were looked at, those of late kept. */
 export class Payloads {
   readonly #kept = new Map<number, Loaded>();
+  readonly #values = new Map<string, Promise<unknown>>();
   #bytes = 0;
 
   constructor(private readonly source: Source) {}
@@ -31,6 +34,20 @@ export class Payloads {
     const loaded = { record, json: record.redacted ? undefined : parsed(record.payload) };
     this.#keep(position, loaded);
     return loaded;
+  }
+
+  /** A value that is read of payloads. A large one is asked for piece by piece, and takes long to be read anew for each. */
+  value(name: string, read: () => Promise<unknown>): Promise<unknown> {
+    const kept = this.#values.get(name) ?? read();
+    this.#values.delete(name);
+    this.#values.set(name, kept);
+    for (const oldest of this.#values.keys()) {
+      if (this.#values.size <= VALUES_MAX) break;
+      this.#values.delete(oldest);
+    }
+    // What can't be read may be read later.
+    kept.catch(() => this.#values.delete(name));
+    return kept;
   }
 
   #keep(position: number, loaded: Loaded): void {

@@ -2,7 +2,7 @@
 
 import type { Outcome, Row } from "../protocol.js";
 import type { Answer } from "./answers.js";
-import { argumentsOf, beginning, besideResults, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
+import { argumentsOf, beginning, besideResults, callsIn, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
@@ -109,22 +109,11 @@ async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boo
   row.kind = "message";
   // Whoever gave the results says it: in these forms they are messages of the user's.
   if (row.beside) [row.type, row.label] = [typeOf(Kind.User), kindName(Kind.User)];
-  const begin = beginning(said.text);
+  const saysNothing = said.text === "" && said.thinking === "" && said.images.length === 0;
+  const begin = beginning(saysNothing ? callsIn(json) : said.text);
   row.text = begin.text;
   row.lines = begin.lines;
   row.chars = begin.chars;
   row.thinking = beginning(said.thinking, 3).text;
   return row;
-}
-
-/** The names of the tools that a message calls. */
-function callsIn(json: unknown): string {
-  if (!isObject(json)) return "";
-  const calls = [...(Array.isArray(json["tool_calls"]) ? json["tool_calls"] : []), ...(Array.isArray(json["content"]) ? json["content"] : [])] as unknown[];
-  const names = calls.flatMap((call) => {
-    if (!isObject(call)) return [];
-    const name = isObject(call["function"]) ? call["function"]["name"] : (call["name"] ?? call["toolName"]);
-    return typeof name === "string" ? [name] : [];
-  });
-  return names.length === 0 ? "" : `calls ${names.join(", ")}`;
 }

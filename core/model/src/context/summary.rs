@@ -84,22 +84,45 @@ impl EventSummary {
             return;
         }
         let text = std::str::from_utf8(payload).ok();
-        let Some(Ok([content, usage])) = text.map(|text| fields(text, ["content", "usage"])) else {
+        let names = [
+            "content",
+            "parts",
+            "usage",
+            "type",
+            "reasoning_content",
+            "reasoning",
+        ];
+        let Some(Ok([content, parts, usage, item, thoughts, reasoning])) =
+            text.map(|text| fields(text, names))
+        else {
             return;
         };
         self.usage = usage.and_then(usage_of);
-        self.is_silent = asks && content.is_none_or(is_silent);
+        let thinks = item == Some("\"reasoning\"")
+            || [thoughts, reasoning]
+                .into_iter()
+                .flatten()
+                .any(|text| text.starts_with('"') && text != "\"\"");
+        self.is_silent = asks && !thinks && content.or(parts).is_none_or(is_silent);
     }
 }
 
 /// Whether a message has tool calls, in the form of any provider.
 fn asks_for_tools(payload: &[u8]) -> bool {
-    static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool"));
-    TOOL.find_iter(payload).any(|at| {
-        let rest = payload.get(at + 5..).unwrap_or_default();
-        ["_calls\"", "Calls\"", "_use\"", "Use\"", "-call\""]
-            .iter()
-            .any(|end| rest.starts_with(end.as_bytes()))
+    type Words = (Finder<'static>, &'static [&'static str]);
+    static WORDS: LazyLock<[Words; 2]> = LazyLock::new(|| {
+        let of_tools: &[_] = &["_calls\"", "Calls\"", "_use\"", "Use\"", "-call\""];
+        let of_functions: &[_] = &["Call\"", "_call\""];
+        [
+            (Finder::new("\"tool"), of_tools),
+            (Finder::new("\"function"), of_functions),
+        ]
+    });
+    WORDS.iter().any(|(begin, ends)| {
+        begin.find_iter(payload).any(|at| {
+            let rest = payload.get(at + begin.needle().len()..).unwrap_or_default();
+            ends.iter().any(|end| rest.starts_with(end.as_bytes()))
+        })
     })
 }
 
@@ -207,10 +230,11 @@ fn is_silent(content: &str) -> bool {
     }
     let mut says = false;
     let read = for_each_element(content, |part| {
-        let [kind, of_bedrock] = fields(part, ["type", "toolUse"]).unwrap_or_default();
+        let names = ["type", "toolUse", "functionCall", "function_call"];
+        let [kind, of_bedrock, of_gemini, of_python] = fields(part, names).unwrap_or_default();
         says |= match kind {
             Some(kind) => !matches!(kind, "\"tool_use\"" | "\"tool-call\""),
-            None => of_bedrock.is_none(),
+            None => of_bedrock.or(of_gemini).or(of_python).is_none(),
         };
     });
     read.is_ok() && !says
@@ -283,6 +307,10 @@ mod tests {
             r#"{"content":[{"type":"tool-call"}]}"#,
             r#"{"content":[{"toolUse":{"toolUseId":"t"}}]}"#,
             r#"{"content":"","toolCalls":[{}]}"#,
+            r#"{"content":"","reasoning_content":"","reasoning":null,"tool_calls":[{}]}"#,
+            r#"{"role":"model","parts":[{"functionCall":{"name":"ls"}},{"function_call":{"name":"ls"}}]}"#,
+            r#"{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}"#,
+            r#"{"type":"function_call","call_id":"t","name":"ls","arguments":"{}"}"#,
         ] {
             assert!(answer(silent).is_silent, "{silent}");
         }
@@ -292,6 +320,11 @@ mod tests {
             r#"{"content":[{"text":"a"},{"toolUse":{}}]}"#,
             r#"{"content":null}"#,
             r#"{"content":null,"tool_calls":"#,
+            r#"{"role":"model","parts":[{"text":"a"},{"functionCall":{"name":"ls"}}]}"#,
+            r#"{"content":"I look.","function_call":{"name":"ls"}}"#,
+            r#"{"content":"","reasoning_content":"Look first.","tool_calls":[{}]}"#,
+            r#"{"content":null,"reasoning":"Look first.","tool_calls":[{}]}"#,
+            r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"\"function_call"}]}"#,
         ] {
             assert!(!answer(telling).is_silent, "{telling}");
         }

@@ -1,0 +1,67 @@
+// Every kind of record that the model has, as core/model/src/kinds.rs lists them.
+
+import { readFileSync } from "node:fs";
+
+import { type HeadsPage, openInMemory } from "runlog";
+import { expect, test } from "vitest";
+
+import { eventText } from "../src/worker/content.js";
+import { LogIndex } from "../src/worker/index.js";
+import { kindName, typeOf } from "../src/worker/kinds.js";
+import { indexed } from "./indexed.js";
+
+const listed = readFileSync(new URL("../../core/model/src/kinds.rs", import.meta.url), "utf8");
+const kinds = Array.from(listed.matchAll(/^ {4}([A-Z_]+) = (\d+),$/gm), ([, name, byte]) => [Number(byte), name as string] as const);
+/** Those that aren't heads, but records of their own. */
+const others = kinds.filter(([byte, name]) => byte > 5 && name !== "RUN_SNAPSHOT");
+
+const NOTHING = { count: 0, streamIds: [], toolNames: [], callFlags: new Uint8Array() } as unknown as HeadsPage["events"];
+const SESSION = "0198c7e0-0000-7000-8000-000000000001";
+
+/** The rows of an index that takes in records with these contents. */
+function rowsOf(...records: [kind: number, json: object][]): LogIndex {
+  const index = new LogIndex();
+  const given = records.map(([kind, json], at) => ({ position: at + 1, sequence: at + 1, timeMs: 1, kind, redacted: false, meta: new Uint8Array(), payload: new TextEncoder().encode(JSON.stringify(json)), stream: SESSION }));
+  index.add({ events: NOTHING, others: given, next: 0 } as unknown as HeadsPage);
+  return index;
+}
+
+test("the list of kinds is read", () => {
+  expect(kinds.length).toBeGreaterThan(40);
+  expect(kinds).toContainEqual([36, "RUN_DESCRIBED"]);
+});
+
+test.each(others)("kind %i, %s, has a name and a type where it has a row", (kind) => {
+  if (rowsOf([kind, { id: SESSION }]).rows.length === 0) return;
+  expect(kindName(kind)).not.toMatch(/^kind /);
+  // What chats have is looked at as chats, not by groups of events.
+  if (kind < 64 || kind >= 80) expect(typeOf(kind)).not.toBe("other");
+});
+
+test("records of catalogs have no rows, and those of runs, chats and flows have", () => {
+  const isOfCatalog = /^(SESSION_|INSTANCE_|CATALOG_|AGENT_|LISTED_|RUN_CATALOG_|CHAT_(UPDATED|TOUCHED|REQUEST|REORDERED)|FLOW_CATALOG_)/;
+  for (const [kind, name] of others) expect([name, rowsOf([kind, {}]).rows.length]).toEqual([name, isOfCatalog.test(name) ? 0 : 1]);
+});
+
+test("a session that was restored is no longer deleted", () => {
+  const isDeleted = (...records: [number, object][]) => rowsOf(...records).sessions.get(SESSION)?.deleted;
+  const made: [number, object] = [16, { id: SESSION }];
+  expect(isDeleted(made, [18, { id: SESSION }])).toBe(true);
+  expect(isDeleted(made, [18, { id: SESSION }], [20, { id: SESSION }])).toBe(false);
+});
+
+test("what a run is described with is an event of its agent", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({}, "one");
+  const run = await store.runs.start({ instanceId: instance.id });
+  await run.describe({ usage: { inputTokens: 812 } });
+  const index = await indexed(store);
+  const found = Array.from({ length: index.rows.length }, (_, row) => row).filter((row) => index.rows.kind.at(row) === 36);
+  expect(found.map((row) => index.lanes[index.rows.lane.at(row)]?.id)).toEqual([instance.id]);
+  expect([kindName(36), typeOf(36)]).toEqual(["run described", "run"]);
+  await store.close();
+});
+
+test("commands that were taken are counted in words", () => {
+  expect([1, 3].map((count) => eventText(50, { count, at_ms: 1 }))).toEqual(["1 command", "3 commands"]);
+});
