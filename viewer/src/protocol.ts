@@ -13,7 +13,7 @@ export interface Filter {
   agents: string[];
   /** Only what the search has found. */
   onlyHits: boolean;
-  /** Ranks, the first and the one after the last. */
+  /** Positions of the first event and the last: these stay, also where an event comes between others. */
   range: [number, number] | undefined;
 }
 

@@ -78,14 +78,18 @@ class View {
 
   /** Takes what the log has got since. Whoever stands at the end stays there; else what is looked at stays where it is. */
   async grow(store: StoreInfo, lane: OpenedLane): Promise<void> {
-    const before = this.lane;
+    const { lane: before, moment: seen } = this;
     if (before === undefined) return;
-    const wasAtEnd = this.moment >= before.moments;
+    const wasAtEnd = seen >= before.moments;
+    const moment = wasAtEnd ? lane.moments : await this.remote?.momentSince(seen);
+    if (this.lane === undefined || moment === undefined) return;
     this.store = store;
-    this.lane = lane;
-    if (wasAtEnd) {
-      if (lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
-      this.moment = lane.moments;
+    // Another agent may have been opened meanwhile.
+    if (this.lane === before) this.lane = lane;
+    if (wasAtEnd && lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
+    const isOfFamily = this.lane.lanes.some((one) => one.id === lane.id);
+    if (this.moment === seen && moment !== seen && isOfFamily) {
+      this.moment = moment;
       await this.#lookAround();
     }
     this.#revision += 1;
@@ -139,11 +143,12 @@ class View {
     if (arrival !== this.#arrivals) return;
     const moment = place.at === undefined ? lane.moments : await remote.momentOfPosition(place.at);
     const event = place.event === undefined ? 0 : await remote.momentOfPosition(place.event);
+    const range = await this.#rangeIn(remote, place, lost.told);
     if (arrival !== this.#arrivals) return;
     if (lost.agent) lost.told.push(`${lost.agent}: ${plain(lane.name)} is shown, at its end.`);
     if (moment === undefined) lost.told.push(`There is no event at position ${place.at} in this session: its end is shown.`);
     if (event === undefined) lost.told.push(`There is no event at position ${place.event} in this session: none is selected.`);
-    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told) };
+    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told), range };
     this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
     this.compareWith = place.with;
     if (place.query !== this.query) this.#find(place.query);
@@ -183,6 +188,17 @@ class View {
     for (const id of agents) if (!known.agents.includes(id)) told.push(`${noAgent(id, "session")}: it is no filter.`);
     for (const tool of tools) if (!known.tools.includes(tool)) told.push(`There is no tool ${quoted(tool)} in this session: it is no filter.`);
     return known;
+  }
+
+  /** The range of a filter, where its events are there. */
+  async #rangeIn(remote: Remote, { filter, ranks }: Place, told: string[]): Promise<Filter["range"]> {
+    const range = filter.range ?? (ranks && (await remote.rangeOfRanks(...ranks)));
+    if (range !== undefined) {
+      const [from = 0, to = 0] = await Promise.all(range.map((position) => remote.momentOfPosition(position)));
+      if (from > 0 && from <= to) return range;
+    }
+    if (range !== undefined || ranks !== undefined) told.push("The events that the link shows alone aren't in this session: they are no filter.");
+    return undefined;
   }
 
   /** Says what of an address isn't there; an address that can be followed takes it away. */

@@ -36,6 +36,8 @@ interface Opened {
 export class Api {
   #opened: Opened | undefined;
   #family: Family | undefined;
+  /** The family that was looked at when the store grew last, as it was before and as it was then. */
+  #grown: { before: Family; after: Family } | undefined;
   #lane: Lane | undefined;
   #hits = new Hits();
   #openGroups = new Set<number>();
@@ -76,6 +78,7 @@ export class Api {
       this.#opened = opened;
       this.#hits.stop();
       this.#family = undefined;
+      this.#grown = undefined;
       this.#lane = undefined;
       this.#stepsOf = undefined;
       await before?.source.close().catch(() => {});
@@ -107,11 +110,13 @@ export class Api {
     opened.tree.grown();
     const before = opened.source;
     this.#opened = { ...opened, source, payloads: new Payloads(source), total };
+    const family = this.#family as Family;
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
     const lane = this.openLane((this.#lane as Lane).id);
     this.#openGroups = groups;
+    this.#grown = { before: family, after: this.#family as unknown as Family };
     this.#hits.extend(source, total);
     await before.close();
     return { store: infoOf(name, this.#store, firstLaneIn(this.#store.tree) ?? lane.id), lane };
@@ -217,6 +222,12 @@ export class Api {
     const row = this.#store.index.rowAt(position);
     const rank = row < 0 ? -1 : (this.#family?.rank[row] ?? -1);
     return position === 0 ? 0 : rank < 0 ? undefined : rank + 1;
+  }
+
+  /** The moment right after the same event as one had before the store grew: what came may have happened earlier. */
+  momentSince(before: number): number {
+    const row = this.#grown?.before.order[before - 1];
+    return row === undefined ? before : (this.#grown?.after.rank[row] ?? -1) + 1;
   }
 
   momentAt(folded: number): number {
@@ -357,16 +368,28 @@ export class Api {
     return timelineOf(this.#store.index, this.#family as Family, request, (row) => this.#hits.has(row));
   }
 
-  /** Ranks of a stretch of folded time. */
-  range(from: number, to: number): [number, number] {
+  /** The first and the last event of a stretch of folded time, by their positions; undefined where there is none. */
+  range(from: number, to: number): [number, number] | undefined {
     const family = this.#family as Family;
-    return [firstWhere(family.length, (rank) => (family.folded[rank] as number) >= from), family.momentAt(to)];
+    return this.rangeOfRanks(firstWhere(family.length, (rank) => (family.folded[rank] as number) >= from), family.momentAt(to));
   }
 
-  rangeTimes(from: number, to: number): { from: number; to: number } {
+  /** The same of ranks, the first and the one after the last. */
+  rangeOfRanks(first: number, end: number): [number, number] | undefined {
+    const { order, length } = this.#family as Family;
+    const positionOf = (rank: number) => this.#store.index.rows.position.at(order[rank] as number);
+    const last = Math.min(end, length) - 1;
+    return first > last ? undefined : [positionOf(first), positionOf(last)];
+  }
+
+  /** When the two events at the ends of a range were, by their positions: by the clock, and in folded time. */
+  rangeTimes(range: [number, number]): { time: number; folded: number }[] {
+    const { index } = this.#store;
     const family = this.#family as Family;
-    const timeOf = (rank: number) => this.#store.index.rows.time.at(family.order[Math.max(0, Math.min(family.length - 1, rank))] as number);
-    return { from: timeOf(from), to: timeOf(to - 1) };
+    return range.map((position) => {
+      const row = index.rowAt(position);
+      return { time: index.rows.time.at(row), folded: family.folded[family.rank[row] ?? -1] ?? 0 };
+    });
   }
 
   search(query: string): void {

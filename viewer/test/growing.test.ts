@@ -1,0 +1,61 @@
+// What is looked at stays what it is while the store that is served grows, or is changed in other ways.
+
+import { expect, test } from "vitest";
+
+import { lines, viewer } from "./page.js";
+import { nothing } from "./served.js";
+
+const app = viewer();
+
+/** A session whose main agent said so much, a second apart, and with a sub-agent that said nothing so far. */
+async function spoken(count: number) {
+  const { store, server } = await nothing();
+  const { session, instance } = await store.startSession({ title: "Long" }, "main");
+  const sub = await store.context((await store.createInstance({ sessionId: session.id, agentName: "sub", parentInstanceId: instance.id })).id);
+  const context = await store.context(instance.id);
+  const began = Date.now();
+  for (let at = 1; at <= count; at++) await context.appendMessage({ role: "user", content: `main ${at}` }, { event: { createdAtMs: began + at * 1000 } });
+  /** The sub-agent, whose clock is behind, says so much. */
+  const say = async (many: number) => {
+    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: began + at * 300 } });
+    server.tell(await store.lastPosition());
+  };
+  return { server, instance: instance.id, say };
+}
+
+test("the moment that is looked at is that of the same event when others come that happened before it", async () => {
+  const { server, instance, say } = await spoken(6);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => lines(page)).toHaveLength(6);
+  const position = page.locator("#position");
+  for (let back = 0; back < 2; back++) await page.keyboard.press("ArrowLeft");
+  await expect.poll(() => lines(page)).toHaveLength(4);
+  const before = await position.inputValue();
+  const address = page.url();
+  await say(3);
+  await page.getByText("moment 7 of 9").waitFor();
+  expect(await position.inputValue()).toBe(before);
+  expect((await lines(page)).at(-1)).toContain("main 4");
+  expect(page.url()).toBe(address);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a stretch that is looked at alone keeps its ends when events come that happened before them, in a link too", async () => {
+  const { server, instance, say } = await spoken(6);
+  // As links were once: by ranks.
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}&range=2-5`);
+  const shown = async () => (await lines(page)).map((line) => /main \d/.exec(line)?.[0]);
+  await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
+  await expect.poll(() => page.url()).toMatch(/between=\d+-\d+/);
+  expect(page.url()).not.toContain("range=");
+  await say(3);
+  await page.getByText("of 9").waitFor();
+  await page.waitForTimeout(200);
+  expect(await shown()).toEqual(["main 3", "main 4", "main 5"]);
+  await page.reload();
+  await page.getByText("of 9").waitFor();
+  await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
+  expect(told).toEqual([]);
+  await close();
+});
