@@ -1,9 +1,10 @@
 // What is looked at stays what it is while the store that is served grows, or is changed in other ways.
 
-import { expect, test } from "vitest";
+import { open } from "runlog";
+import { expect, onTestFinished, test } from "vitest";
 
 import { lines, viewer } from "./page.js";
-import { nothing } from "./served.js";
+import { nothing, recording } from "./served.js";
 
 const app = viewer();
 
@@ -57,5 +58,26 @@ test("a stretch that is looked at alone keeps its ends when events come that hap
   await page.getByText("of 9").waitFor();
   await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
   expect(told).toEqual([]);
+  await close();
+});
+
+test("a store that was restored from a backup isn't taken for the one that it was, however much was written since", async () => {
+  const { store, run, server, folder } = await recording(["Common."]);
+  const backup = `${folder}-backup`;
+  await store.backup(backup);
+  for (let at = 0; at < 3; at++) await run.recordMessage({ role: "user", content: `Old ${at}` });
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(4);
+  const restored = await open(backup);
+  onTestFinished(() => restored.close());
+  const context = await restored.context(run.run.instanceId);
+  for (let at = 0; at < 9; at++) await context.appendMessage({ role: "user", content: `New ${at}` });
+  server.from(backup);
+  server.tell(await restored.lastPosition());
+  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("has another past than before");
+  expect((await lines(page)).join()).not.toContain("New");
+  await page.reload();
+  await expect.poll(() => lines(page)).toHaveLength(10);
+  expect((await lines(page)).join()).not.toContain("Old");
   await close();
 });

@@ -12,26 +12,18 @@ import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { type Lane, entryOf } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
+import { type Opened, firstLaneIn, infoOf } from "./opened.js";
 import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { snapshotsOf } from "./snapshots.js";
-import type { GivenFile, Source } from "./source.js";
+import { type GivenFile, type Source, markOf } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
 import { titleOf } from "./titles.js";
 import { Tree, statusOf } from "./tree.js";
 
 type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
-
-interface Opened {
-  source: Source;
-  index: LogIndex;
-  payloads: Payloads;
-  tree: Tree;
-  /** How many records were read. */
-  total: number;
-}
 
 export class Api {
   #opened: Opened | undefined;
@@ -64,11 +56,12 @@ export class Api {
     const index = new LogIndex();
     try {
       const total = await source.count();
+      const mark = await markOf(source, total);
       await this.#each(source, 1, turn, (page) => {
         index.add(page);
         return { done: Math.min(page.next - 1, total), total };
       });
-      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
+      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total, mark };
       const firstLane = firstLaneIn(opened.tree);
       if (firstLane === undefined) {
         await source.close();
@@ -96,11 +89,14 @@ export class Api {
     const opened = this.#store;
     // Taken in all at once: whoever asks meanwhile is answered from what there was.
     const grown: HeadsPage[] = [];
-    let total;
+    let total, mark;
     try {
       if (source.identity !== opened.source.identity) throw new Error("Another store is served here now. Load the page again.");
       total = await source.count();
       if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
+      mark = await markOf(source, opened.total);
+      if (mark !== undefined && opened.mark !== undefined && mark !== opened.mark) throw new Error("The store that is served here has another past than before, as after a backup was restored. Load the page again.");
+      mark = await markOf(source, total);
       await this.#each(source, opened.total + 1, turn, (page) => void grown.push(page));
     } catch (error) {
       await source.close();
@@ -109,7 +105,7 @@ export class Api {
     for (const page of grown) opened.index.add(page);
     opened.tree.grown();
     const before = opened.source;
-    this.#opened = { ...opened, source, payloads: new Payloads(source), total };
+    this.#opened = { ...opened, source, payloads: new Payloads(source), total, mark };
     const family = this.#family as Family;
     this.#family = undefined;
     this.#stepsOf = undefined;
@@ -457,30 +453,6 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
-}
-
-function firstLaneIn(tree: Tree): string | undefined {
-  return tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
-}
-
-function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {
-  return {
-    name,
-    records: total,
-    events: index.rows.length,
-    sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
-    agents: index.lanes.length,
-    firstLane,
-    lost: lostOf(source.damages),
-  };
-}
-
-/** What couldn't be read of a store, for people. */
-function lostOf(damages: readonly string[]): string | undefined {
-  const [first] = damages;
-  if (first === undefined) return undefined;
-  const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
-  return `${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`;
 }
 
 /** The names of the tools that were called in a family. */
