@@ -64,6 +64,8 @@ export interface Row {
   forgotten: boolean;
   continuation: boolean;
   redacted: boolean;
+  /** Whether the store doesn't have it any more: what was truncated or deleted may be taken out of its files. */
+  gone: boolean;
   /** Of a call the row of what answers it at the moment that is shown; -1 for none. */
   result: number;
   /** Whether it is what a message says beside the results of calls, which are shown with these. */

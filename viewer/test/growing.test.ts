@@ -81,3 +81,33 @@ test("a store that was restored from a backup isn't taken for the one that it wa
   expect((await lines(page)).join()).not.toContain("Old");
   await close();
 });
+
+test("what a compaction has taken out of the store is said to be there no longer, not to say nothing", async () => {
+  const { store, run, server, folder } = await recording(["Stays.", "Goes."]);
+  const context = await store.context(run.run.instanceId);
+  await context.appendMessage({ role: "assistant", content: null, tool_calls: [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }] });
+  await context.truncateAfterSequence(1);
+  const { page, told, close } = await app.open(server.url);
+  await page.getByText("forgotten by a truncation").waitFor();
+  await store.close();
+  // Opened again it writes into another segment, and the one before is compacted.
+  const again = await open(folder);
+  onTestFinished(() => again.close());
+  await again.compact();
+  await (await again.context(run.run.instanceId)).appendMessage({ role: "user", content: "More." });
+  server.tell(await again.lastPosition());
+  await expect.poll(async () => (await lines(page)).join()).toContain("More.");
+  await page.getByText("forgotten by a truncation").click();
+  await expect.poll(() => lines(page)).toHaveLength(5);
+  const [stays, , goes, call] = await lines(page);
+  expect(stays).toContain("Stays.");
+  expect(goes).toContain("It is no longer in the store.");
+  expect(call).toContain("no longer in the store");
+  expect(call).toContain("ls");
+  expect((await lines(page)).join()).not.toContain("says nothing");
+  await page.locator("#tab-events").click();
+  // The message that made the call is a line here.
+  await expect.poll(() => page.getByText("no longer in the store").count()).toBe(3);
+  expect(told).toEqual([]);
+  await close();
+});

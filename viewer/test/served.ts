@@ -38,7 +38,7 @@ export async function served(first: string, { isLocked = false } = {}) {
     } else if (path === "/v1/store/files") {
       asked += 1;
       await held;
-      const names = (await readdir(folder)).filter((file) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg)$/.test(file));
+      const names = (await readdir(folder)).filter((file) => /^(RUNLOG|END|CHECKPOINT|WATERMARK|\d+\.seg|[\d-]+\.\d+\.pack)$/.test(file));
       response.setHeader("content-type", "application/json").end(JSON.stringify({ files: names.map((file) => ({ name: file, size: 0 })) }));
     } else if (path === "/v1/tail" && refusing) {
       response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
