@@ -155,7 +155,7 @@ export interface StoreInfo {
   sessions: number;
   agents: number;
   firstLane: string;
-  /** What of its records couldn't be read, for people; undefined where all could. */
+  /** What of it couldn't be read, for people; undefined where all could. */
   lost: string | undefined;
 }
 

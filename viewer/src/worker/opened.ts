@@ -30,14 +30,14 @@ export function infoOf(name: string, { source, index, total }: Opened, firstLane
     sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
     agents: index.lanes.length,
     firstLane,
-    lost: lostOf(source.damages),
+    lost: [...lostOf(source.damages), ...source.leftOut].join(" ") || undefined,
   };
 }
 
 /** What couldn't be read of a store, for people. */
-function lostOf(damages: readonly string[]): string | undefined {
+function lostOf(damages: readonly string[]): string[] {
   const [first] = damages;
-  if (first === undefined) return undefined;
+  if (first === undefined) return [];
   const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
-  return `${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`;
+  return [`${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`];
 }

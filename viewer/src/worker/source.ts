@@ -23,6 +23,8 @@ export interface Source {
   count(): Promise<number>;
   /** Why records can't be read that were passed over so far. */
   readonly damages: readonly string[];
+  /** What of the files that were given isn't among the records, for people. */
+  readonly leftOut: readonly string[];
   /** All records from a position on, in the order of positions, in pages: of events what lists show. Damaged ones are passed over. */
   heads(from: number): AsyncIterable<HeadsPage>;
   /** Where a text stands, in any case, from a position on. */
