@@ -128,6 +128,8 @@ export interface OpenedLane {
   events: number;
   /** How many events it ever had, with those that were truncated. */
   said: number;
+  /** Whether its session was deleted while it was looked at. */
+  isDeleted: boolean;
   /** Whether it has no conversation, but events of a flow. */
   isFlow: boolean;
   /** How many events the family has: the moments of the scrubber go from 0 to this. */
@@ -352,6 +354,8 @@ export interface SearchState {
   done: boolean;
   problem: string | undefined;
 }
+
+export type LaneState = "there" | "deleted" | "none";
 
 export interface LaneChoice {
   id: string;

@@ -16,6 +16,12 @@ const said = (value: string) => plain(value.length > SAID_MAX ? `${value.slice(0
 const quoted = (value: string) => `“${said(value)}”`;
 const noAgent = (id: string, place = "recording") => `There is no agent ${said(id)} in this ${place}`;
 
+/** Why an agent that an address names can't be shown; undefined where it can, or none is named. */
+async function whyLost(remote: Remote, id: string | undefined): Promise<string | undefined> {
+  const state = id === undefined ? "there" : await remote.laneState(id);
+  return id === undefined || state === "there" ? undefined : state === "deleted" ? `The session of agent ${said(id)} was deleted` : noAgent(id);
+}
+
 /**
  * What is looked at: an agent at a moment, an event, search and filters, and the address that says all of it. Where the recording
  * comes from, and whether it still grows, is nothing that it knows of.
@@ -169,15 +175,19 @@ class View {
    * another recording altogether: nothing of it is followed. */
   async #placeIn(remote: Remote, hash: string): Promise<{ place: Place; lost: { agent: string | undefined; told: string[] } }> {
     const place = readPlace(hash);
-    if (place.lane !== undefined && !(await remote.hasLane(place.lane))) return { place: readPlace(""), lost: { agent: noAgent(place.lane), told: [] } };
+    const lost = await whyLost(remote, place.lane);
+    if (lost !== undefined) return { place: readPlace(""), lost: { agent: lost, told: [] } };
     const told = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
     if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) told.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
     if (place.with !== undefined && place.with === place.lane) {
       told.push("An agent isn't compared with itself.");
       place.with = undefined;
-    } else if (place.with !== undefined && !(await remote.hasLane(place.with))) {
-      told.push(`${noAgent(place.with)}: it isn't compared with.`);
-      place.with = undefined;
+    } else {
+      const other = await whyLost(remote, place.with);
+      if (other !== undefined) {
+        told.push(`${other}: it isn't compared with.`);
+        place.with = undefined;
+      }
     }
     return { place, lost: { agent: undefined, told } };
   }
@@ -382,8 +392,9 @@ class View {
     if (remote === undefined || this.lane === undefined || hash === "" || hash === this.#address()) return;
     try {
       const { lane } = readPlace(hash);
-      if (lane !== undefined && !(await remote.hasLane(lane))) {
-        this.#tellLost([`${noAgent(lane)}: what was shown stays.`]);
+      const lost = await whyLost(remote, lane);
+      if (lost !== undefined) {
+        this.#tellLost([`${lost}: what was shown stays.`]);
         this.writeAddress();
         return;
       }

@@ -2,11 +2,11 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
-import { type Family, familyOf } from "./family.js";
+import { type Family, familyOf, livingLanes } from "./family.js";
 import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
@@ -152,8 +152,11 @@ export class Api {
     return this.#store.tree.placeAbove(place);
   }
 
-  hasLane(id: string): boolean {
-    return this.#store.index.laneOf(id) !== undefined;
+  /** Whether there is an agent, and wasn't deleted with its session. */
+  laneState(id: string): LaneState {
+    const { index } = this.#store;
+    const lane = index.laneOf(id);
+    return lane === undefined ? "none" : livingLanes(index)[lane.index] === 0 ? "deleted" : "there";
   }
 
   openLane(id: string): OpenedLane {
@@ -177,6 +180,7 @@ export class Api {
       statusText: run?.text ?? "",
       events: lane.flowStatus === undefined ? lane.alive.length : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
+      isDeleted: this.laneState(id) === "deleted",
       isFlow: lane.alive.length === 0 && lane.entries.length === 0,
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
@@ -205,7 +209,8 @@ export class Api {
   choices(): LaneChoice[] {
     const { index } = this.#store;
     const family = this.#family?.lanes ?? [];
-    const others = index.lanes.filter((lane) => !family.includes(lane)).slice(0, 200);
+    const living = livingLanes(index);
+    const others = index.lanes.filter((lane) => living[lane.index] === 1 && !family.includes(lane)).slice(0, 200);
     return [...family.slice(0, 200), ...others].map((lane) => ({ id: lane.id, title: `${titleOf(this.#store.index, lane)} › ${lane.name}` }));
   }
 
@@ -222,8 +227,14 @@ export class Api {
 
   /** The moment right after the same event as one had before the store grew: what came may have happened earlier. */
   momentSince(before: number): number {
-    const row = this.#grown?.before.order[before - 1];
-    return row === undefined ? before : (this.#grown?.after.rank[row] ?? -1) + 1;
+    if (this.#grown === undefined) return before;
+    const { before: family, after } = this.#grown;
+    // What was deleted has no moment any more: that before it has.
+    for (let rank = before - 1; rank >= 0; rank--) {
+      const now = after.rank[family.order[rank] as number] as number;
+      if (now >= 0) return now + 1;
+    }
+    return 0;
   }
 
   momentAt(folded: number): number {

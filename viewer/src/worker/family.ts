@@ -244,15 +244,27 @@ export function rootSession(index: LogIndex, id: string, known = new Map<string,
   return root;
 }
 
-/** The family of a lane. */
+/** The lanes that are still there, 1 for each: those of sessions that weren't deleted, and those that these are forks of. */
+export function livingLanes(index: LogIndex): Uint8Array {
+  const living = new Uint8Array(index.lanes.length);
+  for (const lane of index.lanes) {
+    if (index.sessions.get(lane.sessionId ?? "")?.deleted === true) continue;
+    for (let at: Lane | undefined = lane; at !== undefined && living[at.index] === 0; at = index.lanes[at.forkOf]) living[at.index] = 1;
+  }
+  return living;
+}
+
+/** The family of a lane, without what was deleted, unless the lane was so itself. */
 export function familyOf(index: LogIndex, lane: Lane): Family {
   if (lane.sessionId === undefined) return new Family(index, [], [lane]);
+  const living = livingLanes(index);
+  const isShown = (one: number) => living[lane.index] === 0 || living[one] === 1;
   const known = new Map<string, string>();
   const root = rootSession(index, lane.sessionId, known);
   const sessions = [...index.sessions.values()].filter((session) => rootSession(index, session.id, known) === root);
   return new Family(
     index,
     sessions,
-    sessions.flatMap((session) => session.lanes.map((one) => index.lanes[one] as Lane)),
+    sessions.flatMap((session) => session.lanes.filter(isShown).map((one) => index.lanes[one] as Lane)),
   );
 }
