@@ -111,3 +111,38 @@ test("what a compaction has taken out of the store is said to be there no longer
   expect(told).toEqual([]);
   await close();
 });
+
+test("a run that is opened before its first message shows its conversation as it comes", async () => {
+  const { store, server } = await nothing();
+  const run = await store.runs.start({ session: { title: "Early" }, agentName: "coder" });
+  const { page, told, close } = await app.open(server.url);
+  await page.getByText("This agent hasn't been asked anything").waitFor();
+  expect(await page.locator("#tab-conversation").getAttribute("aria-selected")).toBe("true");
+  await run.recordMessage({ role: "user", content: "Begin." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a flow shows its events, and the agent that is gone to from there its conversation", async () => {
+  const { store, server } = await recording(["Begin."]);
+  const flow = await store.flows.create();
+  await flow.startAgent("plan", "session-1");
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  const selected = () => page.locator('.tabs [role="tab"][aria-selected="true"]').first().innerText();
+  await page.getByRole("treeitem", { name: /flow/ }).click();
+  await expect.poll(selected).toBe("events");
+  await page.getByRole("treeitem", { name: /coder/ }).click();
+  await expect.poll(selected).toBe("conversation");
+  // Whoever has chosen the events sees those of the next one too.
+  await page.locator("#tab-events").click();
+  await page.getByRole("treeitem", { name: /flow/ }).click();
+  await page.getByRole("treeitem", { name: /coder/ }).click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("coder");
+  expect(await selected()).toBe("events");
+  await flow.close();
+  expect(told).toEqual([]);
+  await close();
+});

@@ -58,6 +58,8 @@ class View {
   /** How many events came below what is read, of the agent and of all that are shown. */
   unread = $state.raw(NOTHING_UNREAD);
 
+  /** Whether the events are shown because a flow has nothing else. */
+  #isTabOfFlow = false;
   /** Counts what makes lists other ones, such as hits that were found. */
   #revision = $state(0);
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
@@ -91,7 +93,10 @@ class View {
     if (this.lane === undefined || moment === undefined) return;
     this.store = store;
     // Another agent may have been opened meanwhile.
-    if (this.lane === before) this.lane = lane;
+    if (this.lane === before) {
+      this.lane = lane;
+      if (lane.isFlow !== before.isFlow) this.#fitTab(lane);
+    }
     if (wasAtEnd && lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
     const isOfFamily = this.lane.lanes.some((one) => one.id === lane.id);
     if (this.moment === seen && moment !== seen && isOfFamily) {
@@ -156,6 +161,7 @@ class View {
     if (event === undefined) lost.told.push(`There is no event at position ${place.event} in this session: none is selected.`);
     this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told), range };
     this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
+    this.#isTabOfFlow = false;
     this.compareWith = place.with;
     if (place.query !== this.query) this.#find(place.query);
     this.moment = moment ?? lane.moments;
@@ -221,15 +227,23 @@ class View {
   async #arrive(lane: OpenedLane): Promise<void> {
     this.lane = lane;
     this.nothingUnread();
-    if (lane.isFlow && this.tab === "conversation") this.tab = "events";
+    this.#fitTab(lane);
     this.followsMoment = false;
     this.#revision += 1;
     panels.drawer = false;
     await this.#lookAround();
   }
 
+  /** A flow has no conversation: its events are shown instead, until one is at an agent again. */
+  #fitTab(lane: OpenedLane): void {
+    if (lane.isFlow ? this.tab !== "conversation" : this.tab !== "events" || !this.#isTabOfFlow) return;
+    this.tab = lane.isFlow ? "events" : "conversation";
+    this.#isTabOfFlow = lane.isFlow;
+  }
+
   setTab(tab: Tab): void {
     if (tab !== this.tab) this.#remember();
+    this.#isTabOfFlow = false;
     this.nothingUnread();
     this.tab = tab;
     this.writeAddress();

@@ -181,7 +181,7 @@ export class Api {
       events: lane.flowStatus === undefined ? lane.alive.length : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isDeleted: this.laneState(id) === "deleted",
-      isFlow: lane.alive.length === 0 && lane.entries.length === 0,
+      isFlow: lane.flowStatus !== undefined || (lane.entries.length === 0 && family.hasFlowEvents(lane)),
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
         id: one.id,

@@ -1,4 +1,4 @@
-import { Kind } from "./kinds.js";
+import { Kind, typeOf } from "./kinds.js";
 import { firstWhere } from "./lists.js";
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
@@ -71,6 +71,12 @@ export class Family {
       }
     }
     return this.#long;
+  }
+
+  /** Whether a lane has what a flow recorded: of a run there is nothing else before its first message. */
+  hasFlowEvents(lane: Lane): boolean {
+    const { rows } = this.index;
+    return this.order.some((row) => rows.lane.at(row) === lane.index && typeOf(rows.kind.at(row)) === "flow");
   }
 
   /** Whether its times are those of one moment, in which a transcript was read. */
