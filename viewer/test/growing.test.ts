@@ -146,3 +146,20 @@ test("a flow shows its events, and the agent that is gone to from there its conv
   expect(told).toEqual([]);
   await close();
 });
+
+test("while the store that is served is on its way, the first screen says so, and takes another recording", async () => {
+  const { server } = await recording(["Begin."]);
+  let release = () => {};
+  server.holdFiles(new Promise((resolve) => void (release = resolve)));
+  const { page, told, close } = await app.open(server.url);
+  const sending = page.getByText("The store that is served here is being sent to this page");
+  await sending.waitFor();
+  expect(await page.locator("main").innerText()).not.toContain("no server");
+  await expect.poll(() => page.getByRole("button", { name: "or choose files" }).isEnabled()).toBe(true);
+  release();
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await page.locator(".crumb.store").click();
+  expect(await sending.count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});

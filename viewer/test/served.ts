@@ -23,6 +23,7 @@ export async function served(first: string, { isLocked = false } = {}) {
   let seen: (segment: Buffer) => void = () => {};
   let refusing = false;
   let held: Promise<void> = Promise.resolve();
+  let heldFiles: Promise<void> = Promise.resolve();
   /** How often the files of the store were asked for. */
   let asked = 0;
   let told = 0;
@@ -48,6 +49,7 @@ export async function served(first: string, { isLocked = false } = {}) {
       // As the server does, which tells what came since.
       if (told > Number(new URL(request.url ?? "", "http://localhost").searchParams.get("after"))) response.write(eventOf(told));
     } else {
+      if (path.startsWith("/v1/")) await heldFiles;
       const file = path.startsWith("/v1/") ? join(folder, name) : join(dist, path === "/" ? "index.html" : name);
       const bytes = await readFile(file);
       if (name.endsWith(".seg")) seen(bytes);
@@ -79,6 +81,8 @@ export async function served(first: string, { isLocked = false } = {}) {
     asked: () => asked,
     /** Answers only after this what files the store has. */
     hold: (until: Promise<void>) => void (held = until),
+    /** Sends files of the store only after this. */
+    holdFiles: (until: Promise<void>) => void (heldFiles = until),
     drop,
     /** Serves another store. */
     from: (other: string) => void (folder = other),
