@@ -13,7 +13,7 @@ export interface Filter {
   agents: string[];
   /** Only what the search has found. */
   onlyHits: boolean;
-  /** Ranks, the first and the one after the last. */
+  /** Positions of the first event and the last: these stay, also where an event comes between others. */
   range: [number, number] | undefined;
 }
 
@@ -64,6 +64,8 @@ export interface Row {
   forgotten: boolean;
   continuation: boolean;
   redacted: boolean;
+  /** Whether the store doesn't have it any more: what was truncated or deleted may be taken out of its files. */
+  gone: boolean;
   /** Of a call the row of what answers it at the moment that is shown; -1 for none. */
   result: number;
   /** Whether it is what a message says beside the results of calls, which are shown with these. */
@@ -126,6 +128,8 @@ export interface OpenedLane {
   events: number;
   /** How many events it ever had, with those that were truncated. */
   said: number;
+  /** Whether its session was deleted while it was looked at. */
+  isDeleted: boolean;
   /** Whether it has no conversation, but events of a flow. */
   isFlow: boolean;
   /** How many events the family has: the moments of the scrubber go from 0 to this. */
@@ -153,7 +157,7 @@ export interface StoreInfo {
   sessions: number;
   agents: number;
   firstLane: string;
-  /** What of its records couldn't be read, for people; undefined where all could. */
+  /** What of it couldn't be read, for people; undefined where all could. */
   lost: string | undefined;
 }
 
@@ -350,6 +354,8 @@ export interface SearchState {
   done: boolean;
   problem: string | undefined;
 }
+
+export type LaneState = "there" | "deleted" | "none";
 
 export interface LaneChoice {
   id: string;

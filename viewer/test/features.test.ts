@@ -259,7 +259,7 @@ test("a stretch dragged over the timeline is a filter; a click there seeks; the 
   await page.mouse.down();
   await page.mouse.move(box.x + 700, box.y + 60, { steps: 4 });
   await page.mouse.up();
-  await expect.poll(() => page.url()).toMatch(/range=\d+-\d+/);
+  await expect.poll(() => page.url()).toMatch(/between=\d+-\d+/);
   await page.mouse.wheel(0, -600);
   await page.getByRole("button", { name: "whole run" }).click();
   await close();

@@ -14,6 +14,8 @@ export interface Place {
   query: string;
   with: string | undefined;
   filter: Filter;
+  /** The range of the filter as links had it once: ranks, the first and the one after the last. */
+  ranks: [number, number] | undefined;
   /** What else it says, which means nothing. */
   odd: string[];
 }
@@ -39,14 +41,15 @@ const numberIn = (value: string | null) => (value !== null && /^\d+$/.test(value
 const isType = (type: string): type is TypeName => TYPES.includes(type as TypeName);
 const isOutcome = (status: string): status is Outcome => OUTCOMES.includes(status);
 
-const KEYS = ["agent", "tab", "with", "at", "event", "q", "type", "status", "tool", "of", "hits", "range"];
+const KEYS = ["agent", "tab", "with", "at", "event", "q", "type", "status", "tool", "of", "hits", "between", "range"];
 
 function oddIn(given: URLSearchParams): string[] {
   const isOdd: Record<string, (value: string) => boolean> = {
     at: (value) => numberIn(value) === undefined,
     event: (value) => numberIn(value) === undefined,
     hits: (value) => value !== "1",
-    range: (value) => rangeIn(value) === undefined,
+    between: (value) => pairIn(value) === undefined,
+    range: (value) => ranksIn(value) === undefined,
   };
   const odd = [...given].filter(([key, value]) => !KEYS.includes(key) || isOdd[key]?.(value) === true);
   for (const type of list(given.get("type"))) if (!isType(type)) odd.push(["type", type]);
@@ -54,9 +57,14 @@ function oddIn(given: URLSearchParams): string[] {
   return odd.map(([key, value]) => (value === "" ? key : `${key}=${value}`));
 }
 
-function rangeIn(value: string | null): [number, number] | undefined {
+function pairIn(value: string | null): [number, number] | undefined {
   const found = /^(\d+)-(\d+)$/.exec(value ?? "");
-  return found === null || Number(found[1]) >= Number(found[2]) ? undefined : [Number(found[1]), Number(found[2])];
+  return found === null ? undefined : [Number(found[1]), Number(found[2])];
+}
+
+function ranksIn(value: string | null): [number, number] | undefined {
+  const ranks = pairIn(value);
+  return ranks === undefined || ranks[0] >= ranks[1] ? undefined : ranks;
 }
 
 export function readPlace(hash: string): Place {
@@ -74,13 +82,14 @@ export function readPlace(hash: string): Place {
       tools: list(given.get("tool")),
       agents: list(given.get("of")),
       onlyHits: given.get("hits") === "1",
-      range: rangeIn(given.get("range")),
+      range: pairIn(given.get("between")),
     },
+    ranks: ranksIn(given.get("range")),
     odd: oddIn(given),
   };
 }
 
-export function writePlace(place: Omit<Place, "odd">): string {
+export function writePlace(place: Omit<Place, "odd" | "ranks">): string {
   const { filter } = place;
   const pairs: [string, string | undefined][] = [
     ["agent", place.lane],
@@ -94,7 +103,7 @@ export function writePlace(place: Omit<Place, "odd">): string {
     ["tool", filter.tools.map(encodeURIComponent).join(",") || undefined],
     ["of", filter.agents.join(",") || undefined],
     ["hits", filter.onlyHits ? "1" : undefined],
-    ["range", filter.range?.join("-")],
+    ["between", filter.range?.join("-")],
   ];
   const params = new URLSearchParams();
   for (const [key, value] of pairs) if (value !== undefined) params.set(key, value);

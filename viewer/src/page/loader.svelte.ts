@@ -22,6 +22,8 @@ class Loader {
   hasServed = $state(false);
   /** Whether the store that is served has nothing to show yet, and is opened once it has. */
   isAwaiting = $state(false);
+  /** Whether the store that is served is on its way to the page, which takes its time on a slow line. */
+  isSending = $state(false);
   #unfollow = () => {};
   #started: Promise<void> | undefined;
   /** Counts what is opened: what comes of an earlier one is of no interest any more. */
@@ -97,8 +99,9 @@ class Loader {
   async openServed(): Promise<void> {
     const before = this.#turn;
     try {
-      const files = await servedFiles();
+      const files = await servedFiles(() => (this.hasServed = this.isSending = true));
       this.hasServed = files !== undefined;
+      this.isSending = false;
       // Whoever has dropped a recording by now wants that one.
       if (files === undefined || before !== this.#turn) return this.#awaitAgain();
       const turn = (this.#turn += 1);
@@ -113,6 +116,7 @@ class Loader {
         this.#ended(turn);
       }
     } catch (error) {
+      this.isSending = false;
       if (before === this.#turn) messages.problem = messageOf(error);
       this.#awaitAgain();
     }

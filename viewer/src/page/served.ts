@@ -35,8 +35,8 @@ export function forgetServed(): void {
   kept.clear();
 }
 
-/** The files of the store that is served beside this page; undefined where none is. */
-export async function servedFiles(): Promise<GivenFile[] | undefined> {
+/** The files of the store that is served beside this page; undefined where none is. Once it is known that there is one, `found` is called. */
+export async function servedFiles(found = () => {}): Promise<GivenFile[] | undefined> {
   if (!/^https?:$/.test(location.protocol)) return undefined;
   const response = await fetch(new URL(FILES, document.baseURI)).catch(() => undefined);
   if (response?.headers.get("content-type")?.includes("problem+json") === true) {
@@ -50,6 +50,7 @@ export async function servedFiles(): Promise<GivenFile[] | undefined> {
   const { files } = (await response.json()) as { files: ServedFile[] };
   const total = files.reduce((sum, file) => sum + (file.size ?? file.bytes ?? 0), 0);
   if (total > BYTES_MAX) throw new Error(`The store that is served has ${Math.round(total / 1e6)} MB, which is too much to be sent to a page. Open its folder here instead.`);
+  found();
   const names = new Set(files.map((file) => file.name));
   for (const name of kept.keys()) if (!names.has(name)) kept.delete(name);
   return Promise.all(files.map(async ({ name }) => ({ name, blob: await blobOf(name) })));

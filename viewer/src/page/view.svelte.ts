@@ -16,6 +16,12 @@ const said = (value: string) => plain(value.length > SAID_MAX ? `${value.slice(0
 const quoted = (value: string) => `“${said(value)}”`;
 const noAgent = (id: string, place = "recording") => `There is no agent ${said(id)} in this ${place}`;
 
+/** Why an agent that an address names can't be shown; undefined where it can, or none is named. */
+async function whyLost(remote: Remote, id: string | undefined): Promise<string | undefined> {
+  const state = id === undefined ? "there" : await remote.laneState(id);
+  return id === undefined || state === "there" ? undefined : state === "deleted" ? `The session of agent ${said(id)} was deleted` : noAgent(id);
+}
+
 /**
  * What is looked at: an agent at a moment, an event, search and filters, and the address that says all of it. Where the recording
  * comes from, and whether it still grows, is nothing that it knows of.
@@ -52,6 +58,8 @@ class View {
   /** How many events came below what is read, of the agent and of all that are shown. */
   unread = $state.raw(NOTHING_UNREAD);
 
+  /** Whether the events are shown because a flow has nothing else. */
+  #isTabOfFlow = false;
   /** Counts what makes lists other ones, such as hits that were found. */
   #revision = $state(0);
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
@@ -78,14 +86,21 @@ class View {
 
   /** Takes what the log has got since. Whoever stands at the end stays there; else what is looked at stays where it is. */
   async grow(store: StoreInfo, lane: OpenedLane): Promise<void> {
-    const before = this.lane;
+    const { lane: before, moment: seen } = this;
     if (before === undefined) return;
-    const wasAtEnd = this.moment >= before.moments;
+    const wasAtEnd = seen >= before.moments;
+    const moment = wasAtEnd ? lane.moments : await this.remote?.momentSince(seen);
+    if (this.lane === undefined || moment === undefined) return;
     this.store = store;
-    this.lane = lane;
-    if (wasAtEnd) {
-      if (lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
-      this.moment = lane.moments;
+    // Another agent may have been opened meanwhile.
+    if (this.lane === before) {
+      this.lane = lane;
+      if (lane.isFlow !== before.isFlow) this.#fitTab(lane);
+    }
+    if (wasAtEnd && lane.id === before.id) this.unread = { conversation: this.unread.conversation + lane.said - before.said, events: this.unread.events + lane.moments - before.moments };
+    const isOfFamily = this.lane.lanes.some((one) => one.id === lane.id);
+    if (this.moment === seen && moment !== seen && isOfFamily) {
+      this.moment = moment;
       await this.#lookAround();
     }
     this.#revision += 1;
@@ -139,12 +154,14 @@ class View {
     if (arrival !== this.#arrivals) return;
     const moment = place.at === undefined ? lane.moments : await remote.momentOfPosition(place.at);
     const event = place.event === undefined ? 0 : await remote.momentOfPosition(place.event);
+    const range = await this.#rangeIn(remote, place, lost.told);
     if (arrival !== this.#arrivals) return;
     if (lost.agent) lost.told.push(`${lost.agent}: ${plain(lane.name)} is shown, at its end.`);
     if (moment === undefined) lost.told.push(`There is no event at position ${place.at} in this session: its end is shown.`);
     if (event === undefined) lost.told.push(`There is no event at position ${place.event} in this session: none is selected.`);
-    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told) };
+    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told), range };
     this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
+    this.#isTabOfFlow = false;
     this.compareWith = place.with;
     if (place.query !== this.query) this.#find(place.query);
     this.moment = moment ?? lane.moments;
@@ -164,15 +181,19 @@ class View {
    * another recording altogether: nothing of it is followed. */
   async #placeIn(remote: Remote, hash: string): Promise<{ place: Place; lost: { agent: string | undefined; told: string[] } }> {
     const place = readPlace(hash);
-    if (place.lane !== undefined && !(await remote.hasLane(place.lane))) return { place: readPlace(""), lost: { agent: noAgent(place.lane), told: [] } };
+    const lost = await whyLost(remote, place.lane);
+    if (lost !== undefined) return { place: readPlace(""), lost: { agent: lost, told: [] } };
     const told = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
     if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) told.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
     if (place.with !== undefined && place.with === place.lane) {
       told.push("An agent isn't compared with itself.");
       place.with = undefined;
-    } else if (place.with !== undefined && !(await remote.hasLane(place.with))) {
-      told.push(`${noAgent(place.with)}: it isn't compared with.`);
-      place.with = undefined;
+    } else {
+      const other = await whyLost(remote, place.with);
+      if (other !== undefined) {
+        told.push(`${other}: it isn't compared with.`);
+        place.with = undefined;
+      }
     }
     return { place, lost: { agent: undefined, told } };
   }
@@ -185,6 +206,17 @@ class View {
     return known;
   }
 
+  /** The range of a filter, where its events are there. */
+  async #rangeIn(remote: Remote, { filter, ranks }: Place, told: string[]): Promise<Filter["range"]> {
+    const range = filter.range ?? (ranks && (await remote.rangeOfRanks(...ranks)));
+    if (range !== undefined) {
+      const [from = 0, to = 0] = await Promise.all(range.map((position) => remote.momentOfPosition(position)));
+      if (from > 0 && from <= to) return range;
+    }
+    if (range !== undefined || ranks !== undefined) told.push("The events that the link shows alone aren't in this session: they are no filter.");
+    return undefined;
+  }
+
   /** Says what of an address isn't there; an address that can be followed takes it away. */
   #tellLost(told: string[]): void {
     if (messages.problem === this.#lost) messages.problem = undefined;
@@ -195,15 +227,23 @@ class View {
   async #arrive(lane: OpenedLane): Promise<void> {
     this.lane = lane;
     this.nothingUnread();
-    if (lane.isFlow && this.tab === "conversation") this.tab = "events";
+    this.#fitTab(lane);
     this.followsMoment = false;
     this.#revision += 1;
     panels.drawer = false;
     await this.#lookAround();
   }
 
+  /** A flow has no conversation: its events are shown instead, until one is at an agent again. */
+  #fitTab(lane: OpenedLane): void {
+    if (lane.isFlow ? this.tab !== "conversation" : this.tab !== "events" || !this.#isTabOfFlow) return;
+    this.tab = lane.isFlow ? "events" : "conversation";
+    this.#isTabOfFlow = lane.isFlow;
+  }
+
   setTab(tab: Tab): void {
     if (tab !== this.tab) this.#remember();
+    this.#isTabOfFlow = false;
     this.nothingUnread();
     this.tab = tab;
     this.writeAddress();
@@ -366,8 +406,9 @@ class View {
     if (remote === undefined || this.lane === undefined || hash === "" || hash === this.#address()) return;
     try {
       const { lane } = readPlace(hash);
-      if (lane !== undefined && !(await remote.hasLane(lane))) {
-        this.#tellLost([`${noAgent(lane)}: what was shown stays.`]);
+      const lost = await whyLost(remote, lane);
+      if (lost !== undefined) {
+        this.#tellLost([`${lost}: what was shown stays.`]);
         this.writeAddress();
         return;
       }

@@ -2,21 +2,22 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
-import { type Family, familyOf } from "./family.js";
+import { type Family, familyOf, livingLanes } from "./family.js";
 import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { type Lane, entryOf } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
+import { type Opened, firstLaneIn, infoOf } from "./opened.js";
 import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { snapshotsOf } from "./snapshots.js";
-import type { GivenFile, Source } from "./source.js";
+import { type GivenFile, type Source, markOf } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
 import { titleOf } from "./titles.js";
@@ -25,18 +26,11 @@ import { Tree, statusOf } from "./tree.js";
 
 type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
 
-interface Opened {
-  source: Source;
-  index: LogIndex;
-  payloads: Payloads;
-  tree: Tree;
-  /** How many records were read. */
-  total: number;
-}
-
 export class Api {
   #opened: Opened | undefined;
   #family: Family | undefined;
+  /** The family that was looked at when the store grew last, as it was before and as it was then. */
+  #grown: { before: Family; after: Family } | undefined;
   #lane: Lane | undefined;
   #hits = new Hits();
   #openGroups = new Set<number>();
@@ -63,11 +57,12 @@ export class Api {
     const index = new LogIndex();
     try {
       const total = await source.count();
+      const mark = await markOf(source, total);
       await this.#each(source, 1, turn, (page, named) => {
         index.add(page, named);
         return { done: Math.min(page.next - 1, total), total };
       });
-      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total };
+      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total, mark };
       const firstLane = firstLaneIn(opened.tree);
       if (firstLane === undefined) {
         await source.close();
@@ -77,6 +72,7 @@ export class Api {
       this.#opened = opened;
       this.#hits.stop();
       this.#family = undefined;
+      this.#grown = undefined;
       this.#lane = undefined;
       this.#stepsOf = undefined;
       await before?.source.close().catch(() => {});
@@ -94,11 +90,14 @@ export class Api {
     const opened = this.#store;
     // Taken in all at once: whoever asks meanwhile is answered from what there was.
     const grown: [HeadsPage, NamedTools][] = [];
-    let total;
+    let total, mark;
     try {
       if (source.identity !== opened.source.identity) throw new Error("Another store is served here now. Load the page again.");
       total = await source.count();
       if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
+      mark = await markOf(source, opened.total);
+      if (mark !== undefined && opened.mark !== undefined && mark !== opened.mark) throw new Error("The store that is served here has another past than before, as after a backup was restored. Load the page again.");
+      mark = await markOf(source, total);
       await this.#each(source, opened.total + 1, turn, (page, named) => void grown.push([page, named]));
     } catch (error) {
       await source.close();
@@ -107,12 +106,14 @@ export class Api {
     for (const [page, named] of grown) opened.index.add(page, named);
     opened.tree.grown();
     const before = opened.source;
-    this.#opened = { ...opened, source, payloads: new Payloads(source), total };
+    this.#opened = { ...opened, source, payloads: new Payloads(source), total, mark };
+    const family = this.#family as Family;
     this.#family = undefined;
     this.#stepsOf = undefined;
     const groups = this.#openGroups;
     const lane = this.openLane((this.#lane as Lane).id);
     this.#openGroups = groups;
+    this.#grown = { before: family, after: this.#family as unknown as Family };
     this.#hits.extend(source, total);
     await before.close();
     return { store: infoOf(name, this.#store, firstLaneIn(this.#store.tree) ?? lane.id), lane };
@@ -152,8 +153,11 @@ export class Api {
     return this.#store.tree.placeAbove(place);
   }
 
-  hasLane(id: string): boolean {
-    return this.#store.index.laneOf(id) !== undefined;
+  /** Whether there is an agent, and wasn't deleted with its session. */
+  laneState(id: string): LaneState {
+    const { index } = this.#store;
+    const lane = index.laneOf(id);
+    return lane === undefined ? "none" : livingLanes(index)[lane.index] === 0 ? "deleted" : "there";
   }
 
   openLane(id: string): OpenedLane {
@@ -177,7 +181,8 @@ export class Api {
       statusText: run?.text ?? "",
       events: lane.flowStatus === undefined ? lane.alive.length : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
-      isFlow: lane.alive.length === 0 && lane.entries.length === 0,
+      isDeleted: this.laneState(id) === "deleted",
+      isFlow: lane.flowStatus !== undefined || (lane.entries.length === 0 && family.hasFlowEvents(lane)),
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
         id: one.id,
@@ -205,7 +210,8 @@ export class Api {
   choices(): LaneChoice[] {
     const { index } = this.#store;
     const family = this.#family?.lanes ?? [];
-    const others = index.lanes.filter((lane) => !family.includes(lane)).slice(0, 200);
+    const living = livingLanes(index);
+    const others = index.lanes.filter((lane) => living[lane.index] === 1 && !family.includes(lane)).slice(0, 200);
     return [...family.slice(0, 200), ...others].map((lane) => ({ id: lane.id, title: `${titleOf(this.#store.index, lane)} › ${lane.name}` }));
   }
 
@@ -218,6 +224,18 @@ export class Api {
     const row = this.#store.index.rowAt(position);
     const rank = row < 0 ? -1 : (this.#family?.rank[row] ?? -1);
     return position === 0 ? 0 : rank < 0 ? undefined : rank + 1;
+  }
+
+  /** The moment right after the same event as one had before the store grew: what came may have happened earlier. */
+  momentSince(before: number): number {
+    if (this.#grown === undefined) return before;
+    const { before: family, after } = this.#grown;
+    // What was deleted has no moment any more: that before it has.
+    for (let rank = before - 1; rank >= 0; rank--) {
+      const now = after.rank[family.order[rank] as number] as number;
+      if (now >= 0) return now + 1;
+    }
+    return 0;
   }
 
   momentAt(folded: number): number {
@@ -358,16 +376,28 @@ export class Api {
     return timelineOf(this.#store.index, this.#family as Family, request, (row) => this.#hits.has(row));
   }
 
-  /** Ranks of a stretch of folded time. */
-  range(from: number, to: number): [number, number] {
+  /** The first and the last event of a stretch of folded time, by their positions; undefined where there is none. */
+  range(from: number, to: number): [number, number] | undefined {
     const family = this.#family as Family;
-    return [firstWhere(family.length, (rank) => (family.folded[rank] as number) >= from), family.momentAt(to)];
+    return this.rangeOfRanks(firstWhere(family.length, (rank) => (family.folded[rank] as number) >= from), family.momentAt(to));
   }
 
-  rangeTimes(from: number, to: number): { from: number; to: number } {
+  /** The same of ranks, the first and the one after the last. */
+  rangeOfRanks(first: number, end: number): [number, number] | undefined {
+    const { order, length } = this.#family as Family;
+    const positionOf = (rank: number) => this.#store.index.rows.position.at(order[rank] as number);
+    const last = Math.min(end, length) - 1;
+    return first > last ? undefined : [positionOf(first), positionOf(last)];
+  }
+
+  /** When the two events at the ends of a range were, by their positions: by the clock, and in folded time. */
+  rangeTimes(range: [number, number]): { time: number; folded: number }[] {
+    const { index } = this.#store;
     const family = this.#family as Family;
-    const timeOf = (rank: number) => this.#store.index.rows.time.at(family.order[Math.max(0, Math.min(family.length - 1, rank))] as number);
-    return { from: timeOf(from), to: timeOf(to - 1) };
+    return range.map((position) => {
+      const row = index.rowAt(position);
+      return { time: index.rows.time.at(row), folded: family.folded[family.rank[row] ?? -1] ?? 0 };
+    });
   }
 
   search(query: string): void {
@@ -435,30 +465,6 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
-}
-
-function firstLaneIn(tree: Tree): string | undefined {
-  return tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
-}
-
-function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {
-  return {
-    name,
-    records: total,
-    events: index.rows.length,
-    sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
-    agents: index.lanes.length,
-    firstLane,
-    lost: lostOf(source.damages),
-  };
-}
-
-/** What couldn't be read of a store, for people. */
-function lostOf(damages: readonly string[]): string | undefined {
-  const [first] = damages;
-  if (first === undefined) return undefined;
-  const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
-  return `${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`;
 }
 
 /** The names of the tools that were called in a family. */

@@ -18,6 +18,7 @@ export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: 
   const byKind = Uint8Array.from({ length: 256 }, (_, kind) => (types.length === 0 || typeSet.has(typeOf(kind)) ? 1 : 0));
   const toolSet = new Set(tools.map((tool) => index.tools.indexOf(tool)));
   const laneSet = new Set(agents.map((id) => index.laneOf(id)?.index ?? -2));
+  const ranks = range?.map((position) => family.rank[index.rowAt(position)] ?? -1) as [number, number] | undefined;
   return (row) => {
     if (byKind[rows.kind.at(row)] !== 1) return false;
     if (toolSet.size > 0 && !toolSet.has(rows.tool.at(row))) return false;
@@ -26,9 +27,9 @@ export function passesOf(index: LogIndex, family: Family, filter: Filter, hits: 
       const outcome = outcomeOf(index, family, row, family.length, lane);
       if (outcome === undefined || !status.includes(outcome)) return false;
     }
-    if (range !== undefined) {
+    if (ranks !== undefined) {
       const rank = family.rank[row] as number;
-      if (rank < range[0] || rank >= range[1]) return false;
+      if (rank < ranks[0] || rank > ranks[1]) return false;
     }
     if (!onlyHits || hits(row)) return true;
     const answer = rows.kind.at(row) === Kind.ToolCall ? index.answerOf(row, lane) : undefined;

@@ -1,4 +1,4 @@
-import { Kind } from "./kinds.js";
+import { Kind, typeOf } from "./kinds.js";
 import { firstWhere } from "./lists.js";
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
@@ -71,6 +71,12 @@ export class Family {
       }
     }
     return this.#long;
+  }
+
+  /** Whether a lane has what a flow recorded: of a run there is nothing else before its first message. */
+  hasFlowEvents(lane: Lane): boolean {
+    const { rows } = this.index;
+    return this.order.some((row) => rows.lane.at(row) === lane.index && typeOf(rows.kind.at(row)) === "flow");
   }
 
   /** Whether its times are those of one moment, in which a transcript was read. */
@@ -244,15 +250,27 @@ export function rootSession(index: LogIndex, id: string, known = new Map<string,
   return root;
 }
 
-/** The family of a lane. */
+/** The lanes that are still there, 1 for each: those of sessions that weren't deleted, and those that these are forks of. */
+export function livingLanes(index: LogIndex): Uint8Array {
+  const living = new Uint8Array(index.lanes.length);
+  for (const lane of index.lanes) {
+    if (index.sessions.get(lane.sessionId ?? "")?.deleted === true) continue;
+    for (let at: Lane | undefined = lane; at !== undefined && living[at.index] === 0; at = index.lanes[at.forkOf]) living[at.index] = 1;
+  }
+  return living;
+}
+
+/** The family of a lane, without what was deleted, unless the lane was so itself. */
 export function familyOf(index: LogIndex, lane: Lane): Family {
   if (lane.sessionId === undefined) return new Family(index, [], [lane]);
+  const living = livingLanes(index);
+  const isShown = (one: number) => living[lane.index] === 0 || living[one] === 1;
   const known = new Map<string, string>();
   const root = rootSession(index, lane.sessionId, known);
   const sessions = [...index.sessions.values()].filter((session) => rootSession(index, session.id, known) === root);
   return new Family(
     index,
     sessions,
-    sessions.flatMap((session) => session.lanes.map((one) => index.lanes[one] as Lane)),
+    sessions.flatMap((session) => session.lanes.filter(isShown).map((one) => index.lanes[one] as Lane)),
   );
 }

@@ -1,7 +1,7 @@
 // What was searched for and found, over the whole store and in the family that is looked at.
 
 import type { SearchState } from "../protocol.js";
-import type { Family } from "./family.js";
+import { type Family, livingLanes } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { Search } from "./search.js";
@@ -18,6 +18,13 @@ export interface NextHit {
 /** Of a row that is in no lane of a family. */
 const NO_RANK = 0xffffffff;
 
+/** How many hits aren't those of what was deleted. */
+function countLiving(index: LogIndex, hits: Search["hits"]): number {
+  if (![...index.sessions.values()].some((session) => session.deleted)) return hits.length;
+  const living = livingLanes(index);
+  return hits.view().reduce((count, row) => count + (living[index.rows.lane.at(row)] === 0 ? 0 : 1), 0);
+}
+
 export class Hits {
   #search: Search | undefined;
   /** Goes on with the search. */
@@ -30,7 +37,7 @@ export class Hits {
     const search = new Search(query, index, source, total);
     this.#search = search;
     const told = (problem?: string) => {
-      if (this.#search === search) tell({ query, hits: search.hits.length, done: search.done, problem });
+      if (this.#search === search) tell({ query, hits: countLiving(index, search.hits), done: search.done, problem });
     };
     this.#run = () => void search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
     this.#run();

@@ -15,6 +15,7 @@ class StoreSource implements Source {
     readonly name: string,
     private readonly store: Store,
     readonly identity: string | undefined = undefined,
+    readonly leftOut: readonly string[] = [],
   ) {}
 
   count(): Promise<number> {
@@ -82,11 +83,14 @@ export async function openGiven(name: string, given: GivenFile[]): Promise<Sourc
   }
   const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
   if (image !== undefined) return new StoreSource(name, await openFiles(image));
-  return new StoreSource(name, await imported(files));
+  const { store, leftOut } = await imported(files);
+  return new StoreSource(name, store, undefined, leftOut);
 }
 
-async function imported(files: GivenFile[]): Promise<Store> {
+/** A store in memory with what files have, and what they have beside that isn't in it, for people. */
+async function imported(files: GivenFile[]): Promise<{ store: Store; leftOut: string[] }> {
   const store = await openInMemory();
+  const leftOut: string[] = [];
   let count = 0;
   for (const { name, blob } of files) {
     const head = await blob.slice(0, 4096).text();
@@ -94,10 +98,12 @@ async function imported(files: GivenFile[]): Promise<Store> {
       await store.import(blob.stream() as unknown as AsyncIterable<Uint8Array>);
       count += 1;
     } else if (isTranscript(baseName(name), head)) {
-      count += await transcriptInto(store, baseName(name), await blob.text());
+      const transcript = await transcriptInto(store, baseName(name), await blob.text());
+      count += transcript.made;
+      leftOut.push(...transcript.leftOut);
     }
   }
-  if (count > 0) return store;
+  if (count > 0) return { store, leftOut };
   await store.close();
   const what = "a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages)";
   throw new Error(files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” can't be shown. What can is ${what}.` : `None of the ${files.length} files is ${what}.`);

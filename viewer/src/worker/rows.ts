@@ -64,6 +64,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     forgotten: false,
     continuation: (flags & Flag.Continuation) !== 0,
     redacted: (flags & Flag.Redacted) !== 0,
+    gone: false,
     result: answer?.row ?? -1,
     beside: (flags & Flag.SaysMore) !== 0 && rows.link.at(row) >= 0,
     thinking: "",
@@ -88,7 +89,12 @@ export async function withPayload(row: Row, kind: number, payloads: Payloads, as
 /** Adds what the payload says: a message with its lines, a call with the argument that matters. */
 async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boolean): Promise<Row> {
   const loaded = await payloads.at(row.position);
-  if (loaded === undefined || row.redacted) return row;
+  if (loaded === undefined) {
+    row.gone = true;
+    if (asMessage && kind === Kind.ToolCall) row.kind = "call";
+    return row;
+  }
+  if (row.redacted) return row;
   const { json } = loaded;
   if (kind === Kind.ToolCall) {
     row.kind = asMessage ? "call" : "event";

@@ -23,6 +23,8 @@ export interface Source {
   count(): Promise<number>;
   /** Why records can't be read that were passed over so far. */
   readonly damages: readonly string[];
+  /** What of the files that were given isn't among the records, for people. */
+  readonly leftOut: readonly string[];
   /** All records from a position on, in the order of positions, in pages: of events what lists show. Damaged ones are passed over. */
   heads(from: number): AsyncIterable<HeadsPage>;
   /** Where a text stands, in any case, from a position on. */
@@ -30,6 +32,13 @@ export interface Source {
   /** One record with its payload. */
   record(position: number): Promise<SourceRecord | undefined>;
   close(): Promise<void>;
+}
+
+/** What tells the record at a position from any other that could be there; undefined where it can't be told, as after a compaction. */
+export async function markOf(source: Source, position: number): Promise<string | undefined> {
+  // A record that is damaged is told of when it is read for what it says.
+  const record = await source.record(position).catch(() => undefined);
+  return record && [record.stream, record.sequence, record.kind, record.timeMs].join(" ");
 }
 
 /** What was picked, dropped, shipped or embedded. */

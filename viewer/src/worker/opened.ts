@@ -1,0 +1,43 @@
+// What is open, and what the page is told of it.
+
+import type { StoreInfo } from "../protocol.js";
+import type { LogIndex } from "./index.js";
+import type { Payloads } from "./payloads.js";
+import type { Source } from "./source.js";
+import type { Tree } from "./tree.js";
+
+export interface Opened {
+  source: Source;
+  index: LogIndex;
+  payloads: Payloads;
+  tree: Tree;
+  /** How many records were read. */
+  total: number;
+  /** What tells the last of them from any other. */
+  mark: string | undefined;
+}
+
+/** The agent that is shown first. */
+export function firstLaneIn(tree: Tree): string | undefined {
+  return tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
+}
+
+export function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {
+  return {
+    name,
+    records: total,
+    events: index.rows.length,
+    sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
+    agents: index.lanes.length,
+    firstLane,
+    lost: [...lostOf(source.damages), ...source.leftOut].join(" ") || undefined,
+  };
+}
+
+/** What couldn't be read of a store, for people. */
+function lostOf(damages: readonly string[]): string[] {
+  const [first] = damages;
+  if (first === undefined) return [];
+  const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
+  return [`${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`];
+}

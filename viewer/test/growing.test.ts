@@ -1,0 +1,165 @@
+// What is looked at stays what it is while the store that is served grows, or is changed in other ways.
+
+import { open } from "runlog";
+import { expect, onTestFinished, test } from "vitest";
+
+import { lines, viewer } from "./page.js";
+import { nothing, recording } from "./served.js";
+
+const app = viewer();
+
+/** A session whose main agent said so much, a second apart, and with a sub-agent that said nothing so far. */
+async function spoken(count: number) {
+  const { store, server } = await nothing();
+  const { session, instance } = await store.startSession({ title: "Long" }, "main");
+  const sub = await store.context((await store.createInstance({ sessionId: session.id, agentName: "sub", parentInstanceId: instance.id })).id);
+  const context = await store.context(instance.id);
+  const began = Date.now();
+  for (let at = 1; at <= count; at++) await context.appendMessage({ role: "user", content: `main ${at}` }, { event: { createdAtMs: began + at * 1000 } });
+  /** The sub-agent, whose clock is behind, says so much. */
+  const say = async (many: number) => {
+    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: began + at * 300 } });
+    server.tell(await store.lastPosition());
+  };
+  return { server, instance: instance.id, say };
+}
+
+test("the moment that is looked at is that of the same event when others come that happened before it", async () => {
+  const { server, instance, say } = await spoken(6);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => lines(page)).toHaveLength(6);
+  const position = page.locator("#position");
+  for (let back = 0; back < 2; back++) await page.keyboard.press("ArrowLeft");
+  await expect.poll(() => lines(page)).toHaveLength(4);
+  const before = await position.inputValue();
+  const address = page.url();
+  await say(3);
+  await page.getByText("moment 7 of 9").waitFor();
+  expect(await position.inputValue()).toBe(before);
+  expect((await lines(page)).at(-1)).toContain("main 4");
+  expect(page.url()).toBe(address);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a stretch that is looked at alone keeps its ends when events come that happened before them, in a link too", async () => {
+  const { server, instance, say } = await spoken(6);
+  // As links were once: by ranks.
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}&range=2-5`);
+  const shown = async () => (await lines(page)).map((line) => /main \d/.exec(line)?.[0]);
+  await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
+  await expect.poll(() => page.url()).toMatch(/between=\d+-\d+/);
+  expect(page.url()).not.toContain("range=");
+  await say(3);
+  await page.getByText("of 9").waitFor();
+  await page.waitForTimeout(200);
+  expect(await shown()).toEqual(["main 3", "main 4", "main 5"]);
+  await page.reload();
+  await page.getByText("of 9").waitFor();
+  await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a store that was restored from a backup isn't taken for the one that it was, however much was written since", async () => {
+  const { store, run, server, folder } = await recording(["Common."]);
+  const backup = `${folder}-backup`;
+  await store.backup(backup);
+  for (let at = 0; at < 3; at++) await run.recordMessage({ role: "user", content: `Old ${at}` });
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(4);
+  const restored = await open(backup);
+  onTestFinished(() => restored.close());
+  const context = await restored.context(run.run.instanceId);
+  for (let at = 0; at < 9; at++) await context.appendMessage({ role: "user", content: `New ${at}` });
+  server.from(backup);
+  server.tell(await restored.lastPosition());
+  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("has another past than before");
+  expect((await lines(page)).join()).not.toContain("New");
+  await page.reload();
+  await expect.poll(() => lines(page)).toHaveLength(10);
+  expect((await lines(page)).join()).not.toContain("Old");
+  await close();
+});
+
+test("what a compaction has taken out of the store is said to be there no longer, not to say nothing", async () => {
+  const { store, run, server, folder } = await recording(["Stays.", "Goes."]);
+  const context = await store.context(run.run.instanceId);
+  await context.appendMessage({ role: "assistant", content: null, tool_calls: [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }] });
+  await context.truncateAfterSequence(1);
+  const { page, told, close } = await app.open(server.url);
+  await page.getByText("forgotten by a truncation").waitFor();
+  await store.close();
+  // Opened again it writes into another segment, and the one before is compacted.
+  const again = await open(folder);
+  onTestFinished(() => again.close());
+  await again.compact();
+  await (await again.context(run.run.instanceId)).appendMessage({ role: "user", content: "More." });
+  server.tell(await again.lastPosition());
+  await expect.poll(async () => (await lines(page)).join()).toContain("More.");
+  await page.getByText("forgotten by a truncation").click();
+  await expect.poll(() => lines(page)).toHaveLength(5);
+  const [stays, , goes, call] = await lines(page);
+  expect(stays).toContain("Stays.");
+  expect(goes).toContain("It is no longer in the store.");
+  expect(call).toContain("no longer in the store");
+  expect(call).toContain("ls");
+  expect((await lines(page)).join()).not.toContain("says nothing");
+  await page.locator("#tab-events").click();
+  // The message that made the call is a line here.
+  await expect.poll(() => page.getByText("no longer in the store").count()).toBe(3);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a run that is opened before its first message shows its conversation as it comes", async () => {
+  const { store, server } = await nothing();
+  const run = await store.runs.start({ session: { title: "Early" }, agentName: "coder" });
+  const { page, told, close } = await app.open(server.url);
+  await page.getByText("This agent hasn't been asked anything").waitFor();
+  expect(await page.locator("#tab-conversation").getAttribute("aria-selected")).toBe("true");
+  await run.recordMessage({ role: "user", content: "Begin." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a flow shows its events, and the agent that is gone to from there its conversation", async () => {
+  const { store, server } = await recording(["Begin."]);
+  const flow = await store.flows.create();
+  await flow.startAgent("plan", "session-1");
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  const selected = () => page.locator('.tabs [role="tab"][aria-selected="true"]').first().innerText();
+  await page.getByRole("treeitem", { name: /flow/ }).click();
+  await expect.poll(selected).toBe("events");
+  await page.getByRole("treeitem", { name: /coder/ }).click();
+  await expect.poll(selected).toBe("conversation");
+  // Whoever has chosen the events sees those of the next one too.
+  await page.locator("#tab-events").click();
+  await page.getByRole("treeitem", { name: /flow/ }).click();
+  await page.getByRole("treeitem", { name: /coder/ }).click();
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("coder");
+  expect(await selected()).toBe("events");
+  await flow.close();
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("while the store that is served is on its way, the first screen says so, and takes another recording", async () => {
+  const { server } = await recording(["Begin."]);
+  let release = () => {};
+  server.holdFiles(new Promise((resolve) => void (release = resolve)));
+  const { page, told, close } = await app.open(server.url);
+  const sending = page.getByText("The store that is served here is being sent to this page");
+  await sending.waitFor();
+  expect(await page.locator("main").innerText()).not.toContain("no server");
+  await expect.poll(() => page.getByRole("button", { name: "or choose files" }).isEnabled()).toBe(true);
+  release();
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await page.locator(".crumb.store").click();
+  expect(await sending.count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
