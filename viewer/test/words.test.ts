@@ -1,0 +1,47 @@
+// What the page says of what is there, and of what isn't.
+
+import { expect, test } from "vitest";
+
+import { lines, viewer } from "./page.js";
+import { nothing, recording } from "./served.js";
+
+const app = viewer();
+
+test("an empty list names no cause that isn't so", async () => {
+  const { store, server } = await nothing();
+  await store.startSession({ title: "Empty" }, "coder");
+  const { page, told, close } = await app.open(server.url);
+  const list = page.locator("#view");
+  await expect.poll(() => list.innerText()).toContain("This agent hasn't been asked anything.");
+  expect(await list.innerText()).not.toContain("Press");
+  await page.locator("#tab-events").click();
+  await expect.poll(() => list.innerText()).toContain("Nothing was recorded here yet.");
+  expect(await list.innerText()).not.toContain("filter");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("above the events of all agents stands how many these are", async () => {
+  const { store, run, server } = await recording(["One.", "Two."]);
+  const sub = await store.createInstance({ sessionId: run.run.sessionId, agentName: "sub", parentInstanceId: run.run.instanceId });
+  const { page, close } = await app.open(`${server.url}#agent=${sub.id}`);
+  const facts = page.locator(".facts");
+  await expect.poll(() => facts.innerText()).toContain("0 events");
+  await page.locator("#tab-events").click();
+  const count = await page.getByRole("option").count();
+  expect(count).toBeGreaterThan(2);
+  expect(await facts.innerText()).toContain(`${count} events`);
+  await close();
+});
+
+test("a text as long as the store takes is searched for", async () => {
+  const { server } = await recording(["A needle."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  await page.getByRole("searchbox").first().fill("(x".repeat(25_000));
+  await expect.poll(() => page.locator("header .hits").innerText()).toBe("0");
+  expect((await lines(page)).join()).toContain("A needle.");
+  expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
