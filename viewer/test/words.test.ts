@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 
-import { lines, viewer } from "./page.js";
+import { lines, pick, viewer } from "./page.js";
 import { nothing, recording } from "./served.js";
 
 const app = viewer();
@@ -42,6 +42,27 @@ test("a text as long as the store takes is searched for", async () => {
   await expect.poll(() => page.locator("header .hits").innerText()).toBe("0");
   expect((await lines(page)).join()).toContain("A needle.");
   expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("times have their dates where a recording is longer than a day, and only there", async () => {
+  const { page, told, close } = await app.open("");
+  const said = (timestamp: string, content: string) => JSON.stringify({ type: "user", sessionId: "s", timestamp, message: { role: "user", content } });
+  const times = async (last: string) => {
+    await pick(page, [{ name: "claude.jsonl", text: [said("2021-03-04T12:00:00Z", "One."), said(last, "Two.")].join("\n") }]);
+    await expect.poll(() => lines(page)).toHaveLength(2);
+    await page.locator("#tab-events").click();
+    const rows = await page.locator(".events .row .time").allInnerTexts();
+    const when = await page.locator(".timeline .when").innerText();
+    await page.locator(".crumb.store").click();
+    return { rows, when };
+  };
+  const long = await times("2024-05-06T12:00:00Z");
+  expect(long.rows.join()).toMatch(/^2021-03-0\d \d\d:.*,2024-05-0\d \d\d:/);
+  expect(long.when).toMatch(/^2024-05-0\d \d\d:/);
+  const short = await times("2021-03-04T13:00:00Z");
+  expect([...short.rows, short.when].join()).not.toContain("2021");
   expect(told).toEqual([]);
   await close();
 });
