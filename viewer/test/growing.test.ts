@@ -163,3 +163,21 @@ test("while the store that is served is on its way, the first screen says so, an
   expect(told).toEqual([]);
   await close();
 });
+
+test("of the room that a file has for records to come little is sent with what is new, however much that is", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  const sentFor = async (content: string, count: number) => {
+    const before = server.sent.length;
+    await run.recordMessage({ role: "assistant", content });
+    server.tell(await store.lastPosition());
+    await expect.poll(() => lines(page)).toHaveLength(count);
+    return server.sent.slice(before).filter(([name]) => name.endsWith(".seg")).reduce((sum, [, , bytes]) => sum + bytes, 0);
+  };
+  for (const count of [2, 3]) expect(await sentFor("One.", count)).toBeLessThan(64 << 10);
+  expect(await sentFor("Much. ".repeat(100_000), 4)).toBeLessThan(1.6e6);
+  expect(await sentFor("After.", 5)).toBeLessThan(128 << 10);
+  expect(told).toEqual([]);
+  await close();
+});

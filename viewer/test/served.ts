@@ -18,8 +18,8 @@ const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javas
 export async function served(first: string, { isLocked = false } = {}) {
   let folder = first;
   const streams = new Set<ServerResponse>();
-  /** The names of the files of the store that were sent, and from where on. */
-  const sent: [string, number][] = [];
+  /** The names of the files of the store that were sent, from where on, and how many bytes. */
+  const sent: [name: string, from: number, bytes: number][] = [];
   let seen: (segment: Buffer) => void = () => {};
   let refusing = false;
   let held: Promise<void> = Promise.resolve();
@@ -56,10 +56,11 @@ export async function served(first: string, { isLocked = false } = {}) {
       const tag = `"${createHash("sha256").update(bytes).digest("hex")}"`;
       response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream").setHeader("etag", tag);
       if (request.headers["if-none-match"] === tag) return void response.writeHead(304).end();
-      const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1] ?? 0);
-      if (path.startsWith("/v1/")) sent.push([name, from]);
-      if (from > 0) response.writeHead(206, { "content-range": `bytes ${from}-${bytes.length - 1}/${bytes.length}` });
-      response.end(bytes.subarray(from));
+      const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "");
+      const [from, end] = range === null ? [0, bytes.length] : [Number(range[1]), Number(range[2]) + 1];
+      if (path.startsWith("/v1/")) sent.push([name, from, end - from]);
+      if (range !== null) response.writeHead(206, { "content-range": `bytes ${from}-${end - 1}/${bytes.length}` });
+      response.end(bytes.subarray(from, end));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -19,12 +19,14 @@ interface ServedFile {
  * there in any order. Of records that were told of it is not so, and each has a CRC.
  */
 const UNSURE_BYTES = 64 << 10;
+/** Behind so many zeros there is nothing but the room that was made for records to come. */
+const ROOM_BYTES = 16 << 10;
 
 interface Kept {
   tag: string;
   blob: Blob;
-  /** How much of it stays as it is: files of records only grow, into room that was made before. */
-  sure: number;
+  /** Where records end that were seen in it, 0 where it is no file of records: these only grow, into room that was made before. */
+  end: number;
 }
 
 /** Files as they were sent last, by their names: what is as it was isn't sent again. */
@@ -58,12 +60,9 @@ export async function servedFiles(found = () => {}): Promise<GivenFile[] | undef
 
 async function blobOf(name: string): Promise<Blob> {
   const known = kept.get(name);
-  const address = new URL(`${FILES}/${encodeURIComponent(name)}`, document.baseURI);
-  const headers: Record<string, string> = {};
-  if (known !== undefined) headers["if-none-match"] = known.tag;
-  const { sure = 0 } = known ?? {};
-  if (sure > 0) headers["range"] = `bytes=${sure}-`;
-  const file = await fetch(address, { headers, cache: "no-store" });
+  const { end = 0 } = known ?? {};
+  const from = Math.max(0, end - UNSURE_BYTES);
+  const file = await asked(name, known?.tag, known !== undefined && end > 0 ? [from, Math.min(known.blob.size, end + 2 * ROOM_BYTES)] : undefined);
   if (file.status === 304 && known !== undefined) return known.blob;
   if (file.status === 416) {
     // It is shorter than before, which is another file.
@@ -72,24 +71,49 @@ async function blobOf(name: string): Promise<Blob> {
   }
   if (!file.ok) throw new Error(`The server doesn't give the file ${name} of the store: ${file.status} ${file.statusText}. Load the page again.`);
   const isRest = file.status === 206 && known !== undefined;
-  const sent = await file.blob();
-  const blob = isRest ? new Blob([known.blob.slice(0, sure), sent]) : sent;
+  const { pieces, total } = isRest ? await restOf(name, file, from) : { pieces: [await file.blob()], total: 0 };
+  const seen = new Blob(isRest ? [known.blob.slice(0, from), ...pieces] : pieces);
+  const blob = seen.size < total ? new Blob([seen, new Uint8Array(total - seen.size)]) : seen;
   const tag = file.headers.get("etag");
   if (tag === null) kept.delete(name);
-  else kept.set(name, { tag, blob, sure: name.endsWith(".seg") ? await sureOf(blob, isRest ? sure : 0) : 0 });
+  else kept.set(name, { tag, blob, end: name.endsWith(".seg") ? await endOf(seen) : 0 });
   return blob;
 }
 
-/** How much of a file of records stays as it is: what is before the room at its end, which is zeros. */
-async function sureOf(blob: Blob, from: number): Promise<number> {
-  for (let end = blob.size; end > from; ) {
-    const start = Math.max(from, end - UNSURE_BYTES);
+/** Asks for a file, or a range of it, the first byte and the one after the last; not for the one with a tag. */
+function asked(name: string, tag: string | undefined, range: [number, number] | undefined): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (tag !== undefined) headers["if-none-match"] = tag;
+  if (range !== undefined) headers["range"] = `bytes=${range[0]}-${range[1] - 1}`;
+  return fetch(new URL(`${FILES}/${encodeURIComponent(name)}`, document.baseURI), { headers, cache: "no-store" });
+}
+
+/** What a file has from a byte on, of which the beginning was given, up to the room that it has; and how large it is. */
+async function restOf(name: string, given: Response, from: number): Promise<{ pieces: Blob[]; total: number }> {
+  let piece = await given.blob();
+  const pieces = [piece];
+  let at = from + piece.size;
+  const total = Number(/\/(\d+)$/.exec(given.headers.get("content-range") ?? "")?.[1] ?? at);
+  for (let size = 4 * ROOM_BYTES; at < total && (await endOf(piece)) > piece.size - ROOM_BYTES; size *= 2) {
+    const next = await asked(name, undefined, [at, Math.min(total, at + size)]);
+    if (next.status !== 206) throw new Error(`The server doesn't give the rest of the file ${name} of the store: ${next.status} ${next.statusText}. Load the page again.`);
+    piece = await next.blob();
+    pieces.push(piece);
+    at += piece.size;
+  }
+  return { pieces, total };
+}
+
+/** Where the last byte of a file ends that is no zero. */
+async function endOf(blob: Blob): Promise<number> {
+  for (let end = blob.size; end > 0; ) {
+    const start = Math.max(0, end - UNSURE_BYTES);
     const bytes = new Uint8Array(await blob.slice(start, end).arrayBuffer());
     const last = bytes.findLastIndex((byte) => byte !== 0);
-    if (last >= 0) return Math.max(0, start + last + 1 - UNSURE_BYTES);
+    if (last >= 0) return start + last + 1;
     end = start;
   }
-  return from;
+  return 0;
 }
 
 /** What is told of a store that is still written. */

@@ -1,5 +1,6 @@
 import type { Details, Filter, Moment, OpenedLane, SearchState, StoreInfo } from "../protocol.js";
 import { plain } from "./ansi.js";
+import { clock, dateTime } from "./format.js";
 import { type Place, isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
 import { messageOf, messages } from "./messages.svelte.js";
 import { panels } from "./panels.svelte.js";
@@ -8,6 +9,7 @@ import type { Remote } from "./rpc.js";
 export type Tab = "conversation" | "events" | "steps" | "snapshot" | "compare";
 export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "compare"];
 
+const DAY_MS = 86_400_000;
 const NOTHING_UNREAD = { conversation: 0, events: 0 };
 
 /** Of what stands in an address so much is said. */
@@ -73,6 +75,16 @@ class View {
   /** What is the same for as long as a list has the same rows. */
   get version(): string {
     return `${this.lane?.id ?? ""} ${this.#revision} ${JSON.stringify(this.filter)}`;
+  }
+
+  /** Whether what is looked at took longer than a day, so that a clock alone doesn't say when something was. */
+  get isDated(): boolean {
+    return this.lane !== undefined && this.lane.lastTime - this.lane.firstTime > DAY_MS;
+  }
+
+  /** A time, with its date where it needs one. */
+  clock(ms: number): string {
+    return this.isDated ? dateTime(ms) : clock(ms);
   }
 
   // What is open.

@@ -1,0 +1,68 @@
+// What the page says of what is there, and of what isn't.
+
+import { expect, test } from "vitest";
+
+import { lines, pick, viewer } from "./page.js";
+import { nothing, recording } from "./served.js";
+
+const app = viewer();
+
+test("an empty list names no cause that isn't so", async () => {
+  const { store, server } = await nothing();
+  await store.startSession({ title: "Empty" }, "coder");
+  const { page, told, close } = await app.open(server.url);
+  const list = page.locator("#view");
+  await expect.poll(() => list.innerText()).toContain("This agent hasn't been asked anything.");
+  expect(await list.innerText()).not.toContain("Press");
+  await page.locator("#tab-events").click();
+  await expect.poll(() => list.innerText()).toContain("Nothing was recorded here yet.");
+  expect(await list.innerText()).not.toContain("filter");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("above the events of all agents stands how many these are", async () => {
+  const { store, run, server } = await recording(["One.", "Two."]);
+  const sub = await store.createInstance({ sessionId: run.run.sessionId, agentName: "sub", parentInstanceId: run.run.instanceId });
+  const { page, close } = await app.open(`${server.url}#agent=${sub.id}`);
+  const facts = page.locator(".facts");
+  await expect.poll(() => facts.innerText()).toContain("0 events");
+  await page.locator("#tab-events").click();
+  const count = await page.getByRole("option").count();
+  expect(count).toBeGreaterThan(2);
+  expect(await facts.innerText()).toContain(`${count} events`);
+  await close();
+});
+
+test("a text as long as the store takes is searched for", async () => {
+  const { server } = await recording(["A needle."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  await page.getByRole("searchbox").first().fill("(x".repeat(25_000));
+  await expect.poll(() => page.locator("header .hits").innerText()).toBe("0");
+  expect((await lines(page)).join()).toContain("A needle.");
+  expect(await page.getByRole("alert").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("times have their dates where a recording is longer than a day, and only there", async () => {
+  const { page, told, close } = await app.open("");
+  const said = (timestamp: string, content: string) => JSON.stringify({ type: "user", sessionId: "s", timestamp, message: { role: "user", content } });
+  const times = async (last: string) => {
+    await pick(page, [{ name: "claude.jsonl", text: [said("2021-03-04T12:00:00Z", "One."), said(last, "Two.")].join("\n") }]);
+    await expect.poll(() => lines(page)).toHaveLength(2);
+    await page.locator("#tab-events").click();
+    const rows = await page.locator(".events .row .time").allInnerTexts();
+    const when = await page.locator(".timeline .when").innerText();
+    await page.locator(".crumb.store").click();
+    return { rows, when };
+  };
+  const long = await times("2024-05-06T12:00:00Z");
+  expect(long.rows.join()).toMatch(/^2021-03-0\d \d\d:.*,2024-05-0\d \d\d:/);
+  expect(long.when).toMatch(/^2024-05-0\d \d\d:/);
+  const short = await times("2021-03-04T13:00:00Z");
+  expect([...short.rows, short.when].join()).not.toContain("2021");
+  expect(told).toEqual([]);
+  await close();
+});
