@@ -155,14 +155,14 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     let asked: unknown;
     const queryFn: QueryFn = async function* ({ options }) {
       asked = (options as { sessionId?: string }).sessionId;
-      const { resumed } = await store.flows.resume(flow.runId);
-      saved = resumed.running;
+      const { snapshot } = await store.flows.playback(flow.runId);
+      saved = [snapshot?.nodeStatus, snapshot?.agentSessions];
       yield success("x");
     };
     const { sessionId } = await createClaudeNode({ queryFn }).run(flow, { nodeId: "plan", prompt: "Plan." });
     expect(sessionId).toMatch(/^[0-9a-f-]{36}$/);
     expect(asked).toBe(sessionId);
-    expect(saved).toEqual([{ nodeId: "plan", sessionId, prompt: "continue" }]);
+    expect(saved).toEqual([{ plan: "running" }, { plan: sessionId }]);
   });
 
   test("an agent that fails leaves an agent:error, and its node failed", async () => {
