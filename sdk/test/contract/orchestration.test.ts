@@ -46,6 +46,29 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect((await context.getRawMessages())[0]?.json).toBe(forms.gemini[2]);
   });
 
+  test("begin no work of a tool whose result they couldn't record, as once they are stopped", async () => {
+    const store = await fresh();
+    const call = (id: string) => ({ id, type: "function", function: { name: "pay", arguments: "{}" } }) as const;
+    let paid = 0;
+    const codes: (string | undefined)[] = [];
+    const pay = async () => ++paid;
+    const told = (error: RunlogError) => void codes.push(error.code);
+    const orchestrator = await world(store, {
+      payer: async (context) => {
+        await context.recordMessage({ role: "assistant", content: null, tool_calls: [call("a"), call("b")] });
+        expect(await context.tool("a", pay)).toBe(1);
+        await context.tool("a", pay).catch(told);
+        await store.runs.recorder(context.run.id).then((run) => run.pause());
+        await context.tool("b", pay).catch(told);
+      },
+    }, { stopGraceMs: 10_000 });
+    const started = await orchestrator.start({ agentName: "payer", task: "Pay." });
+    await started.wait().catch(() => {});
+    expect(paid).toBe(1);
+    expect(codes[0]).toBe("already_exists");
+    expect(codes[1]).toMatch(/wrong_status|aborted/);
+  });
+
   test("are defined, changed, listed, and told of without their prompts", async () => {
     const { agents } = await fresh();
     const made = await agents.define({
