@@ -16,6 +16,7 @@ mod import;
 mod lookup;
 mod message_fold;
 mod messages;
+mod open_steps;
 mod pages;
 mod redact;
 mod request;

@@ -18,7 +18,8 @@ use serde::Deserialize;
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
     flush::{Part, RequestFlush, have_changes, place_of, without_gone},
-    resume::{check_resumable, delegate_of, ended_with_request, has_other_open_steps},
+    open_steps::{ended_with_request, has_other_open_steps},
+    resume::{check_resumable, delegate_of},
     stack::{CallStack, StackNode},
     store::already_exists,
     write::Prepared,

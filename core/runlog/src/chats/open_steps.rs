@@ -1,0 +1,126 @@
+//! The steps of a request that was cut off: which wait for which, and which are still open when one of them was resumed.
+
+use std::collections::HashMap;
+
+use runlog_model::{
+    ChatEvent, ChatFold, FoldedStep, RawJson, Step, StepStatus, StepType, Timestamp, Updates,
+};
+
+use crate::Result;
+
+/// The delegate step that waits for the node of a step: the one it names, or else one of its caller.
+pub(super) fn waiting_for<'a>(fold: &'a ChatFold, called: &Step) -> Option<&'a FoldedStep> {
+    match &called.delegate_step_id {
+        Some(id) => fold.step(id).filter(|step| step.status.can_resume()),
+        None => waiting_in(fold, called.stack_parent_id.as_deref()?),
+    }
+}
+
+/// Whether a request has steps to be resumed that are apart from `resumed` and from the steps that wait for it, after some events.
+/// What `is_own` says yes to was begun since it was resumed, and ends with it.
+pub(super) fn has_other_open_steps(
+    fold: &ChatFold,
+    resumed: &Step,
+    events: &[ChatEvent],
+    is_own: impl Fn(&str) -> bool,
+) -> Result<bool> {
+    let path = fold.stack_path(&resumed.stack_id)?.unwrap_or_default();
+    // What is under way at each node of the path: the step that waits for the node below, and at the last what is resumed.
+    let mut under_way: HashMap<&str, &FoldedStep> = HashMap::new();
+    let mut below: &Step = resumed;
+    for stack_id in path.iter().rev() {
+        if *stack_id == resumed.stack_id {
+            under_way.extend(
+                fold.step(&resumed.step_id)
+                    .map(|it| (stack_id.as_str(), it)),
+            );
+            continue;
+        }
+        // The one that is named may have been completed meanwhile: another isn't it.
+        let called = Some(below).filter(|it| it.stack_parent_id.as_ref() == Some(stack_id));
+        let waiting = match called.and_then(|called| called.delegate_step_id.as_deref()) {
+            Some(id) => fold.step(id),
+            None => waiting_in(fold, stack_id),
+        };
+        if let Some(waiting) = waiting {
+            under_way.insert(stack_id, waiting);
+            below = waiting;
+        }
+    }
+    for step in fold.resumable_steps_of(&resumed.request_id) {
+        if is_own(&step.step_id) || is_over(step, events) {
+            continue;
+        }
+        let is_other = match under_way.get(step.stack_id.as_str()) {
+            Some(than) => is_apart(step, than)?,
+            None => !path.contains(&step.stack_id),
+        };
+        if is_other {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a step that was cut off is work of its own beside another one of its node: of several tools that were called at once, or
+/// several assistants. What failed was seen to fail by its assistant, which went on; and a model is asked once at a time, so that a
+/// step with other input is an earlier attempt.
+fn is_apart(step: &FoldedStep, than: &FoldedStep) -> Result<bool> {
+    let may_be = matches!(step.step_type, StepType::Tool | StepType::Delegate)
+        && step.step_type == than.step_type
+        && step.status != StepStatus::Failed
+        && step.step_id != than.step_id;
+    Ok(may_be && !step.has_input_of(than)?)
+}
+
+/// Whether one of the events ends a step, or is another attempt at it, with success.
+pub(super) fn is_over(step: &FoldedStep, events: &[ChatEvent]) -> bool {
+    events.iter().any(|event| match event {
+        ChatEvent::StepUpdated { step_id, .. } => *step_id == step.step_id,
+        ChatEvent::StepSaved(other) => {
+            step.status == StepStatus::Failed
+                && other.status == StepStatus::Completed
+                && (&other.stack_id, other.step_type) == (&step.stack_id, step.step_type)
+        }
+        _ => false,
+    })
+}
+
+/// The delegate step of a node that waits for an assistant it called.
+pub(super) fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a FoldedStep> {
+    let steps = fold.steps_of_stack(stack_id).into_iter().rev();
+    steps
+        .into_iter()
+        .find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
+}
+
+/// The events that end a resumption without an output: the resumable steps of the same request and node of the stack
+/// are completed, earlier attempts included; but not those [apart](is_apart) from it, which are resumed next.
+pub(super) fn ended_with_request(
+    fold: &ChatFold,
+    resumed: &Step,
+    at: Timestamp,
+) -> Result<Vec<ChatEvent>> {
+    let updates = Updates::new()
+        .with("status", RawJson::string("completed"))
+        .with("error", RawJson::null());
+    let open = fold.steps_of_stack(&resumed.stack_id).into_iter();
+    let open =
+        open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
+    let resumed = fold.step(&resumed.step_id);
+    let mut events = Vec::new();
+    for step in open {
+        if let Some(resumed) = resumed
+            && is_apart(step, resumed)?
+        {
+            continue;
+        }
+        Step::updated(step, &updates, at)?;
+        events.push(ChatEvent::StepUpdated {
+            step_id: step.step_id.clone(),
+            at,
+            updates: updates.clone(),
+        });
+    }
+    Ok(events)
+}
