@@ -28,8 +28,10 @@ struct OfRun {
     lock: RwLock<()>,
     /// Cancelled when a recorder has ended or paused the run.
     stopped: CancellationToken,
-    /// How often somebody has resumed the flow since there are gates of it.
-    resumptions: AtomicU64,
+    /// The number of who drives the flow.
+    driver: AtomicU64,
+    /// The last number that was given; none is given twice.
+    last_driver: AtomicU64,
 }
 
 /// The lock of a run's stream.
@@ -77,14 +79,22 @@ impl Gate {
 
     /// Who drives the flow: a number that another has once somebody has resumed it.
     pub(crate) fn driver(&self) -> u64 {
-        self.of_run.resumptions.load(Ordering::Acquire)
+        self.of_run.driver.load(Ordering::Acquire)
     }
 
     /// Takes the flow over from whoever drove it, behind what that one is writing. It is given back when this is dropped.
     pub(crate) async fn take_over(&self) -> TakenOver<'_> {
         let _closed = self.close().await;
-        self.of_run.resumptions.fetch_add(1, Ordering::AcqRel);
-        TakenOver(Some(&self.of_run.resumptions))
+        let OfRun {
+            driver,
+            last_driver,
+            ..
+        } = &*self.of_run;
+        let before = driver.swap(
+            last_driver.fetch_add(1, Ordering::AcqRel) + 1,
+            Ordering::AcqRel,
+        );
+        TakenOver(Some((driver, before)))
     }
 
     /// Tells whoever works on the run that a recorder has ended or paused it.
@@ -99,7 +109,7 @@ impl Gate {
 }
 
 /// A flow that was taken over, unless what was to be done with it fails.
-pub(crate) struct TakenOver<'a>(Option<&'a AtomicU64>);
+pub(crate) struct TakenOver<'a>(Option<(&'a AtomicU64, u64)>);
 
 impl TakenOver<'_> {
     /// It stays so.
@@ -110,8 +120,8 @@ impl TakenOver<'_> {
 
 impl Drop for TakenOver<'_> {
     fn drop(&mut self) {
-        if let Some(resumptions) = self.0 {
-            resumptions.fetch_sub(1, Ordering::AcqRel);
+        if let Some((driver, before)) = self.0 {
+            driver.store(before, Ordering::Release);
         }
     }
 }
