@@ -760,3 +760,48 @@ fn ids_of_steps_requests_and_chats_that_are_given_at_once_are_one_chats() {
         assert_eq!(refused, 1, "{id}: {made:?}");
     }
 }
+
+#[test]
+fn a_redaction_in_a_chat_with_gaps_gives_no_other_message_its_sequence() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let given = |id: &str, sequence| ChatMessage {
+        sequence,
+        ..with_id(id)
+    };
+    pollster::block_on(async {
+        let chat = chats.create_chat(Chat::new("a")).await.unwrap().chat_id;
+        let mut request = chats
+            .begin_request(&chat, NewRequest::new("r"), with_id("question"))
+            .await
+            .unwrap();
+        request.send(with_id("answer")).unwrap();
+        let messages = vec![given("a", 5), given("b", 10)];
+        chats.save_messages(&chat, messages).await.unwrap();
+        request.finish(RequestEnd::Completed).await.unwrap();
+        let messages = vec![given("y", 30), given("z", 40)];
+        chats.save_messages(&chat, messages).await.unwrap();
+        let copy = store
+            .copy_session(chat.parse().unwrap(), &CopySession::default())
+            .await
+            .unwrap();
+        let copy = copy.session.id.to_string();
+        let last_message_at = async |chat: &str| {
+            let chat = chats.get_chat(chat).await.unwrap().unwrap();
+            chat.last_message_at
+        };
+        let before = (last_message_at(&chat).await, last_message_at(&copy).await);
+        chats.redact_message("b", "a secret").await.unwrap();
+        chats.redact_message("z", "a secret").await.unwrap();
+        for chat in [&chat, &copy] {
+            for chats in [store.chats(), cold(&store)] {
+                let all = chats.get_messages(chat, &MessageFilter::default()).await;
+                let all: Vec<_> = all.unwrap().iter().map(|it| it.sequence).collect();
+                assert_eq!(all, [1, 5, 11, 30], "{chat}");
+            }
+            let next = cold(&store).save_messages(chat, vec![text("next")]).await;
+            assert_eq!(next.unwrap()[0].sequence, 41, "{chat}");
+        }
+        assert!(before.0 <= last_message_at(&chat).await);
+    });
+}

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_log::{Batch, Expected, Op, Position, Sequence};
-use runlog_model::{ChatEvent, ChatIdOf, KeptMessage, SessionId, Timestamp, id_in_copy};
+use runlog_log::{Batch, Expected, Kind, Op, Position, ReadOptions, Sequence};
+use runlog_model::{
+    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRole, KeptMessage, MessageFilter, RawJson,
+    SessionId, Timestamp, Updates, id_in_copy, kinds,
+};
 
-use super::{Chats, store::not_found, write::Prepared};
-use crate::{Result, kernel::records::chat_stream};
+use super::{Chats, cache::apply, store::not_found, write::Prepared};
+use crate::{Result, journal::follow::read_each, kernel::records::chat_stream};
 
 /// A message in one of the chats that share it.
 struct Shared {
@@ -23,6 +26,16 @@ struct Found {
     /// The last sequence of its stream when it was read.
     last: Sequence,
     kept: KeptMessage,
+}
+
+/// A time that makes no chat younger.
+const BEGINNING: Timestamp = Timestamp(1);
+
+fn deleted(id: String, at: Timestamp) -> ChatEvent {
+    ChatEvent::MessagesDeleted {
+        message_ids: vec![id],
+        at,
+    }
 }
 
 impl Chats {
@@ -65,15 +78,15 @@ impl Chats {
         loop {
             let named = self.named(chat, message_id).await?;
             let at = Timestamp(backend.now_ms());
-            let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
-            for Found { chat, last, kept } in self.sharing(named).await? {
-                positions.extend(kept.positions);
+            let found = self.sharing(named).await?;
+            let all = found.iter().flat_map(|found| &found.kept.positions);
+            let positions: BTreeSet<u64> = all.copied().collect();
+            let mut gone = Vec::new();
+            for Found { chat, last, kept } in found {
                 // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
-                let deleted = kept.id.map(|id| ChatEvent::MessagesDeleted {
-                    message_ids: vec![id],
-                    at,
-                });
-                let events = deleted.into_iter().collect();
+                let deleted = kept.id.map(|id| deleted(id, at));
+                let mut events: Vec<_> = deleted.into_iter().collect();
+                events.extend(self.kept_sequences(chat, last, &positions, at).await?);
                 gone.push((last, Prepared::new(chat, events, None, at.0)?));
             }
             // A chat that was changed since it was read may have another version of the message.
@@ -90,6 +103,63 @@ impl Chats {
                 Err(error) => attempts.again(error).await?,
             }
         }
+    }
+
+    /// What is written so that the other messages of a chat keep their sequences, and none gets that of a redacted one.
+    ///
+    /// A message that was saved without a sequence has the next one after those before it. Of a redacted record the
+    /// sequence can't be read any more: it counts as one more than those before it. That is another one where the chat has
+    /// gaps, as an imported one may.
+    async fn kept_sequences(
+        &self,
+        chat: SessionId,
+        last: Sequence,
+        redacted: &BTreeSet<u64>,
+        at: Timestamp,
+    ) -> Result<Vec<ChatEvent>> {
+        let backend = &**self.store.backend();
+        let mut then = ChatFold::new();
+        let options = ReadOptions {
+            last,
+            kinds: kinds::CHAT_EVENTS.map(Kind).collect(),
+            ..ReadOptions::default()
+        };
+        let stream = chat_stream(chat);
+        read_each(backend, stream, options, &mut |record| {
+            if redacted.contains(&record.position.0) {
+                then.skip_redacted(record.sequence.0, record.kind.0);
+                return Ok(());
+            }
+            apply(&mut then, stream, record)
+        })
+        .await?;
+        let shared = self.store.chat_fold(chat).await?;
+        let now = shared.read();
+        let mut events = Vec::new();
+        for message in then.messages(&MessageFilter::default()) {
+            let Some(kept) = now.message(&message.message_id) else {
+                continue;
+            };
+            if kept.sequence != message.sequence {
+                events.push(ChatEvent::MessageUpdated {
+                    message_id: kept.message_id.clone(),
+                    at: kept.updated_at,
+                    updates: Updates::new().with("sequence", RawJson::from_value(&kept.sequence)?),
+                });
+            }
+        }
+        if then.last_message_sequence() < now.last_message_sequence() {
+            // Holds the place of the largest sequence; nobody sees it, because it is deleted at once.
+            let place = ChatMessage {
+                sequence: now.last_message_sequence(),
+                message_id: backend.new_id().to_string(),
+                created_at: BEGINNING,
+                ..ChatMessage::text(ChatRole::User, "")
+            };
+            let id = place.message_id.clone();
+            events.extend([ChatEvent::MessageSaved(Box::new(place)), deleted(id, at)]);
+        }
+        Ok(events)
     }
 
     /// The message with this id in its chat.
