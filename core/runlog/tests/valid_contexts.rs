@@ -407,6 +407,27 @@ fn the_messages_of_a_run_that_starts_answer_open_calls_and_no_others() {
 }
 
 #[test]
+fn a_run_that_begins_without_messages_closes_open_calls_with_a_text_that_was_given() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_raw_message(asks(&["a"]).to_json().unwrap())
+        .unwrap();
+    run.fail("cut off").unwrap();
+    let instance = run.run().instance_id;
+    let start_with = |dangling| {
+        let new = NewRun {
+            dangling,
+            ..NewRun::new(instance)
+        };
+        store.runs().start(new).unwrap().fail("again").unwrap();
+        let context = store.context(instance).unwrap();
+        context.dangling_tool_calls().unwrap().len()
+    };
+    assert_eq!(start_with(Dangling::Close), 1);
+    assert_eq!(start_with(Dangling::CloseWith("given up".into())), 0);
+}
+
+#[test]
 fn a_repeat_with_other_calls_is_told_where_the_first_one_is() {
     let store = Store::in_memory();
     let run = start(&store);

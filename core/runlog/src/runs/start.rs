@@ -67,7 +67,8 @@ pub struct NewRun {
     #[serde(skip)]
     pub messages: Vec<RawJson>,
     /// What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
-    /// takes a message between a call and its result.
+    /// takes a message between a call and its result. Where it begins with none, they are left open, unless a text to close
+    /// them with, or outcomes, are given.
     #[serde(default)]
     pub dangling: Dangling,
     /// Whether it may write to the context while another run does. Without it such a start is refused: what two runs
@@ -220,8 +221,8 @@ impl Runs {
         run: &Run,
         made: &Made,
     ) -> Result<(Vec<NewContextEvent>, Expected)> {
-        let answers = matches!(new.dangling, Dangling::Answer(_));
-        if made.new_instance || first.is_empty() && !answers {
+        let is_asked_for = matches!(new.dangling, Dangling::Answer(_) | Dangling::CloseWith(_));
+        if made.new_instance || first.is_empty() && !is_asked_for {
             check_results(&[], first)?;
             return Ok((Vec::new(), Expected::Any));
         }
