@@ -23,6 +23,7 @@ import type {
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
+import { parseList } from "./long-lists.js";
 import type { Page } from "./pages.js";
 import { type RequestBuffer, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
@@ -142,12 +143,13 @@ export class Chats {
   }
 
   /**
-   * The messages of a chat that a filter admits, in the chat's order.
+   * The messages of a chat that a filter admits, in the chat's order. All are held in memory; {@link listMessages} holds a page.
+   * A long list is read in pieces, between which the event loop goes on.
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
-    return this.#handle.value("getChatMessages", { chat: chatId, filter });
+    return parseList(await this.#handle.bytes("getChatMessages", { chat: chatId, filter }));
   }
 
   /**

@@ -57,9 +57,16 @@ export function objectOf<T extends object>(value: T, what: string): T {
  * @internal
  */
 export function fieldsOf<T extends object>(value: T, what: string): T {
-  try {
+  return readable(what, () => {
     refuseGetters(objectOf(value, what), what);
     return { ...value };
+  });
+}
+
+/** What is read of something that was given; getters of it may fail. @internal */
+export function readable<T>(what: string, read: () => T): T {
+  try {
+    return read();
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
     throw invalid(`${what} can't be read: ${messageOf(cause)}`, cause);

@@ -11,7 +11,8 @@ import {
 } from "./context-types.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AppendOptions, AppendResult, ContextEventType, DanglingToolCall } from "./generated/types.js";
-import { type RawJson, jsonBytes, messageBytes, messageList, parseBytes } from "./json.js";
+import { type RawJson, jsonBytes, messageBytes, messageList } from "./json.js";
+import { parseList } from "./long-lists.js";
 import { Pages } from "./pages.js";
 import { follow } from "./follow.js";
 
@@ -189,7 +190,7 @@ export class Context {
 
   /**
    * The messages of the context: what was sent to the model, in order, as values to be sent again. Numbers are
-   * JavaScript's; {@link getRawMessages} has the bytes.
+   * JavaScript's; {@link getRawMessages} has the bytes. A long list is read in pieces, between which the event loop goes on.
    */
   async getMessages<T = Record<string, unknown>>(): Promise<T[]> {
     return this.replayFromSequence<T>(0);
@@ -197,7 +198,7 @@ export class Context {
 
   /** The messages from a sequence on, as values; a sequence beyond the end is none. */
   async replayFromSequence<T = Record<string, unknown>>(sequence: number): Promise<T[]> {
-    return parseBytes<T[]>(await this.#handle.bytes("getMessages", { instance: this.instanceId, from: sequence }));
+    return parseList<T>(await this.#handle.bytes("getMessages", { instance: this.instanceId, from: sequence }));
   }
 
   /** The messages from a sequence on, each byte for byte. */

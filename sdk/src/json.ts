@@ -1,4 +1,4 @@
-import { bytesGiven, classOf, listOf, refuseGetters, shown } from "./checks.js";
+import { bytesGiven, classOf, listOf, readable, refuseGetters, shown } from "./checks.js";
 import { RunlogError, invalid, messageOf } from "./error.js";
 import { newUuid } from "./uuid.js";
 
@@ -149,12 +149,9 @@ export function messageBytes(message: unknown): Uint8Array {
   if (typeof message !== "object" || message === null || message instanceof RawJson || message instanceof Uint8Array) {
     return jsonBytes(message);
   }
-  try {
+  readable("the message", () => {
     for (const [name, field] of Object.entries(message)) checkField(name, field);
-  } catch (cause) {
-    if (cause instanceof RunlogError) throw cause;
-    throw invalid(`the message can't be read: ${messageOf(cause)}`, cause);
-  }
+  });
   return jsonBytes(message);
 }
 

@@ -2,7 +2,7 @@ import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
 import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { checkText, fieldsOf, shown } from "./checks.js";
+import { checkText, fieldsOf, readable, shown } from "./checks.js";
 import { RunlogError, givenError, invalid } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -73,7 +73,7 @@ export class RequestBuffer implements AsyncDisposable {
    * for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
-    const { whole: props, half } = withoutHalf(message?.props);
+    const { whole: props, half } = readable("the message", () => withoutHalf(message?.props));
     const id = await this.#handle.value("send", half === undefined ? message : { ...message, props });
     if (half !== undefined) this.#halves.set(id, half);
     return id;
@@ -131,7 +131,7 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
     this.#halves.delete(messageId);
-    const { whole, half } = withoutHalf(props);
+    const { whole, half } = readable("what the message becomes", () => withoutHalf(props));
     await this.#handle.value("replace", { id: messageId, value: whole, type });
     if (half !== undefined) this.#halves.set(messageId, half);
   }

@@ -15,7 +15,8 @@ import type {
   ToolAnswer,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes, wellFormedBytes } from "./json.js";
+import { type RawJson, jsonBytes, jsonList, messageBytes, wellFormedBytes } from "./json.js";
+import { parseList } from "./long-lists.js";
 import { recordToolCall, recordToolResult, recordToolResults, tool } from "./recorder.js";
 import { Space } from "./request.js";
 import type { ToolOutcome } from "./run-types.js";
@@ -77,7 +78,7 @@ export class RunContext {
 
   /** The messages of its context, to be sent to the model. Those of the runs it goes on from are among them. */
   async getMessages<T = Record<string, unknown>>(): Promise<T[]> {
-    return parseBytes<T[]>(await this.#handle.bytes("getMessages"));
+    return parseList<T>(await this.#handle.bytes("getMessages"));
   }
 
   /** The same messages, each byte for byte. */

@@ -8,6 +8,7 @@ use crate::{
     Failure, Reply, Result,
     object::{Object, Scope},
     tasks::Answer,
+    written::to_javascript,
 };
 
 /// Something that a call can return.
@@ -33,6 +34,13 @@ impl<Heads> Packed<Heads> {
             bytes,
             heads: PhantomData,
         }
+    }
+}
+
+impl<Heads: Serialize> Packed<Heads> {
+    /// A value as JSON without contents, which JavaScript reads in pieces where it is long.
+    pub(crate) fn of_json(value: &Heads) -> Result<Self> {
+        to_javascript(value).map(|json| Self::new(json.into_bytes()))
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result,
-    answers::{Made, wait, write},
+    answers::{Made, Packed, wait, write},
     arguments::Input,
     calls::calls,
     given::{Given, GivenUpdates},
@@ -91,8 +91,8 @@ calls! {
     saveMessages { chat: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
         write(async move { chats.save_messages(&chat, inner(messages)).await });
     getChatMessages { chat: String, #[serde(default)] filter: MessageFilter }
-        -> Vec<ChatMessage> =>
-        of.read(async move { chats.get_messages(&chat, &filter).await });
+        -> Packed<Vec<ChatMessage>> =>
+        of.read(async move { Packed::of_json(&chats.get_messages(&chat, &filter).await?) });
     listChatMessages { chat: String, #[serde(default)] filter: ListMessages } -> Page<ChatMessage> =>
         of.read(async move { chats.list_messages(&chat, &filter).await });
     countChatMessages { chat: String, #[serde(default)] filter: MessageFilter } -> usize =>

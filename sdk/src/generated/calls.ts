@@ -382,7 +382,7 @@ export interface StoreCalls {
   getChatMessages: { args: {
     chat: string;
     filter?: MessageFilter | undefined;
-  }; value: ChatMessage[] };
+  }; packed: ChatMessage[] };
   listChatMessages: { args: {
     chat: string;
     filter?: ListMessages | undefined;

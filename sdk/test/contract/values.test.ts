@@ -129,7 +129,13 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
       expect(error.message).toContain(`\`${name}\` from its class`);
     }
     const failing = { get agentName(): string { throw new Error("not configured"); }, get toolCallId(): string { throw new Error("not configured"); } };
+    const { chatId } = await store.chats.create({ assistantId: "a" });
+    const request = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+    const props = { get content(): string { throw new Error("not configured"); } };
     const told: (() => unknown)[] = [
+      () => request.send({ role: "assistant", type: "text", get props(): never { throw new Error("not configured"); } }),
+      () => request.send({ role: "assistant", type: "text", props }),
+      () => request.replace("m", props),
       () => store.runs.start(failing as never),
       () => run.recordToolResult(failing as never),
       () => store.retain(failing as never),

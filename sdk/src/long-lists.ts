@@ -1,0 +1,77 @@
+import { invalid, messageOf } from "./error.js";
+import { parseBytes, textOf } from "./json.js";
+
+/** How many bytes of JSON are read at once: some 3 ms of work. */
+const PIECE_BYTES = 512 << 10;
+
+/**
+ * The elements of a JSON array in UTF-8. A long one is read in pieces, between which the event loop goes on.
+ *
+ * @internal
+ */
+export async function parseList<T>(bytes: Uint8Array): Promise<T[]> {
+  const isWhole = bytes[0] === 0x5b && bytes.at(-1) === 0x5d;
+  if (bytes.length <= PIECE_BYTES || !isWhole) return parseBytes<T[]>(bytes);
+  const list: T[] = [];
+  for (let at = 1; at < bytes.length; await turnOfOthers()) {
+    const { items, end } = firstElements<T>(bytes, at);
+    for (const item of items) list.push(item);
+    at = end + 1;
+  }
+  return list;
+}
+
+/**
+ * The elements of an array from where one begins, and where they end: as many as have the size of a piece.
+ *
+ * Where elements end is tried, instead of looking at each character: the text before a comma between braces is parsed as an array.
+ * If that comma is one of text, or of something nested, the array isn't whole there, and a place twice as far away is tried.
+ */
+function firstElements<T>(bytes: Uint8Array, from: number): { items: T[]; end: number } {
+  for (let size = PIECE_BYTES; ; size *= 2) {
+    const end = commaAfter(bytes, from + size);
+    try {
+      return { items: JSON.parse(`[${textOf(bytes.subarray(from, end))}]`) as T[], end };
+    } catch (cause) {
+      if (end === bytes.length - 1) throw invalid(`the text isn't JSON: ${messageOf(cause)}`, cause);
+    }
+  }
+}
+
+/** The next comma between two braces, or the bracket at the end. */
+function commaAfter(bytes: Uint8Array, from: number): number {
+  const [closing, comma, opening] = [0x7d, 0x2c, 0x7b];
+  for (let at = bytes.indexOf(comma, from); at > 0; at = bytes.indexOf(comma, at + 1)) {
+    if (bytes[at - 1] === closing && bytes[at + 1] === opening) return at;
+  }
+  return bytes.length - 1;
+}
+
+// Kept from the beginning: those of a test that makes up the time don't go on by themselves.
+const { setImmediate, MessageChannel } = globalThis as unknown as Turns;
+
+/** What gives others a turn: the first in Node, the second in browsers, whose timers wait for 4 ms. */
+interface Turns {
+  setImmediate?: (resolve: (value: unknown) => void) => void;
+  MessageChannel: new () => { port1: Port; port2: Port };
+}
+
+interface Port {
+  onmessage: ((event: unknown) => void) | null;
+  postMessage(message: null): void;
+  close(): void;
+}
+
+/** Lets go on what waits for the event loop. */
+async function turnOfOthers(): Promise<void> {
+  if (setImmediate !== undefined) {
+    await new Promise(setImmediate);
+    return;
+  }
+  const { port1, port2 } = new MessageChannel();
+  await new Promise((resolve) => {
+    port1.onmessage = resolve;
+    port2.postMessage(null);
+  });
+  port1.close();
+}
