@@ -107,14 +107,7 @@ fn this_toolchain() -> Result<String, String> {
 /// What each path takes now.
 fn count() -> Result<Vec<(String, f64)>, String> {
     tools::ensure_valgrind()?;
-    let build = [
-        "build",
-        "--release",
-        "--quiet",
-        "--package",
-        "runlog-instructions",
-    ];
-    outcome(run(&mut cargo(&build)))?;
+    build()?;
     let program = target_folder().join("release/instructions");
     let paths =
         answer(command(&program).arg("list")).ok_or("the program does not list its paths")?;
@@ -129,6 +122,18 @@ fn count() -> Result<Vec<(String, f64)>, String> {
             Ok((path.to_owned(), (many - few) / events))
         })
         .collect()
+}
+
+/// Builds the program that walks the paths.
+pub(crate) fn build() -> Result<(), String> {
+    let arguments = [
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "runlog-instructions",
+    ];
+    outcome(run(&mut cargo(&arguments))).map(drop)
 }
 
 /// The instructions of one run of the program.

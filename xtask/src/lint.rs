@@ -24,30 +24,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         tools::ensure_component("rustfmt", "fmt")?;
         outcome(run(&mut cargo(&["fmt", "--all", "--check"])))
     });
-    report.check("clippy", || {
-        tools::ensure_component("clippy", "clippy")?;
-        outcome(run(&mut cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ])))
-    });
-    report.check("clippy for WebAssembly", || {
-        tools::ensure_target(WASM)?;
-        outcome(run(&mut cargo(&[
-            "clippy",
-            "--package",
-            "runlog-wasm",
-            "--target",
-            WASM,
-            "--",
-            "-D",
-            "warnings",
-        ])))
-    });
+    clippy(report);
     docs(report);
     report.check("dependencies", || {
         tools::ensure_cargo_deny()?;
@@ -74,13 +51,45 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     report.check("instructions of the hot paths", instructions::check);
 }
 
-/// Installs what [`all`] needs, for a machine that has time for it while it does something else.
-pub(crate) fn tools(report: &mut Report) {
+/// Installs and compiles what [`all`] needs, for a machine that has time for it while it does something else.
+pub(crate) fn ahead(report: &mut Report) {
     report.check("valgrind", || {
         tools::ensure_valgrind().map(|()| String::new())
     });
     report.check("cargo-deny", || {
         tools::ensure_cargo_deny().map(|()| String::new())
+    });
+    clippy(report);
+    crate_docs(report);
+    report.check("instructions of the hot paths", || {
+        instructions::build().map(|()| String::new())
+    });
+}
+
+fn clippy(report: &mut Report) {
+    report.check("clippy", || {
+        tools::ensure_component("clippy", "clippy")?;
+        outcome(run(&mut cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])))
+    });
+    report.check("clippy for WebAssembly", || {
+        tools::ensure_target(WASM)?;
+        outcome(run(&mut cargo(&[
+            "clippy",
+            "--package",
+            "runlog-wasm",
+            "--target",
+            WASM,
+            "--",
+            "-D",
+            "warnings",
+        ])))
     });
 }
 
@@ -91,13 +100,17 @@ pub(crate) fn floors(report: &mut Report) {
 
 /// The pages of the public APIs: everything public has documentation, and every link in it leads somewhere.
 pub(crate) fn docs(report: &mut Report) {
+    crate_docs(report);
+    report.check("documentation of the npm package", node::docs);
+}
+
+fn crate_docs(report: &mut Report) {
     report.check("documentation of the crates", || {
         // Libraries only: the command and the library of the same name would write to one folder.
         outcome(run(
             cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")
         ))
     });
-    report.check("documentation of the npm package", node::docs);
 }
 
 /// The packages of `benches/` outside the workspace are built with `--locked`, and nothing else builds them: a dependency

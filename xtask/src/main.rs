@@ -37,7 +37,7 @@ usage: cargo xtask <verb>
                        built, against the half hour of the whole
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
-  lint --tools         only installs what it needs
+  lint --ahead         only installs and compiles what it needs
   lint floors          of these only that imports point down, in no circle, in every crate
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   wasm-module          the WebAssembly module of browsers, built, made small, and put where the npm package has it
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         ("integrations", []) => test::integrations(&mut report),
         ("generate", []) => node::generate(&mut report),
         ("docs", []) => lint::docs(&mut report),
-        ("lint", ["--tools"]) => lint::tools(&mut report),
+        ("lint", ["--ahead"]) => lint::ahead(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["floors"]) => lint::floors(&mut report),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
