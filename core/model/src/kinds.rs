@@ -119,6 +119,8 @@ kinds! {
     FLOW_EDGE = 100,
     /// A command was received.
     FLOW_COMMAND = 101,
+    /// Not of a record, but the last byte of the metadata of a run snapshot that is saved as a difference.
+    RUN_SNAPSHOT_DIFF = 110,
     /// Not of a record, but the last byte of the metadata of a run snapshot.
     RUN_SNAPSHOT = 111,
 

@@ -49,9 +49,10 @@ pub use context::{
 };
 pub use encoding::EncodedEvent;
 pub use flow::{
-    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent,
-    FlowEventKind, FlowSummary, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
-    RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, EncodedSnapshot, FLOW_FINAL_STATUSES, FlowCatalog,
+    FlowCatalogEvent, FlowEventKind, FlowSummary, ListFlows, ModelUsage, NodeStatus, RunSnapshot,
+    RuntimeCommand, RuntimeEvent, SnapshotChain, SnapshotRead, SnapshotTexts,
+    new_texts_of_snapshot,
 };
 pub use ids::{InstanceId, RunId, SessionId};
 pub use json::{JsonText, RawJson, Updates, read_fields, read_json, read_json_at, read_value};

@@ -12,8 +12,8 @@ use runlog_model::{
     ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
     RunEvent, RunId, RunSnapshot, RunStatus, RunSummary, RuntimeEvent, Session, SessionChanges,
-    SessionId, SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step,
-    StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
+    SessionId, SessionStatus, SnapshotChain, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange,
+    Step, StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -373,6 +373,17 @@ fn flow_events(lines: &mut Lines) {
     snapshot.extra.insert("colour".into(), "red".into());
     let (meta, payload) = snapshot.encode().unwrap();
     lines.add("flow-snapshot", 0, &meta, payload.as_bytes());
+    let document = "word ".repeat(200);
+    snapshot.outputs.insert("plan".into(), document.into());
+    let (_, chain) = SnapshotChain::default().next(1, &snapshot).unwrap();
+    snapshot.outputs.insert("write".into(), "done".into());
+    let (saved, _) = chain.next(2, &snapshot).unwrap();
+    lines.add(
+        "flow-snapshot-diff",
+        0,
+        &saved.meta,
+        saved.payload.as_bytes(),
+    );
 }
 
 fn context_events(lines: &mut Lines) {

@@ -1,8 +1,8 @@
 //! Fast reads of the whole log: the heads of all events, for lists, and a search of all contents. Both are in the order
 //! of positions, and include records that were truncated since.
 
-use runlog_log::{Position, Record, StreamId};
-use runlog_model::{ChatEvent, kinds};
+use runlog_log::{Kind, Position, Record, StreamId};
+use runlog_model::{ChatEvent, kinds, new_texts_of_snapshot};
 
 pub use runlog_model::{EventSummary, TextQuery, TokenUsage};
 
@@ -128,11 +128,15 @@ impl Store {
     }
 }
 
-/// Whether a record has a text. In a step that was saved as a difference, JSON is in strings of JSON, as nothing else has
-/// it; so those are looked through by themselves.
+/// Whether a record has a text. In a step or a flow's state that was saved as a difference, JSON is in strings of JSON, as
+/// nothing else has it; so those are looked through by themselves.
 fn is_in(query: &TextQuery, record: &Record) -> bool {
     if query.is_in(&record.payload) {
         return true;
+    }
+    if record.kind == Kind::SNAPSHOT {
+        let texts = new_texts_of_snapshot(&record.meta, &record.payload);
+        return texts.iter().any(|text| query.is_in(text.as_bytes()));
     }
     if record.kind.0 != kinds::STEP_DIFF_SAVED {
         return false;

@@ -3,15 +3,7 @@
 //! The input of each model call has what the one before had, and a little more; so has the space. Saved whole with each
 //! step, a request would take space on the disk by the square of its length.
 //!
-//! **Which earlier step.** If each differed from the one before, the last of a thousand would need all of them to be read.
-//! If each differed from the first, the differences would grow. So they form levels, as the digits of the step's number
-//! to the base 16 say: number 0x123 differs from 0x122, 0x120 from 0x110, 0x100 from the first.
-//!
-//! ```text
-//! 00 <- 01 <- 02 ... <- 0f        a step of n needs at most 15 differences for each digit of n,
-//! 00 <- 10 <- 11 ... <- 1f        and all n steps take n · log n of what one step adds
-//!       10 <- 20 <- 21 ...
-//! ```
+//! Which earlier step that is, [`TextChain`] decides.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,16 +11,12 @@ use super::{
     ChatEvent, Step, StepType,
     step_diff::{DiffFrom, StepDiff},
 };
-use crate::{RawJson, json::diff::TextDiff, limits::CHAT_EVENT_BYTES_MAX};
+use crate::{RawJson, json::chain::TextChain, limits::CHAT_EVENT_BYTES_MAX};
 
-/// Shorter texts are always saved whole.
-const TEXT_BYTES_MIN: usize = 512;
 /// How many chains of inputs are kept in memory: one for each type of step at each node of the call stack.
 const INPUT_CHAINS_MAX: usize = 16;
 /// The most bytes of inputs that are kept in memory for later ones to differ from: 64 MiB.
 const INPUT_BYTES_MAX: usize = 64 << 20;
-/// The base of the levels.
-const STEPS_PER_LEVEL: u64 = 16;
 
 /// The texts of a step, as they will be saved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,6 +34,14 @@ enum Text {
 }
 
 impl Text {
+    /// A text of a step, the next one of a chain.
+    fn next(chain: &mut TextChain<String>, step: &Step, text: &RawJson) -> Self {
+        match chain.next(step.step_id.clone(), text) {
+            Some((step_id, diff)) => Self::Diff(DiffFrom { step_id, diff }),
+            None => Self::Whole(text.clone()),
+        }
+    }
+
     fn json_bytes(&self) -> usize {
         match self {
             Self::None => 0,
@@ -97,8 +93,8 @@ impl StepTexts {
 #[derive(Debug, Default)]
 pub struct StepDiffs {
     /// The one used last is the last.
-    inputs: VecDeque<(InputsOf, Chain)>,
-    space: Chain,
+    inputs: VecDeque<(InputsOf, TextChain<String>)>,
+    space: TextChain<String>,
 }
 
 /// The steps whose inputs are alike.
@@ -116,12 +112,11 @@ impl StepDiffs {
 
     /// The texts of the next step, as they are to be saved.
     pub fn texts_of(&mut self, step: &Step) -> StepTexts {
-        let id = &step.step_id;
         let input = step.input.as_ref();
-        let input = input.map(|input| self.inputs_like(step).next(id, input));
+        let input = input.map(|input| Text::next(self.inputs_like(step), step, input));
         self.bound_inputs();
         let space = step.space_snapshot.as_ref();
-        let space = space.map(|space| self.space.next(id, space));
+        let space = space.map(|space| Text::next(&mut self.space, step, space));
         StepTexts {
             input: input.unwrap_or_default(),
             space: space.unwrap_or_default(),
@@ -153,7 +148,7 @@ impl StepDiffs {
         }
     }
 
-    fn inputs_like(&mut self, step: &Step) -> &mut Chain {
+    fn inputs_like(&mut self, step: &Step) -> &mut TextChain<String> {
         let of = InputsOf {
             stack_id: step.stack_id.clone(),
             step_type: step.step_type,
@@ -161,7 +156,7 @@ impl StepDiffs {
         let place = self.inputs.iter().rposition(|(other, _)| *other == of);
         let chain = match place.and_then(|place| self.inputs.remove(place)) {
             Some((_, chain)) => chain,
-            None => Chain::default(),
+            None => TextChain::default(),
         };
         if self.inputs.len() >= INPUT_CHAINS_MAX {
             self.inputs.pop_front();
@@ -171,91 +166,10 @@ impl StepDiffs {
     }
 }
 
-/// Texts of which each is saved as the difference from an earlier one.
-#[derive(Debug, Default)]
-struct Chain {
-    /// How many texts it has.
-    count: u64,
-    first: Option<Saved>,
-    /// The last text whose number ends with so many zeros as the place says, to the base 16. Where there is none, it is
-    /// the first.
-    levels: Vec<Saved>,
-}
-
-#[derive(Clone, Debug)]
-struct Saved {
-    step_id: String,
-    text: RawJson,
-}
-
-impl Chain {
-    /// How many bytes its texts keep in memory, at most: two of them may be one.
-    fn bytes(&self) -> usize {
-        let kept = self.levels.iter().chain(&self.first);
-        kept.map(|saved| saved.text.as_bytes().len()).sum()
-    }
-
-    fn next(&mut self, step_id: &str, text: &RawJson) -> Text {
-        if text.as_bytes().len() < TEXT_BYTES_MIN {
-            return Text::Whole(text.clone());
-        }
-        let before = self.levels.first();
-        if let Some(before) = before.filter(|before| before.text == *text) {
-            // It isn't put into the chain, so that unchanged texts don't lengthen it.
-            return before.diff_of(text);
-        }
-        let level = level_of(self.count);
-        let base = self.levels.get(level).or(self.first.as_ref());
-        let diff = base.map(|base| base.diff_of(text));
-        let whole_bytes = text.as_bytes().len();
-        let worth = diff.filter(|diff| diff.json_bytes() < whole_bytes / 4 * 3);
-        let saved = Saved {
-            step_id: step_id.to_owned(),
-            text: text.clone(),
-        };
-        match worth {
-            Some(diff) => {
-                let levels = self.levels.len().max(level + 1);
-                self.levels.resize(levels, saved.clone());
-                self.levels[..=level].fill(saved);
-                self.count += 1;
-                diff
-            }
-            None => {
-                *self = Self {
-                    count: 1,
-                    levels: vec![saved.clone()],
-                    first: Some(saved),
-                };
-                Text::Whole(text.clone())
-            }
-        }
-    }
-}
-
-impl Saved {
-    fn diff_of(&self, text: &RawJson) -> Text {
-        Text::Diff(DiffFrom {
-            step_id: self.step_id.clone(),
-            diff: TextDiff::between(self.text.as_str(), text.as_str()),
-        })
-    }
-}
-
 /// Whether a step can be given to readers, who have its texts whole: they fit one event.
 fn is_readable(step: &Step) -> bool {
     let texts = [&step.input, &step.space_snapshot].into_iter().flatten();
     texts.map(|text| text.as_bytes().len()).sum::<usize>() <= CHAT_EVENT_BYTES_MAX
-}
-
-/// How many zeros a number ends with, to the base of the levels.
-fn level_of(mut number: u64) -> usize {
-    let mut level = 0;
-    while number > 0 && number.is_multiple_of(STEPS_PER_LEVEL) {
-        number /= STEPS_PER_LEVEL;
-        level += 1;
-    }
-    level
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::RuntimeCommand;
 use crate::{
-    Error, RawJson, Result,
+    RawJson, Result,
     encoding::Event,
-    json::{extra, read_bytes},
-    kinds::RUN_SNAPSHOT,
+    json::extra,
+    kinds::{RUN_SNAPSHOT, RUN_SNAPSHOT_DIFF},
     limits::FLOW_EVENT_BYTES_MAX,
 };
 
@@ -140,23 +140,7 @@ impl RunSnapshot {
 
     /// Whether a snapshot with this metadata is a run snapshot.
     pub fn is_one(meta: &[u8]) -> bool {
-        meta.last() == Some(&RUN_SNAPSHOT)
-    }
-
-    /// Reads a snapshot.
-    ///
-    /// # Errors
-    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
-    /// [`Damaged`](crate::ErrorKind::Damaged) for anything that is no run snapshot.
-    pub fn decode(meta: &[u8], payload: &[u8]) -> Result<Self> {
-        let Some((&RUN_SNAPSHOT, meta)) = meta.split_last() else {
-            return Err(Error::damaged(
-                "the latest snapshot of the stream is no run snapshot",
-            ));
-        };
-        let payload = Self::open(meta, payload)?;
-        read_bytes(&payload)
-            .map_err(|source| Error::damaged(format!("a run snapshot can't be read: {source}")))
+        matches!(meta.last(), Some(&(RUN_SNAPSHOT | RUN_SNAPSHOT_DIFF)))
     }
 
     /// The nodes that were running, in the order of their names.

@@ -1,5 +1,6 @@
 //! JSON: text kept byte for byte, slices of it, and error messages for its author.
 
+pub(crate) mod chain;
 pub(crate) mod diff;
 pub(crate) mod extra;
 pub(crate) mod raw;

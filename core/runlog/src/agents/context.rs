@@ -271,6 +271,9 @@ impl RunContext {
             ));
         }
         let (store, own) = (&self.inner.store, run.id.to_string());
+        let gate = self.inner.store.runs().index().shared().gate(run.id);
+        let mut count = gate.saving().await;
+        *count += 1;
         // Commands in the run's flow that wait for other runs keep waiting.
         let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
             .await?

@@ -1,7 +1,9 @@
 //! [`SavedFlow`]: a flow's encoded state, with the event for the catalog of flows.
 
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
-use runlog_model::{EncodedEvent, FlowCatalogEvent, RawJson, RunId, RunSnapshot};
+use runlog_model::{
+    EncodedEvent, EncodedSnapshot, FlowCatalogEvent, RunId, RunSnapshot, SnapshotChain,
+};
 
 use crate::{
     Result, Store,
@@ -14,13 +16,13 @@ use crate::{
 /// A state of a flow, encoded.
 pub(crate) struct SavedFlow {
     run: RunId,
-    meta: Vec<u8>,
-    payload: RawJson,
+    snapshot: EncodedSnapshot,
     /// The event for the catalog of flows; `None` if the catalog is up to date.
     listed: Option<EncodedEvent>,
 }
 
 impl SavedFlow {
+    /// A state that is saved whole.
     pub(super) fn new(
         run: RunId,
         state: &RunSnapshot,
@@ -29,8 +31,7 @@ impl SavedFlow {
         let (meta, payload) = state.encode()?;
         Ok(Self {
             run,
-            meta,
-            payload,
+            snapshot: EncodedSnapshot { meta, payload },
             listed,
         })
     }
@@ -41,8 +42,8 @@ impl SavedFlow {
             stream: run_stream(self.run),
             expected: Expected::Any,
             sequence,
-            meta: &self.meta,
-            payload: self.payload.as_bytes(),
+            meta: &self.snapshot.meta,
+            payload: self.snapshot.payload.as_bytes(),
         }];
         ops.extend(
             self.listed
@@ -66,9 +67,27 @@ impl SavedFlow {
 }
 
 impl Store {
-    /// A state of a run's flow, encoded.
+    /// A state of a run's flow, encoded whole.
     pub(crate) async fn saved_flow(&self, run: RunId, state: &RunSnapshot) -> Result<SavedFlow> {
         SavedFlow::new(run, state, self.listed_flow(run, &state.status).await?)
+    }
+
+    /// The next state of a run's flow, encoded as the difference from an earlier one where that is shorter; with the chain
+    /// to go on with once it is durable.
+    pub(super) async fn next_saved_flow(
+        &self,
+        run: RunId,
+        chain: &SnapshotChain,
+        sequence: Sequence,
+        state: &RunSnapshot,
+    ) -> Result<(SavedFlow, SnapshotChain)> {
+        let (snapshot, chain) = chain.next(sequence.0, state)?;
+        let saved = SavedFlow {
+            run,
+            snapshot,
+            listed: self.listed_flow(run, &state.status).await?,
+        };
+        Ok((saved, chain))
     }
 
     /// The event for the catalog of flows when a snapshot of this status is saved; `None` if the catalog is up to date.

@@ -1,8 +1,9 @@
 //! The state of a flow, from its run's stream: the latest snapshot, and the commands received since.
 
-use runlog_log::{Kind, ReadOptions, Sequence};
+use runlog_log::{Kind, ReadOptions, Sequence, Snapshot};
 use runlog_model::{
-    FlowEventKind, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, TakenRecord, kinds,
+    FlowEventKind, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, SnapshotRead,
+    SnapshotTexts, TakenRecord, kinds,
 };
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,8 @@ pub(crate) fn command_received(
     RuntimeEvent::of_json(RawJson::from_value(&event)?)
 }
 
-/// The newest run snapshot at or before a sequence, with the sequence it covers. Other snapshots in the same stream are skipped.
+/// The newest run snapshot at or before a sequence, with the sequence it covers. Other snapshots in the same stream are
+/// skipped, and those that can't be read any more, because one that they differ from was redacted.
 pub(crate) async fn load_snapshot(
     store: &Store,
     run: RunId,
@@ -54,14 +56,41 @@ pub(crate) async fn load_snapshot(
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if RunSnapshot::is_one(&snapshot.meta) {
-            let state = RunSnapshot::decode(&snapshot.meta, &snapshot.payload)?;
+        if RunSnapshot::is_one(&snapshot.meta)
+            && let Some(state) = whole_state(store, run, &snapshot).await?
+        {
             return Ok(Some((snapshot.sequence.0, state)));
         }
         let Some(before) = snapshot.sequence.0.checked_sub(1) else {
             return Ok(None);
         };
         at = Sequence(before);
+    }
+}
+
+/// The state of a snapshot, which may be saved as the difference from earlier ones. `None` where one of those is gone.
+async fn whole_state(
+    store: &Store,
+    run: RunId,
+    snapshot: &Snapshot,
+) -> Result<Option<RunSnapshot>> {
+    let mut texts = SnapshotTexts::new();
+    let mut read = texts.read(snapshot.sequence.0, &snapshot.meta, &snapshot.payload)?;
+    loop {
+        let wanted = match read {
+            SnapshotRead::State(state) => return Ok(Some(*state)),
+            SnapshotRead::Gone => return Ok(None),
+            SnapshotRead::Wanted(sequence) => Sequence(sequence),
+        };
+        let earlier = store
+            .backend()
+            .latest_snapshot(run_stream(run), wanted)
+            .await?;
+        let earlier = earlier.filter(|it| it.sequence == wanted && RunSnapshot::is_one(&it.meta));
+        let Some(earlier) = earlier else {
+            return Ok(None);
+        };
+        read = texts.read(wanted.0, &earlier.meta, &earlier.payload)?;
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use runlog_model::RunId;
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{OwnedMutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
 /// The gates of the runs that this process writes to.
@@ -32,6 +32,8 @@ struct OfRun {
     driver: AtomicU64,
     /// The last number that was given; none is given twice.
     last_driver: AtomicU64,
+    /// How many states were saved, or may have been.
+    saved: Arc<tokio::sync::Mutex<u64>>,
 }
 
 /// The lock of a run's stream.
@@ -75,6 +77,12 @@ impl Gate {
     /// Keeps flows out while the run's status is changed.
     pub(crate) async fn close(&self) -> RwLockWriteGuard<'_, ()> {
         self.of_run.lock.write().await
+    }
+
+    /// Lets one state of the flow be saved, the flow's handle and the run's agent one after the other. Whoever saves one counts it
+    /// first, so that it is known whether the last one is one's own.
+    pub(crate) async fn saving(&self) -> OwnedMutexGuard<u64> {
+        Arc::clone(&self.of_run.saved).lock_owned().await
     }
 
     /// Who drives the flow: a number that another has once somebody has resumed it.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use runlog::{
     ErrorKind, NewMessage, RawJson, RunId, RunStatus,
     agents::{AgentEnd, OrchestratorOptions, RunContext},
-    flows::{FlowRun, RunSnapshot},
+    flows::{FlowRun, RunSnapshot, RuntimeEvent},
     runs::ResumeOptions,
 };
 use tokio::sync::{Notify, mpsc};
@@ -19,6 +19,7 @@ crate::claims!(
     a_snapshot_of_a_flow_keeps_what_the_agent_took_and_did_not_answer
     what_waits_outlives_two_crashes_and_needs_no_run_id
     snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both
+    a_state_of_an_agent_in_the_place_of_one_of_its_flow_harms_no_later_one
     a_flow_that_begins_late_has_what_waits_for_its_run
     commands_sent_from_both_sides_at_once_come_once_each
     what_an_agent_takes_and_never_records_fills_its_inbox
@@ -306,6 +307,49 @@ async fn snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both(world: Worl
     let mut waiting: Vec<_> = waiting.into_iter().map(text).collect();
     waiting.sort();
     assert_eq!(waiting, ["m", "waits"]);
+}
+
+async fn a_state_of_an_agent_in_the_place_of_one_of_its_flow_harms_no_later_one(world: World) {
+    let (save, saved) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let notified = (Arc::clone(&save), Arc::clone(&saved));
+    world
+        .agent("saver", move |run: RunContext| {
+            let (save, saved) = notified.clone();
+            async move {
+                for _ in 0..3 {
+                    save.notified().await;
+                    run.save_snapshot(&RunSnapshot::new("of the agent")).await?;
+                    saved.notify_one();
+                }
+                save.notified().await;
+                Ok(AgentEnd::paused("later"))
+            }
+        })
+        .await;
+    let run = world
+        .orchestrator
+        .start(world.start("saver"))
+        .await
+        .unwrap();
+    let id = run.run_id();
+    let mut flow = FlowRun::create(&world.store, Some(id)).await.unwrap();
+    let started = RuntimeEvent::parse(r#"{"type":"node:started"}"#).unwrap();
+    for node in 0..3 {
+        flow.record(&started).await.unwrap();
+        let output = format!("long {}", "words ".repeat(500)).into();
+        flow.finish_node(&format!("node-{node}"), output)
+            .await
+            .unwrap();
+        // Nothing was recorded since: it stands at the same sequence.
+        save.notify_one();
+        saved.notified().await;
+        flow.record(&started).await.unwrap();
+        flow.finish_node("small", node.into()).await.unwrap();
+        let state = FlowRun::inspect(&world.store, id).await.unwrap();
+        assert_eq!(&state, flow.state());
+    }
+    save.notify_one();
+    run.wait().await.unwrap();
 }
 
 async fn a_flow_that_begins_late_has_what_waits_for_its_run(world: World) {
