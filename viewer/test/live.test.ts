@@ -344,6 +344,69 @@ test("what comes doesn't take one back to the event that is selected", async () 
   await close();
 });
 
+test("whoever scrolls before it is known where the selected event stands stays there", async () => {
+  const { server } = await recording(Array.from({ length: 200 }, (_, at) => `Line ${at}.`));
+  const { page, told, close } = await app.open(server.url);
+  const list = page.locator("#view .viewport");
+  const top = () => list.evaluate((list) => list.scrollTop);
+  for (const [view, role] of [["events", "option"], ["conversation", "listitem"]] as const) {
+    await page.locator(`#tab-${view}`).click();
+    await page.locator("#view").getByRole(role).first().waitFor();
+    await list.hover();
+    await page.mouse.wheel(0, -100_000);
+    await expect.poll(top).toBe(0);
+    await page.evaluate(() => {
+      const post = Worker.prototype.postMessage;
+      const held: (() => void)[] = [];
+      Worker.prototype.postMessage = function (this: Worker, message: { method: string }) {
+        if (message.method === "placeOf") held.push(() => post.call(this, message));
+        else post.call(this, message);
+      };
+      Object.assign(globalThis, {
+        answer: () => {
+          Worker.prototype.postMessage = post;
+          for (const ask of held) ask();
+          return held.length;
+        },
+      });
+    });
+    await page.locator("#view").getByRole(role).nth(1).click();
+    await page.mouse.wheel(0, 2000);
+    await expect.poll(top).toBeGreaterThan(1500);
+    expect(await page.evaluate("answer()")).toBeGreaterThan(0);
+    await page.waitForTimeout(300);
+    expect(await top()).toBeGreaterThan(1500);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what comes doesn't take one back to the moment that was gone to, nor to the agent in the tree", async () => {
+  const { store, run, server } = await recording(Array.from({ length: 60 }, (_, at) => `Line ${at}.`));
+  for (let at = 0; at < 40; at++) await store.runs.start({ session: { title: `Session ${at}` }, agentName: "tester", messages: [{ role: "user", content: "Test it." }] });
+  const { page, told, close } = await app.open(`${server.url}#agent=${run.run.instanceId}`);
+  const list = page.locator("#view .viewport");
+  const tree = page.getByRole("tree");
+  const top = (of: typeof list) => of.evaluate((list) => list.scrollTop);
+  await page.locator("#view").getByText("Line 1.").waitFor();
+  await page.keyboard.press("End");
+  await expect.poll(() => top(list)).toBeGreaterThan(1000);
+  await list.hover();
+  await page.mouse.wheel(0, -100_000);
+  await expect.poll(() => top(list)).toBe(0);
+  await expect.poll(() => top(tree)).toBeGreaterThan(1000);
+  await tree.hover();
+  await page.mouse.wheel(0, -100_000);
+  await expect.poll(() => top(tree)).toBe(0);
+  await run.recordMessage({ role: "assistant", content: "New." });
+  server.tell(await store.lastPosition());
+  await page.getByRole("button", { name: "1 new ↓" }).waitFor();
+  await page.waitForTimeout(300);
+  expect([await top(list), await top(tree)]).toEqual([0, 0]);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a page that was opened without the server's link says how to get in", async () => {
   const folder = await mkdtemp(join(tmpdir(), "runlog-live-"));
   const server = await served(folder, { isLocked: true });
