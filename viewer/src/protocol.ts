@@ -161,6 +161,9 @@ export interface StoreInfo {
   lost: string | undefined;
 }
 
+/** What a store that is followed has got since; or why it is another one than that. */
+export type Grown = { store: StoreInfo; lane: OpenedLane } | { other: string };
+
 /** A recording without any agent: there is nothing to show, and what was open stays. */
 export interface EmptyStore {
   isEmpty: true;

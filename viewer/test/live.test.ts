@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { open } from "runlog";
 import { expect, onTestFinished, test } from "vitest";
 
 import { dropOn, lines, viewer } from "./page.js";
@@ -57,16 +58,41 @@ test("a store that is followed is so after something was dropped that can't be o
   await close();
 });
 
-test("another store that is served in its place isn't taken for what came", async () => {
+test("another store that is served in its place isn't taken for what came, but opened anew, and followed", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const other = await recording(["Other.", "More.", "And more."]);
-  const { page, close } = await app.open(server.url);
+  const { page, told, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toHaveLength(1);
   server.from(other.folder);
   server.tell((await store.lastPosition()) + 5);
-  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now");
-  expect(await lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now: it was opened anew.");
+  const said = ["Other.", "More.", "And more."].map((text) => expect.stringContaining(text));
+  await expect.poll(() => lines(page)).toEqual(said);
+  await other.run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await other.store.lastPosition());
+  await expect.poll(() => lines(page)).toEqual([...said, expect.stringContaining("One.")]);
   await run.complete();
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a store that is made anew in the same folder is opened anew, as soon as there is something in it", async () => {
+  const { store, server, folder } = await recording(["Begin.", "Go on."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  const last = await store.lastPosition();
+  await store.close();
+  await rm(folder, { recursive: true });
+  const anew = await open(folder);
+  onTestFinished(() => anew.close());
+  server.tell(last + 1);
+  await expect.poll(() => page.getByText("The store that is served here has no run yet.").count(), { timeout: 20_000 }).toBe(1);
+  expect(await page.getByRole("alert").innerText()).toContain("Another store is served here now");
+  await anew.runs.start({ session: { title: "Anew" }, agentName: "coder", messages: [{ role: "user", content: "Anew." }] });
+  server.tell(await anew.lastPosition());
+  await expect.poll(() => lines(page), { timeout: 20_000 }).toEqual([expect.stringContaining("Anew.")]);
+  await page.getByRole("button", { name: "● live" }).waitFor();
+  expect(told).toEqual([]);
   await close();
 });
 
