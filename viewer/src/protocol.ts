@@ -267,6 +267,8 @@ export interface Details {
   status: Outcome | undefined;
   durationMs: number | undefined;
   redacted: boolean;
+  /** Whether its content isn't in the store any more. */
+  gone: boolean;
   rank: number;
   linked: number;
   parts: Part[];

@@ -103,9 +103,14 @@ test("what a compaction has taken out of the store is said to be there no longer
   expect(call).toContain("no longer in the store");
   expect(call).toContain("ls");
   expect((await lines(page)).join()).not.toContain("says nothing");
+  await page.getByText("It is no longer in the store.").first().click();
+  const inspector = page.getByRole("complementary", { name: "The selected event" });
+  await expect.poll(() => inspector.getByRole("tabpanel").innerText()).toContain("It is no longer in the store: a compaction took it out of the files");
+  // When it was recorded is known no more.
+  expect(await inspector.locator("dt").allInnerTexts()).not.toContain("recorded");
   await page.locator("#tab-events").click();
   // The message that made the call is a line here.
-  await expect.poll(() => page.getByText("no longer in the store").count()).toBe(3);
+  await expect.poll(() => page.locator("#view").getByText("no longer in the store").count()).toBe(3);
   expect(told).toEqual([]);
   await close();
 });
