@@ -175,6 +175,15 @@ export interface Progress {
   total: number;
 }
 
+/** How far playing has come, in a store that has so many records. */
+export interface Played {
+  records: number;
+  moment: number;
+  /** Folded time since the last event that has happened. */
+  since: number;
+  isOver: boolean;
+}
+
 /** Where the scrubber is. */
 export interface Moment {
   rank: number;

@@ -16,12 +16,12 @@ async function spoken(count: number) {
   const context = await store.context(instance.id);
   const began = Date.now();
   for (let at = 1; at <= count; at++) await context.appendMessage({ role: "user", content: `main ${at}` }, { event: { createdAtMs: began + at * 1000 } });
-  /** The sub-agent, whose clock is behind, says so much. */
-  const say = async (many: number) => {
-    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: began + at * 300 } });
+  /** The sub-agent, whose clock is behind, says so much, by default while the main agent spoke. */
+  const say = async (many: number, from = began) => {
+    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: from + at * 300 } });
     server.tell(await store.lastPosition());
   };
-  return { server, instance: instance.id, say };
+  return { server, instance: instance.id, began, say };
 }
 
 test("the moment that is looked at is that of the same event when others come that happened before it", async () => {
@@ -57,6 +57,26 @@ test("a stretch that is looked at alone keeps its ends when events come that hap
   await page.reload();
   await page.getByText("of 9").waitFor();
   await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("playing goes on from where it was when events come that happened before that, and from where one goes meanwhile", async () => {
+  const { server, instance, began, say } = await spoken(40);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 40 of 40");
+  const last = async () => Number(/main (\d+)/.exec((await lines(page)).at(-1) ?? "")?.[1]);
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Space");
+  await expect.poll(last).toBeGreaterThan(3);
+  await say(60, began - 20_000);
+  const then = await last();
+  await expect.poll(() => page.locator(".moments").innerText()).toContain("of 100");
+  expect(await last()).toBeGreaterThanOrEqual(then);
+  await expect.poll(last).toBeGreaterThan(then + 2);
+  await page.keyboard.press("End");
+  await page.getByRole("button", { name: "Play (space)" }).waitFor();
+  expect(await page.locator(".moments").innerText()).toBe("moment 100 of 100");
   expect(told).toEqual([]);
   await close();
 });

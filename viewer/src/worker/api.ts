@@ -2,7 +2,7 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Absence, Comparison, Details, EmptyStore, Filter, Grown, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, EmptyStore, Filter, Grown, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Played, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
@@ -241,6 +241,15 @@ export class Api {
 
   momentAt(folded: number): number {
     return this.#family?.momentAt(folded) ?? 0;
+  }
+
+  /** Where playing is so long after the last event before a moment, in folded time; of how many records that is so. */
+  play(moment: number, since: number): Played {
+    const { total } = this.#store;
+    const { folded, length, duration } = this.#family as Family;
+    const at = (folded[moment - 1] ?? 0) + since;
+    const now = Math.max(moment, this.momentAt(at));
+    return { records: total, moment: at < duration ? now : length, since: at - (folded[now - 1] ?? 0), isOver: at >= duration };
   }
 
   next(at: number, what: Target, forward: boolean): number | undefined {
