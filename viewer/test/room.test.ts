@@ -300,6 +300,28 @@ test("on a narrow page the view that is shown has its tab in view, and nothing i
   await close();
 });
 
+test("on a low page the list has most of the room, and the timeline comes when it is asked for", async () => {
+  const { page, told, close } = await app.open("?example", { viewport: { width: 320, height: 256 } });
+  await page.getByText("You are a careful software").waitFor();
+  for (const width of [320, 1280]) {
+    await page.setViewportSize({ width, height: 256 });
+    await expect.poll(async () => (await boxOf(page, "#view")).height).toBeGreaterThan(105);
+    expect((await page.locator("footer").boundingBox())?.height).toBeLessThan(40);
+    expect(await page.locator("#timeline").getAttribute("tabindex")).toBe("-1");
+    await page.keyboard.press("t");
+    await expect.poll(async () => (await boxOf(page, "footer")).height).toBeGreaterThan(95);
+    expect(await page.locator("#timeline").evaluate((canvas) => canvas === document.activeElement)).toBe(true);
+    await page.keyboard.press("3");
+  }
+  // It is as it was where there is room for it, and never more than a part of the page.
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await expect.poll(async () => (await boxOf(page, "footer")).height).toBe(190);
+  await page.setViewportSize({ width: 1280, height: 400 });
+  await expect.poll(async () => (await boxOf(page, "footer")).height).toBe(160);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("the message that is selected is in view in what a filter leaves of a conversation", async () => {
   const { page, close } = await app.open("");
   const messages = Array.from({ length: 400 }, (_, at) => JSON.stringify({ role: at % 4 === 0 ? "assistant" : "user", content: `Message ${at}.` }));
