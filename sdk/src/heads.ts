@@ -66,7 +66,7 @@ export interface EventHeads {
   readonly callIdEnds: Uint32Array;
   /** The ids of all calls, one after the other. */
   readonly callIds: string;
-  /** Which events tell what they cost, as indexes; the columns `inputTokens`, `outputTokens` and `costs` have a number for each. */
+  /** Which events tell what they cost, as indexes; the columns `inputTokens`, `outputTokens`, `costs` and `answers` have a number for each. */
   readonly usages: Uint32Array;
   /** Of each of `usages`, the tokens that went in. */
   readonly inputTokens: Float64Array;
@@ -74,6 +74,11 @@ export interface EventHeads {
   readonly outputTokens: Float64Array;
   /** Of each of `usages`, what it cost, in the currency that the recorder used. */
   readonly costs: Float64Array;
+  /**
+   * Of each of `usages`, a hash of the message's id, 0 where it has none: what follows with the same one is a part of the same
+   * answer, and tells the cost of all of it again.
+   */
+  readonly answers: Uint32Array;
   /** The streams there are events of. */
   readonly streamIds: readonly string[];
   /** The names of tools that are called. */
@@ -112,7 +117,7 @@ export function unpackHeads(packed: Uint8Array): HeadsPage {
   const [positions, recorded, happened] = [f64(count), f64(count), f64(count)];
   const [inputTokens, outputTokens, costs] = [f64(usages), f64(usages), f64(usages)];
   const [sequences, streamNumbers, contentBytes, steps, tools, callEnds] = [u32(count), u32(count), u32(count), u32(count), u32(count), u32(count)];
-  const [callIdEnds, usageEvents, callDurations] = [u32(calls), u32(usages), f32(calls)];
+  const [callIdEnds, usageEvents, answers, callDurations] = [u32(calls), u32(usages), u32(usages), f32(calls)];
   const [kinds, flags, callFlags] = [u8(count), u8(count), u8(calls)];
   const ids = u8(streams * UUID_BYTES);
   const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -140,6 +145,7 @@ export function unpackHeads(packed: Uint8Array): HeadsPage {
     inputTokens,
     outputTokens,
     costs,
+    answers,
     streamIds: Array.from({ length: streams }, (_, stream) => uuidAt(ids, stream * UUID_BYTES)),
     toolNames,
   };

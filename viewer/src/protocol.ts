@@ -161,6 +161,9 @@ export interface StoreInfo {
   lost: string | undefined;
 }
 
+/** What a store that is followed has got since; or why it is another one than that. */
+export type Grown = { store: StoreInfo; lane: OpenedLane } | { other: string };
+
 /** A recording without any agent: there is nothing to show, and what was open stays. */
 export interface EmptyStore {
   isEmpty: true;
@@ -170,6 +173,15 @@ export interface EmptyStore {
 export interface Progress {
   done: number;
   total: number;
+}
+
+/** How far playing has come, in a store that has so many records. */
+export interface Played {
+  records: number;
+  moment: number;
+  /** Folded time since the last event that has happened. */
+  since: number;
+  isOver: boolean;
 }
 
 /** Where the scrubber is. */
@@ -264,6 +276,8 @@ export interface Details {
   status: Outcome | undefined;
   durationMs: number | undefined;
   redacted: boolean;
+  /** Whether its content isn't in the store any more. */
+  gone: boolean;
   rank: number;
   linked: number;
   parts: Part[];

@@ -113,6 +113,24 @@ test("data of another type is told by that and its length, and what stands elsew
   ]) expect(saidBy({ content: [part] })).toMatchObject({ text: shown(part), images: [] });
 });
 
+test.each([
+  ["a recording, in OpenAI's form", { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }, "[audio/wav, 4 bytes]"],
+  ["a file of OpenAI's chats", { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0x" } }, "[a.pdf, application/pdf, 6 bytes]"],
+  ["a file of OpenAI's Responses", { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0x" }, "[a.pdf, application/pdf, 6 bytes]"],
+  ["a file without its type", { type: "file", file: { filename: "a.bin", file_data: "JVBERi0x" } }, "[a.bin, 6 bytes]"],
+  ["a file without a name", { type: "input_file", file_data: "JVBERi0x" }, "[data, 6 bytes]"],
+  ["a file of the AI SDK's with its name", { type: "file", filename: "a.pdf", mediaType: "application/pdf", data: "JVBERi0x" }, "[a.pdf, application/pdf, 6 bytes]"],
+  ["a document of Bedrock's", { document: { format: "pdf", name: "a", source: { bytes: "JVBERi0x" } } }, "[a, document/pdf, 6 bytes]"],
+])("%s is told by its kind and its length, not by its letters", (_, part, text) => {
+  expect(saidBy({ role: "user", content: [{ type: "text", text: "This:" }, part] })).toMatchObject({ text: `This:\n${text}`, images: [] });
+});
+
+test("a file that is elsewhere is shown as it is, and one that is an image as one", () => {
+  const elsewhere = { type: "file", file: { file_id: "file-1" } };
+  expect(saidBy({ content: [elsewhere] }).text).toBe(shown(elsewhere));
+  expect(saidBy({ content: [{ type: "input_file", file_data: `data:image/png;base64,${PNG}` }] })).toMatchObject({ text: "", images: [{ data: PNG }] });
+});
+
 test("tools that a provider runs itself are told as calls, with what they gave", () => {
   const content = [
     { type: "server_tool_use", id: "s", name: "web_search", input: { query: "logs" } },

@@ -122,6 +122,18 @@ test("a result without an id that names no tool answers the first open call of t
   await conversation.close();
 });
 
+test("a result without an id that comes behind one answered call is that of the tool that it names", async () => {
+  const asks = (...names: string[]) => ({ role: "model", parts: names.map((name) => ({ functionCall: { name, args: {} } })) });
+  const gives = (...names: string[]) => ({ role: "user", parts: names.map((name) => response(name, `of ${name}`)) });
+  for (const given of [[gives("date"), gives("ls")], [gives("date", "ls")]]) {
+    const conversation = await conversationOf([asks("cat", "ls"), asks("date"), ...given]);
+    const { calls } = conversation;
+    expect(calls.map(({ tool, status }) => [tool, status])).toEqual([["cat", "pending"], ["ls", "ok"], ["date", "ok"]]);
+    expect(await Promise.all(calls.slice(1).map(({ row }) => conversation.textOf(row, "output")))).toEqual(["of ls", "of date"]);
+    await conversation.close();
+  }
+});
+
 test("a failure without an id is that of its own call", async () => {
   const failed = { functionResponse: { name: "ls", response: { error: "no such folder" } } };
   const conversation = await conversationOf([{ role: "model", parts: CALLS.slice(0, 2) }, { role: "user", parts: [failed, response("cat", "A")] }]);

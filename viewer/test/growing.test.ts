@@ -16,12 +16,12 @@ async function spoken(count: number) {
   const context = await store.context(instance.id);
   const began = Date.now();
   for (let at = 1; at <= count; at++) await context.appendMessage({ role: "user", content: `main ${at}` }, { event: { createdAtMs: began + at * 1000 } });
-  /** The sub-agent, whose clock is behind, says so much. */
-  const say = async (many: number) => {
-    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: began + at * 300 } });
+  /** The sub-agent, whose clock is behind, says so much, by default while the main agent spoke. */
+  const say = async (many: number, from = began) => {
+    for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: from + at * 300 } });
     server.tell(await store.lastPosition());
   };
-  return { server, instance: instance.id, say };
+  return { server, instance: instance.id, began, say };
 }
 
 test("the moment that is looked at is that of the same event when others come that happened before it", async () => {
@@ -61,7 +61,27 @@ test("a stretch that is looked at alone keeps its ends when events come that hap
   await close();
 });
 
-test("a store that was restored from a backup isn't taken for the one that it was, however much was written since", async () => {
+test("playing goes on from where it was when events come that happened before that, and from where one goes meanwhile", async () => {
+  const { server, instance, began, say } = await spoken(40);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 40 of 40");
+  const last = async () => Number(/main (\d+)/.exec((await lines(page)).at(-1) ?? "")?.[1]);
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Space");
+  await expect.poll(last).toBeGreaterThan(3);
+  await say(60, began - 20_000);
+  const then = await last();
+  await expect.poll(() => page.locator(".moments").innerText()).toContain("of 100");
+  expect(await last()).toBeGreaterThanOrEqual(then);
+  await expect.poll(last).toBeGreaterThan(then + 2);
+  await page.keyboard.press("End");
+  await page.getByRole("button", { name: "Play (space)" }).waitFor();
+  expect(await page.locator(".moments").innerText()).toBe("moment 100 of 100");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a store that was restored from a backup isn't mixed with what it was, however much was written since, but opened anew", async () => {
   const { store, run, server, folder } = await recording(["Common."]);
   const backup = `${folder}-backup`;
   await store.backup(backup);
@@ -75,8 +95,6 @@ test("a store that was restored from a backup isn't taken for the one that it wa
   server.from(backup);
   server.tell(await restored.lastPosition());
   await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("has another past than before");
-  expect((await lines(page)).join()).not.toContain("New");
-  await page.reload();
   await expect.poll(() => lines(page)).toHaveLength(10);
   expect((await lines(page)).join()).not.toContain("Old");
   await close();
@@ -105,9 +123,14 @@ test("what a compaction has taken out of the store is said to be there no longer
   expect(call).toContain("no longer in the store");
   expect(call).toContain("ls");
   expect((await lines(page)).join()).not.toContain("says nothing");
+  await page.getByText("It is no longer in the store.").first().click();
+  const inspector = page.getByRole("complementary", { name: "The selected event" });
+  await expect.poll(() => inspector.getByRole("tabpanel").innerText()).toContain("It is no longer in the store: a compaction took it out of the files");
+  // When it was recorded is known no more.
+  expect(await inspector.locator("dt").allInnerTexts()).not.toContain("recorded");
   await page.locator("#tab-events").click();
   // The message that made the call is a line here.
-  await expect.poll(() => page.getByText("no longer in the store").count()).toBe(3);
+  await expect.poll(() => page.locator("#view").getByText("no longer in the store").count()).toBe(3);
   expect(told).toEqual([]);
   await close();
 });

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { open } from "runlog";
 import { expect, onTestFinished, test } from "vitest";
 
 import { dropOn, lines, viewer } from "./page.js";
@@ -57,16 +58,41 @@ test("a store that is followed is so after something was dropped that can't be o
   await close();
 });
 
-test("another store that is served in its place isn't taken for what came", async () => {
+test("another store that is served in its place isn't taken for what came, but opened anew, and followed", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const other = await recording(["Other.", "More.", "And more."]);
-  const { page, close } = await app.open(server.url);
+  const { page, told, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toHaveLength(1);
   server.from(other.folder);
   server.tell((await store.lastPosition()) + 5);
-  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now");
-  expect(await lines(page)).toEqual([expect.stringContaining("Begin.")]);
+  await expect.poll(() => page.getByRole("alert").innerText(), { timeout: 20_000 }).toContain("Another store is served here now: it was opened anew.");
+  const said = ["Other.", "More.", "And more."].map((text) => expect.stringContaining(text));
+  await expect.poll(() => lines(page)).toEqual(said);
+  await other.run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await other.store.lastPosition());
+  await expect.poll(() => lines(page)).toEqual([...said, expect.stringContaining("One.")]);
   await run.complete();
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("a store that is made anew in the same folder is opened anew, as soon as there is something in it", async () => {
+  const { store, server, folder } = await recording(["Begin.", "Go on."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(2);
+  const last = await store.lastPosition();
+  await store.close();
+  await rm(folder, { recursive: true });
+  const anew = await open(folder);
+  onTestFinished(() => anew.close());
+  server.tell(last + 1);
+  await expect.poll(() => page.getByText("The store that is served here has no run yet.").count(), { timeout: 20_000 }).toBe(1);
+  expect(await page.getByRole("alert").innerText()).toContain("Another store is served here now");
+  await anew.runs.start({ session: { title: "Anew" }, agentName: "coder", messages: [{ role: "user", content: "Anew." }] });
+  server.tell(await anew.lastPosition());
+  await expect.poll(() => lines(page), { timeout: 20_000 }).toEqual([expect.stringContaining("Anew.")]);
+  await page.getByRole("button", { name: "● live" }).waitFor();
+  expect(told).toEqual([]);
   await close();
 });
 
@@ -341,6 +367,69 @@ test("what comes doesn't take one back to the event that is selected", async () 
   await page.getByRole("button", { name: "1 new ↓" }).waitFor();
   await page.waitForTimeout(300);
   expect(await list.evaluate((list) => list.scrollTop)).toBe(2000);
+  await close();
+});
+
+test("whoever scrolls before it is known where the selected event stands stays there", async () => {
+  const { server } = await recording(Array.from({ length: 200 }, (_, at) => `Line ${at}.`));
+  const { page, told, close } = await app.open(server.url);
+  const list = page.locator("#view .viewport");
+  const top = () => list.evaluate((list) => list.scrollTop);
+  for (const [view, role] of [["events", "option"], ["conversation", "listitem"]] as const) {
+    await page.locator(`#tab-${view}`).click();
+    await page.locator("#view").getByRole(role).first().waitFor();
+    await list.hover();
+    await page.mouse.wheel(0, -100_000);
+    await expect.poll(top).toBe(0);
+    await page.evaluate(() => {
+      const post = Worker.prototype.postMessage;
+      const held: (() => void)[] = [];
+      Worker.prototype.postMessage = function (this: Worker, message: { method: string }) {
+        if (message.method === "placeOf") held.push(() => post.call(this, message));
+        else post.call(this, message);
+      };
+      Object.assign(globalThis, {
+        answer: () => {
+          Worker.prototype.postMessage = post;
+          for (const ask of held) ask();
+          return held.length;
+        },
+      });
+    });
+    await page.locator("#view").getByRole(role).nth(1).click();
+    await page.mouse.wheel(0, 2000);
+    await expect.poll(top).toBeGreaterThan(1500);
+    expect(await page.evaluate("answer()")).toBeGreaterThan(0);
+    await page.waitForTimeout(300);
+    expect(await top()).toBeGreaterThan(1500);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what comes doesn't take one back to the moment that was gone to, nor to the agent in the tree", async () => {
+  const { store, run, server } = await recording(Array.from({ length: 60 }, (_, at) => `Line ${at}.`));
+  for (let at = 0; at < 40; at++) await store.runs.start({ session: { title: `Session ${at}` }, agentName: "tester", messages: [{ role: "user", content: "Test it." }] });
+  const { page, told, close } = await app.open(`${server.url}#agent=${run.run.instanceId}`);
+  const list = page.locator("#view .viewport");
+  const tree = page.getByRole("tree");
+  const top = (of: typeof list) => of.evaluate((list) => list.scrollTop);
+  await page.locator("#view").getByText("Line 1.").waitFor();
+  await page.keyboard.press("End");
+  await expect.poll(() => top(list)).toBeGreaterThan(1000);
+  await list.hover();
+  await page.mouse.wheel(0, -100_000);
+  await expect.poll(() => top(list)).toBe(0);
+  await expect.poll(() => top(tree)).toBeGreaterThan(1000);
+  await tree.hover();
+  await page.mouse.wheel(0, -100_000);
+  await expect.poll(() => top(tree)).toBe(0);
+  await run.recordMessage({ role: "assistant", content: "New." });
+  server.tell(await store.lastPosition());
+  await page.getByRole("button", { name: "1 new ↓" }).waitFor();
+  await page.waitForTimeout(300);
+  expect([await top(list), await top(tree)]).toEqual([0, 0]);
+  expect(told).toEqual([]);
   await close();
 });
 

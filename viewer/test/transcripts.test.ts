@@ -59,6 +59,23 @@ test("a session of Claude Code's with one line is shown; notes of its own aren't
   }
 });
 
+test("what an answer took is counted once, though Claude Code writes a line for each of its parts", async () => {
+  const spoken = (message: object) => ({ type: "assistant", sessionId: "s", timestamp: "2026-01-01T00:00:00Z", message });
+  const answer = (id: string, part: object, output_tokens: number) => spoken({ id, role: "assistant", content: [part], usage: { input_tokens: 10, cache_read_input_tokens: 100, output_tokens } });
+  const { page, told, close } = await picked("claude.jsonl", [
+    { ...spoken(user("Look.")), type: "user" },
+    answer("msg_1", { type: "text", text: "I look." }, 1),
+    answer("msg_1", { type: "tool_use", id: "t", name: "ls", input: {} }, 7),
+    { ...spoken({ role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "a.txt" }] }), type: "user" },
+    answer("msg_1", { type: "tool_use", id: "u", name: "ls", input: {} }, 9),
+    { ...spoken({ role: "user", content: [{ type: "tool_result", tool_use_id: "u", content: "a.txt" }] }), type: "user" },
+    answer("msg_2", { type: "text", text: "One file." }, 3),
+  ]);
+  await expect.poll(() => page.getByTitle("220 in, 12 out").innerText()).toBe("232 tokens");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a message of an assistant's that is refused stays the assistant's, with all that it has", async () => {
   const nameless = { role: "assistant", content: "I call.", tool_calls: [{ id: "a", type: "function", function: { arguments: "{}" } }] };
   const { said, close } = await picked("refused.jsonl", [user("Go."), nameless, '{"role":"assistant","content":"half \\ud800 a pair"}']);

@@ -84,7 +84,7 @@ export function pressed(event: KeyboardEvent): boolean {
       view.setTab(TABS[(TABS.indexOf(view.tab) + 1) % TABS.length] ?? "conversation");
       break;
     case "t":
-      if (!settings.timelineOpen) settings.timelineOpen = true;
+      panels.showTimeline();
       document.getElementById("timeline")?.focus();
       break;
     case "g":
@@ -97,7 +97,7 @@ export function pressed(event: KeyboardEvent): boolean {
       panels.toggleInspector();
       break;
     case "3":
-      settings.timelineOpen = !settings.timelineOpen;
+      panels.toggleTimeline();
       break;
     case "l":
       if (live.isFollowing) live.togglePaused();

@@ -29,10 +29,15 @@ class Live {
   /** Whether the last reading failed, so that the next one is the second try. */
   #hasFailed = false;
   #gaveWay = false;
+  #reopen: (why: string) => Promise<void> = async () => {};
 
-  /** Follows the store that was opened just now. */
-  start(): void {
+  /** Follows the store that was opened just now. Where another one is served in its place, that is to be opened. */
+  start(reopen: (why: string) => Promise<void>): void {
     this.isFollowing = true;
+    this.#reopen = reopen;
+    this.#position = view.store?.records ?? 0;
+    this.#isWanted = false;
+    this.#hasFailed = false;
     this.#disconnect = follow(view.store?.records ?? 0, {
       moved: (position) => this.#moved(position),
       connected: (isConnected) => (this.isConnected = isConnected),
@@ -110,11 +115,21 @@ class Live {
     const grown = await remote.extend(STORE, files);
     // Another recording was opened meanwhile, or none is.
     if (!this.isFollowing) return true;
+    if ("other" in grown) return this.#replaced(grown.other);
     await view.grow(grown.store, grown.lane);
     this.#count();
     // What was told of before it was read is in it, unless a file was seen while it was written.
     if (grown.store.records < told) forgetServed();
     this.#hasFailed = false;
+    return true;
+  }
+
+  /** What was seen is another store; at the second time no file of it was seen while it was written. */
+  async #replaced(why: string): Promise<boolean> {
+    forgetServed();
+    this.#isWanted = true;
+    if (this.#hasFailed) await this.#reopen(why);
+    else this.#hasFailed = true;
     return true;
   }
 

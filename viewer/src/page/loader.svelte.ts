@@ -95,8 +95,9 @@ class Loader {
     return turn === this.#turn;
   }
 
-  /** Opens the store that is served beside the page, if there is one, and follows it; one with nothing to show as soon as it has. */
-  async openServed(): Promise<void> {
+  /** Opens the store that is served beside the page, if there is one, and follows it; one with nothing to show as soon as it has.
+   * Why it takes the place of one that was followed is told. */
+  async openServed(instead?: string): Promise<void> {
     const before = this.#turn;
     try {
       const files = await servedFiles(() => (this.hasServed = this.isSending = true));
@@ -109,9 +110,12 @@ class Loader {
         const opened = await this.#read(STORE, files, turn);
         if (opened === undefined) this.#awaitAgain();
         else if (!("isEmpty" in opened)) {
-          if (await this.#show(opened, turn)) live.start();
-        } else if (view.lane === undefined) this.#await(opened.records);
-        else messages.problem = nothingIn(STORE);
+          if (await this.#show(opened, turn)) live.start((why) => this.openServed(why));
+        } else if (view.lane === undefined || instead !== undefined) {
+          if (view.lane !== undefined) this.close();
+          this.#await(opened.records);
+        } else messages.problem = nothingIn(STORE);
+        if (opened !== undefined && instead !== undefined) messages.problem = [`${instead}: it was opened anew.`, messages.problem ?? ""].join(" ").trim();
       } finally {
         this.#ended(turn);
       }

@@ -21,23 +21,31 @@ class Playback {
     if (fromBeginning) view.seek(0);
     const play = (this.#play += 1);
     let before = performance.now();
-    let folded = view.moment === 0 ? 0 : (view.now?.folded ?? 0);
+    /** Folded time since the last event that was played. */
+    let since = 0;
+    let { seeks } = view;
     const advance = async (at: number) => {
       if (!this.isPlaying || play !== this.#play) return;
-      const { lane } = view;
       // Its agents share their moments, also those that came meanwhile.
-      if (lane?.lanes.some((one) => one.id === laneId) !== true) {
+      if (view.lane?.lanes.some((one) => one.id === laneId) !== true) {
         this.stop();
         return;
       }
-      folded += (at - before) * settings.speed;
+      // It goes on from where somebody went meanwhile.
+      if (seeks !== view.seeks) since = 0;
+      ({ seeks } = view);
+      since += (at - before) * settings.speed;
       before = at;
-      const moment = await view.remote?.momentAt(folded);
-      if (moment !== undefined && moment !== view.moment && this.isPlaying) view.seek(moment);
-      if (folded >= lane.duration) {
-        view.seek(lane.moments);
-        this.stop();
-      } else requestAnimationFrame((next) => void advance(next));
+      const played = await view.remote?.play(view.moment, since);
+      // What came meanwhile may have happened before: the moment is another number then, as soon as the page has it.
+      const isOfNow = played !== undefined && played.records === view.store?.records && seeks === view.seeks;
+      if (isOfNow && this.isPlaying && play === this.#play) {
+        ({ since } = played);
+        if (played.moment !== view.moment) view.seek(played.moment);
+        ({ seeks } = view);
+        if (played.isOver) this.stop();
+      }
+      requestAnimationFrame((next) => void advance(next));
     };
     requestAnimationFrame((at) => void advance(at));
   }

@@ -2,7 +2,7 @@
 
 import { type HeadsPage, init } from "runlog";
 
-import type { Absence, Comparison, Details, EmptyStore, Filter, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import type { Absence, Comparison, Details, EmptyStore, Filter, Grown, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Played, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
@@ -84,7 +84,7 @@ export class Api {
   }
 
   /** Opens anew what is open and has grown, and reads what came since. The agent that is looked at then stays, with what is unfolded. */
-  async extend(name: string, files: GivenFile[]): Promise<{ store: StoreInfo; lane: OpenedLane }> {
+  async extend(name: string, files: GivenFile[]): Promise<Grown> {
     const turn = (this.#turn += 1);
     const source = await openGiven(name, files);
     const opened = this.#store;
@@ -92,11 +92,12 @@ export class Api {
     const grown: [HeadsPage, NamedTools][] = [];
     let total, mark;
     try {
-      if (source.identity !== opened.source.identity) throw new Error("Another store is served here now. Load the page again.");
       total = await source.count();
-      if (total < opened.total) throw new Error("The store has less than before: it is another one. Load the page again.");
-      mark = await markOf(source, opened.total);
-      if (mark !== undefined && opened.mark !== undefined && mark !== opened.mark) throw new Error("The store that is served here has another past than before, as after a backup was restored. Load the page again.");
+      const other = await whyOther(opened, source, total);
+      if (other !== undefined) {
+        await source.close();
+        return { other };
+      }
       mark = await markOf(source, total);
       await this.#each(source, opened.total + 1, turn, (page, named) => void grown.push([page, named]));
     } catch (error) {
@@ -240,6 +241,15 @@ export class Api {
 
   momentAt(folded: number): number {
     return this.#family?.momentAt(folded) ?? 0;
+  }
+
+  /** Where playing is so long after the last event before a moment, in folded time; of how many records that is so. */
+  play(moment: number, since: number): Played {
+    const { total } = this.#store;
+    const { folded, length, duration } = this.#family as Family;
+    const at = (folded[moment - 1] ?? 0) + since;
+    const now = Math.max(moment, this.momentAt(at));
+    return { records: total, moment: at < duration ? now : length, since: at - (folded[now - 1] ?? 0), isOver: at >= duration };
   }
 
   next(at: number, what: Target, forward: boolean): number | undefined {
@@ -465,6 +475,15 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
+}
+
+/** Why what is served isn't what is open, with more in it; undefined where it is that. */
+async function whyOther(opened: Opened, source: Source, total: number): Promise<string | undefined> {
+  if (source.identity !== opened.source.identity) return "Another store is served here now";
+  if (total < opened.total) return "The store that is served here has less than before, as after a backup was restored";
+  const mark = await markOf(source, opened.total);
+  const isOther = mark !== undefined && opened.mark !== undefined && mark !== opened.mark;
+  return isOther ? "The store that is served here has another past than before, as after a backup was restored" : undefined;
 }
 
 /** The names of the tools that were called in a family. */

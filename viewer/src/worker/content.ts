@@ -76,7 +76,7 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
   const data = dataIn(part);
   const thought = thoughtIn(part);
   if (data?.isImage === true) images.push({ type: data.type, data: data.data });
-  else if (data !== undefined) texts.push(`[${data.type || "data"}, ${bytesOf(data.data)} bytes]`);
+  else if (data !== undefined) texts.push(`[${[data.name, data.type].filter((told) => told !== "").join(", ") || "data"}, ${bytesOf(data.data)} bytes]`);
   else if (thought !== undefined) thoughts.push(thought);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
   else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
@@ -157,17 +157,21 @@ export function resultIn(part: Json): { id: unknown; output: unknown } | undefin
 }
 
 /** What a part has in it as base64, in the form of any provider; undefined for what has nothing, or has it elsewhere. */
-function dataIn(part: Json): { type: string; data: string; isImage: boolean } | undefined {
+function dataIn(part: Json): { name: string; type: string; data: string; isImage: boolean } | undefined {
   if (typeof part["text"] === "string") return undefined;
   const inside = (...names: string[]): Json => names.map((name) => part[name]).find(isObject) ?? {};
-  const [openai, anthropic, gemini, bedrock] = [inside("image_url"), inside("source"), inside("inlineData", "inline_data"), inside("image")];
+  const [openai, anthropic, gemini, audio, file] = [inside("image_url"), inside("source"), inside("inlineData", "inline_data"), inside("input_audio"), inside("file")];
+  const kindOfBedrock = ["image", "document", "video", "audio"].find((kind) => isObject(part[kind])) ?? "";
+  const bedrock = inside(kindOfBedrock);
   const isOfAnthropic = anthropic["type"] !== "text";
   const isOfAiSdk = ["image", "image-data", "file", "file-data", "media"].includes(String(part["type"]));
   const forms: [data: unknown, type: unknown][] = [
     [openai["url"] ?? part["image_url"], ""],
     [isOfAnthropic ? anthropic["data"] : undefined, anthropic["media_type"]],
     [gemini["data"], gemini["mimeType"] ?? gemini["mime_type"]],
-    [isObject(bedrock["source"]) ? bedrock["source"]["bytes"] : undefined, `image/${text(bedrock["format"])}`],
+    [isObject(bedrock["source"]) ? bedrock["source"]["bytes"] : undefined, `${kindOfBedrock}/${text(bedrock["format"])}`],
+    [audio["data"], `audio/${text(audio["format"])}`],
+    [file["file_data"] ?? part["file_data"], ""],
     // So are images that tools of MCP give.
     [isOfAiSdk ? (part["image"] ?? part["data"] ?? part["url"]) : undefined, part["mediaType"] ?? part["mimeType"]],
   ];
@@ -177,12 +181,14 @@ function dataIn(part: Json): { type: string; data: string; isImage: boolean } | 
   const url = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(head);
   if (url === null && (head.includes(":") || typeof part["image_url"] === "string" || "url" in openai)) return undefined;
   const found = url === null ? { type: text(type), data: given } : { type: url[1] ?? "", data: given.slice(url[0].length) };
-  return { ...found, isImage: found.type.startsWith("image/") || part["type"] === "image" || part["type"] === "image-data" };
+  const name = text(part["filename"] ?? file["filename"] ?? bedrock["name"]);
+  return { ...found, name, isImage: found.type.startsWith("image/") || part["type"] === "image" || part["type"] === "image-data" };
 }
 
-/** How many bytes base64 stands for, or nearly so. */
+/** How many bytes base64 stands for. */
 export function bytesOf(base64: string): number {
-  return Math.floor((base64.length * 3) / 4);
+  const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
+  return Math.floor(((base64.length - padding) * 3) / 4);
 }
 
 export function shown(value: unknown): string {

@@ -110,6 +110,8 @@ export interface Lane {
   tokensIn: number;
   tokensOut: number;
   cost: number;
+  /** What it told last of tokens and costs, and for which answer of a model. */
+  usage: { answer: number; tokensIn: number; tokensOut: number; cost: number } | undefined;
   firstTime: number;
   lastTime: number;
   /** The status of a flow by itself, as its latest snapshot says it; undefined for what is none. */
@@ -143,6 +145,7 @@ export function newLane(index: number, id: string): Lane {
     tokensIn: 0,
     tokensOut: 0,
     cost: 0,
+    usage: undefined,
     firstTime: Number.NaN,
     lastTime: Number.NaN,
     flowStatus: undefined,

@@ -36,13 +36,20 @@ function ambiguous(events: EventHeads): number[] {
     const [stream, kind] = [events.streams[at] as number, events.kinds[at] as number];
     if (kind === Kind.ToolCall) made.set(stream, (made.get(stream) ?? Infinity) + 1);
     else if (kind !== Kind.ToolResult) made.set(stream, 0);
-    else if (made.get(stream) !== 1 && hasNoId(events, at)) found.push(at);
+    else {
+      if ((made.get(stream) !== 1 || callsAnswered(events, at) > 1) && hasNoId(events, at)) found.push(at);
+      // What comes behind it answers other calls than that of the message, if that made one.
+      made.set(stream, 0);
+    }
   }
   return found;
 }
 
+const firstCallOf = (events: EventHeads, at: number) => (at === 0 ? 0 : (events.callEnds[at - 1] as number));
+const callsAnswered = (events: EventHeads, at: number) => (events.callEnds[at] as number) - firstCallOf(events, at);
+
 function hasNoId(events: EventHeads, at: number): boolean {
-  const first = at === 0 ? 0 : (events.callEnds[at - 1] as number);
+  const first = firstCallOf(events, at);
   return events.callFlags.subarray(first, events.callEnds[at]).some((flags) => (flags & CallFlag.HasId) === 0);
 }
 

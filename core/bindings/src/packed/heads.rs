@@ -9,7 +9,7 @@
 //!     u input tokens, u output tokens, u costs
 //!     columns of u32: n sequences, n streams by their number here, n lengths of contents, n steps, n names by their number
 //!     here (of steps and names the highest number is none), n ends of their calls among all, m ends of ids among all in
-//!     UTF-16, u events by their number here
+//!     UTF-16, u events by their number here, u hashes of the ids of what they are parts of (0 for none)
 //!     a column of f32: m durations in milliseconds, NaN for none
 //!     columns of u8: n kinds, n flags (1 redacted, 2 continuation, 4 silent, 8 says more), m flags (1 has an id, 2 failed)
 //!     s stream ids of 16 bytes, the names as a JSON array, the ids one after the other
@@ -61,6 +61,7 @@ pub(crate) fn pack_heads(page: &HeadsPage) -> Vec<u8> {
             columns.input_tokens.push(usage.input_tokens);
             columns.output_tokens.push(usage.output_tokens);
             columns.costs.push(usage.cost);
+            columns.answers.push(usage.answer_hash);
         }
         columns.kinds.push(event.kind.byte());
         let silent = u8::from(summary.is_silent) << 2;
@@ -117,6 +118,7 @@ struct Columns {
     call_ends: Vec<u32>,
     id_ends: Vec<u32>,
     usage_events: Vec<u32>,
+    answers: Vec<u32>,
     durations: Vec<f32>,
     kinds: Vec<u8>,
     flags: Vec<u8>,
@@ -145,6 +147,7 @@ impl Columns {
             &self.call_ends,
             &self.id_ends,
             &self.usage_events,
+            &self.answers,
         ];
         for column in narrow {
             bytes.extend(column.iter().flat_map(|value| value.to_le_bytes()));

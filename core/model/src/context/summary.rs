@@ -7,7 +7,7 @@ use memchr::{memchr, memmem::Finder};
 use super::{ContextEventKind, ToolMark};
 use crate::{
     codec::decode_event_meta,
-    json::slices::{fields, for_each_element},
+    json::slices::{fields, for_each_element, string},
 };
 
 /// How many bytes of a call are searched for its name, which comes first, so that large arguments aren't scanned.
@@ -45,6 +45,9 @@ pub struct TokenUsage {
     pub output_tokens: f64,
     /// In the currency that its provider bills.
     pub cost: f64,
+    /// A hash of the message's id, 0 where it has none: what follows with the same one is a part of the same answer, and
+    /// tells the cost of all of it again.
+    pub answer_hash: u32,
 }
 
 impl EventSummary {
@@ -91,13 +94,17 @@ impl EventSummary {
             "type",
             "reasoning_content",
             "reasoning",
+            "id",
         ];
-        let Some(Ok([content, parts, usage, item, thoughts, reasoning])) =
+        let Some(Ok([content, parts, usage, item, thoughts, reasoning, id])) =
             text.map(|text| fields(text, names))
         else {
             return;
         };
-        self.usage = usage.and_then(usage_of);
+        self.usage = usage.and_then(usage_of).map(|usage| TokenUsage {
+            answer_hash: id.and_then(string).map_or(0, |id| hash_of(&id)),
+            ..usage
+        });
         let thinks = item == Some("\"reasoning\"")
             || [thoughts, reasoning]
                 .into_iter()
@@ -164,6 +171,14 @@ fn name_in(payload: &[u8]) -> Option<String> {
     })
 }
 
+/// A hash of a text that isn't 0 (FNV-1a).
+fn hash_of(text: &str) -> u32 {
+    let hash = text.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.max(1)
+}
+
 /// What a model took, by the names of the providers. Those that count what came from a cache apart have it beside the input.
 fn usage_of(json: &str) -> Option<TokenUsage> {
     const INPUT: [&str; 3] = ["input_tokens", "prompt_tokens", "inputTokens"];
@@ -191,6 +206,7 @@ fn usage_of(json: &str) -> Option<TokenUsage> {
         input_tokens: first(0..3) + (3..7).filter_map(number).sum::<f64>(),
         output_tokens: first(7..10),
         cost: first(10..12),
+        answer_hash: 0,
     })
 }
 
@@ -361,6 +377,7 @@ mod tests {
                 input_tokens,
                 output_tokens,
                 cost,
+                ..
             } = answer(json).usage?;
             Some((input_tokens, output_tokens, cost))
         };
@@ -375,6 +392,25 @@ mod tests {
         assert_eq!(usage(bedrock), Some((9.0, 6.0, 0.0)));
         assert_eq!(usage(r#"{"content":"\"usage\""}"#), None);
         assert_eq!(usage(r#"{"usage":3}"#), None);
+    }
+
+    #[test]
+    fn parts_of_one_answer_have_the_same_hash() {
+        let hash = |json: &str| answer(json).usage.map(|usage| usage.answer_hash);
+        let text = hash(r#"{"id":"msg_1","content":"x","usage":{"output_tokens":1}}"#);
+        let call =
+            hash(r#"{"usage":{"output_tokens":9},"content":[{"type":"tool_use"}],"id":"msg_1"}"#);
+        assert_eq!(text, call);
+        let other = hash(r#"{"id":"msg_2","usage":{}}"#);
+        assert_ne!(text, other);
+        for none in [
+            r#"{"usage":{}}"#,
+            r#"{"id":7,"usage":{}}"#,
+            r#"{"id":null,"usage":{}}"#,
+        ] {
+            assert_eq!(hash(none), Some(0), "{none}");
+        }
+        assert!(![text, other].contains(&Some(0)));
     }
 
     proptest! {
