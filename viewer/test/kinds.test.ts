@@ -13,7 +13,7 @@ import { indexed } from "./indexed.js";
 const listed = readFileSync(new URL("../../core/model/src/kinds.rs", import.meta.url), "utf8");
 const kinds = Array.from(listed.matchAll(/^ {4}([A-Z_]+) = (\d+),$/gm), ([, name, byte]) => [Number(byte), name as string] as const);
 /** Those that aren't heads, but records of their own. */
-const others = kinds.filter(([byte, name]) => byte > 5 && name !== "RUN_SNAPSHOT");
+const others = kinds.filter(([byte, name]) => byte > 5 && !name.startsWith("RUN_SNAPSHOT"));
 
 const NOTHING = { count: 0, streamIds: [], toolNames: [], callFlags: new Uint8Array() } as unknown as HeadsPage["events"];
 const SESSION = "0198c7e0-0000-7000-8000-000000000001";

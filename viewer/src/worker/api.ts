@@ -62,7 +62,7 @@ export class Api {
         index.add(page, named);
         return { done: Math.min(page.next - 1, total), total };
       });
-      const opened = { source, index, payloads: new Payloads(source), tree: new Tree(index), total, mark };
+      const opened = { source, index, payloads: payloadsOf(source, index), tree: new Tree(index), total, mark };
       const firstLane = firstLaneIn(opened.tree);
       if (firstLane === undefined) {
         await source.close();
@@ -107,7 +107,7 @@ export class Api {
     for (const [page, named] of grown) opened.index.add(page, named);
     opened.tree.grown();
     const before = opened.source;
-    this.#opened = { ...opened, source, payloads: new Payloads(source), total, mark };
+    this.#opened = { ...opened, source, payloads: payloadsOf(source, opened.index), total, mark };
     const family = this.#family as Family;
     this.#family = undefined;
     this.#stepsOf = undefined;
@@ -475,6 +475,10 @@ export class Api {
     if (this.#opened === undefined) throw new Error("Nothing is open yet.");
     return this.#opened;
   }
+}
+
+function payloadsOf(source: Source, index: LogIndex): Payloads {
+  return new Payloads(source, (stream, sequence, before) => index.snapshotAt(stream, sequence, before));
 }
 
 /** Why what is served isn't what is open, with more in it; undefined where it is that. */

@@ -7,6 +7,7 @@ import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
 import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
+import { isFlowSnapshot } from "./states.js";
 import type { NamedTools } from "./tools.js";
 
 const utf8 = new TextDecoder();
@@ -45,6 +46,15 @@ export class LogIndex {
     else if (kind >= Kind.StreamMade) this.#addControl(record);
     else if (isOfRun(kind)) this.#addOfRun(record);
     else if (isOfChat(kind) || isOfFlow(kind)) this.#addOther(record);
+    else if (kind === Kind.ListedFlow) this.#addListedFlow(record);
+  }
+
+  /** The position of the newest snapshot at a sequence of a stream, or of one in its lane, before a position. */
+  snapshotAt(stream: string, sequence: number, before: number): number | undefined {
+    const lane = this.laneOf(stream) ?? this.lanes[this.runOf(stream)?.lane ?? -1];
+    const isIt = (row: number): boolean => this.rows.position.at(row) < before && this.rows.sequence.at(row) === sequence && this.rows.kind.at(row) === Kind.Snapshot;
+    const row = lane?.snapshots.findLast(isIt);
+    return row === undefined ? undefined : this.rows.position.at(row);
   }
 
   /** The lane of a stream. */
@@ -319,6 +329,13 @@ export class LogIndex {
     return lane;
   }
 
+  /** The list of flows says each status that is another than before; a state that is saved as a difference may say none. */
+  #addListedFlow(record: SourceRecord): void {
+    const json = jsonOf(utf8.decode(record.payload));
+    const lane = this.laneOf(textOf(json["run_id"]) ?? "");
+    if (lane?.flowStatus !== undefined) lane.flowStatus = statusOf(json) ?? lane.flowStatus;
+  }
+
   #flowEvent(lane: Lane, payload: Uint8Array): number {
     const text = utf8.decode(payload);
     if (text.includes('"agent:complete"')) {
@@ -361,7 +378,7 @@ export class LogIndex {
         const lane = this.laneOf(record.stream) ?? this.lanes[this.runOf(record.stream)?.lane ?? -1] ?? (isFlowSnapshot(record.meta) ? this.#flow(record) : undefined);
         const row = this.#row(record, lane?.index ?? -1, record.timeMs - (lane?.skew ?? 0));
         lane?.snapshots.push(row);
-        if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(record.payload) ?? lane.flowStatus;
+        if (lane?.flowStatus !== undefined) lane.flowStatus = statusOf(jsonOf(utf8.decode(record.payload))) ?? lane.flowStatus;
         break;
       }
       case Kind.Redact:
@@ -421,18 +438,11 @@ interface EventPage {
   unknown: number;
 }
 
-/** The last byte of the metadata of a flow's snapshot. */
-const FLOW_SNAPSHOT = 111;
-
-function isFlowSnapshot(meta: Uint8Array): boolean {
-  return meta.length === 2 && meta[1] === FLOW_SNAPSHOT;
-}
-
 const STATUSES: readonly string[] = ["running", "paused", "completed", "failed", "cancelled"] satisfies Status[];
 
 /** The status that a flow's state says, where it is a word that is known. */
-function statusIn(state: Uint8Array): Status | undefined {
-  const status = textOf(jsonOf(utf8.decode(state))["status"]) ?? "";
+function statusOf(state: Json): Status | undefined {
+  const status = textOf(state["status"]) ?? "";
   return STATUSES.includes(status) ? (status as Status) : undefined;
 }
 

@@ -24,6 +24,7 @@ export const Kind = {
   FlowNode: 99,
   FlowEdge: 100,
   FlowCommand: 101,
+  ListedFlow: 112,
   StreamMade: 128,
   Snapshot: 129,
   Truncate: 130,

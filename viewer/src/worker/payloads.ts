@@ -1,13 +1,18 @@
 import { parseExact } from "./exact.js";
 import type { Source, SourceRecord } from "./source.js";
+import { isDifference, wholeState } from "./states.js";
 
 const utf8 = new TextDecoder();
 
 export interface Loaded {
+  /** A state of a flow has the whole text, also where it is saved as a difference. */
   record: SourceRecord;
   /** The payload as JSON; undefined when it is none. */
   json: unknown;
 }
+
+/** A state that can't be read any more. */
+const NOTHING = new Uint8Array();
 
 /** So many bytes of payloads are kept. */
 const KEPT_BYTES = 32 << 20;
@@ -20,7 +25,11 @@ export class Payloads {
   readonly #values = new Map<string, Promise<unknown>>();
   #bytes = 0;
 
-  constructor(private readonly source: Source) {}
+  /** @param snapshotAt - The position of the newest snapshot at a sequence of a stream, or of one in its lane, before a position. */
+  constructor(
+    private readonly source: Source,
+    private readonly snapshotAt: (stream: string, sequence: number, before: number) => number | undefined = () => undefined,
+  ) {}
 
   async at(position: number): Promise<Loaded | undefined> {
     const kept = this.#kept.get(position);
@@ -29,11 +38,26 @@ export class Payloads {
       this.#kept.set(position, kept);
       return kept;
     }
-    const record = await this.source.record(position);
-    if (record === undefined) return undefined;
+    const saved = await this.source.record(position);
+    if (saved === undefined) return undefined;
+    const record = isDifference(saved.meta) && !saved.redacted ? await this.#whole(saved) : saved;
     const loaded = { record, json: record.redacted ? undefined : parsed(record.payload) };
     this.#keep(position, loaded);
     return loaded;
+  }
+
+  async #whole(saved: SourceRecord): Promise<SourceRecord> {
+    let before: number | undefined = saved.position;
+    const text = await wholeState(saved, async (sequence) => {
+      // The runs of an agent are in one lane, and each has sequences of its own.
+      while ((before = this.snapshotAt(saved.stream, sequence, before as number)) !== undefined) {
+        const earlier = await this.source.record(before);
+        if (earlier?.stream === saved.stream) return earlier.redacted ? undefined : earlier;
+      }
+      return undefined;
+    });
+    const { position, sequence, timeMs, kind, redacted, meta, stream } = saved;
+    return { position, sequence, timeMs, kind, redacted, meta, stream, payload: text ?? NOTHING };
   }
 
   /** A value that is read of payloads. A large one is asked for piece by piece, and takes long to be read anew for each. */
