@@ -8,7 +8,7 @@ use runlog_model::{
     SessionId, Timestamp, Updates, id_in_copy, kinds,
 };
 
-use super::{Chats, cache::apply, store::not_found, write::Prepared};
+use super::{Chats, cache::apply, pages::is_in_order, store::not_found, write::Prepared};
 use crate::{Result, journal::follow::read_each, kernel::records::chat_stream};
 
 /// A message in one of the chats that share it.
@@ -84,9 +84,11 @@ impl Chats {
             let mut gone = Vec::new();
             for Found { chat, last, kept } in found {
                 // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
-                let deleted = kept.id.map(|id| deleted(id, at));
-                let mut events: Vec<_> = deleted.into_iter().collect();
-                events.extend(self.kept_sequences(chat, last, &positions, at).await?);
+                let mut events = Vec::new();
+                if !self.follows_another(chat, &kept).await? {
+                    events = self.kept_sequences(chat, last, &positions, at).await?;
+                }
+                events.extend(kept.id.map(|id| deleted(id, at)));
                 gone.push((last, Prepared::new(chat, events, None, at.0)?));
             }
             // A chat that was changed since it was read may have another version of the message.
@@ -103,6 +105,21 @@ impl Chats {
                 Err(error) => attempts.again(error).await?,
             }
         }
+    }
+
+    /// Whether a message has the sequence after that of the one before it, which its redacted record counts as, too.
+    async fn follows_another(&self, chat: SessionId, kept: &KeptMessage) -> Result<bool> {
+        let catalog = &self.store.shared.catalog;
+        if !catalog.read(|it| is_in_order(it, chat)).await? {
+            return Ok(false);
+        }
+        let shared = self.store.chat_fold(chat).await?;
+        let fold = shared.read();
+        let message = kept.id.as_deref().and_then(|id| fold.message(id));
+        Ok(message.is_some_and(|message| {
+            let before = message.sequence.saturating_sub(1);
+            before == 0 || fold.message_with_sequence(before).is_some()
+        }))
     }
 
     /// What is written so that the other messages of a chat keep their sequences, and none gets that of a redacted one.
