@@ -371,13 +371,13 @@ fn flow_events(lines: &mut Lines) {
     let mut snapshot = RunSnapshot::new("running");
     snapshot.run_id = text("r");
     snapshot.extra.insert("colour".into(), "red".into());
-    let (meta, payload) = snapshot.encode().unwrap();
-    lines.add("flow-snapshot", 0, &meta, payload.as_bytes());
+    let whole = snapshot.encode().unwrap();
+    lines.add("flow-snapshot", 0, &whole.meta, whole.payload.as_bytes());
     let document = "word ".repeat(200);
     snapshot.outputs.insert("plan".into(), document.into());
-    let (_, chain) = SnapshotChain::default().next(1, &snapshot).unwrap();
+    let (_, chain) = SnapshotChain::default().next(1, &snapshot.encode().unwrap());
     snapshot.outputs.insert("write".into(), "done".into());
-    let (saved, _) = chain.next(2, &snapshot).unwrap();
+    let (saved, _) = chain.next(2, &snapshot.encode().unwrap());
     lines.add(
         "flow-snapshot-diff",
         0,

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -219,6 +219,75 @@ fn of_a_state_that_was_redacted_nothing_is_left_in_those_that_differ_from_it() {
         flow.finish_node("last", output(7, 60)).unwrap();
         let state = FlowRun::inspect(&store, run).unwrap();
         assert_eq!(state.outputs.len() as u64, gone);
+    }
+}
+
+/// Redacts a state of a flow while a later one is saved: before the save is written, or behind it.
+struct RedactsBeside {
+    inner: Arc<dyn Backend>,
+    of: Mutex<Option<(Position, bool)>>,
+}
+
+impl Decorator for RedactsBeside {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        let saves = batch.ops.iter().any(|op| matches!(op, Op::Snapshot { .. }));
+        let Some((position, first)) = self.of.lock().unwrap().take_if(|_| saves) else {
+            return self.inner.commit(batch);
+        };
+        let redact = move || Op::Redact {
+            position,
+            reason: "asked for",
+        };
+        Box::pin(async move {
+            if first {
+                self.inner.commit(Batch::new(vec![redact()])).await?;
+            }
+            let done = self.inner.commit(batch).await;
+            if !first {
+                self.inner.commit(Batch::new(vec![redact()])).await?;
+            }
+            done
+        })
+    }
+}
+
+#[test]
+fn what_is_saved_beside_a_redaction_or_after_it_can_be_read() {
+    for beside in [None, Some(true), Some(false)] {
+        let inner = Store::in_memory().backend().clone();
+        let of = Mutex::new(None);
+        let backend = Arc::new(RedactsBeside { inner, of });
+        let store = Store::with_backend(backend.clone());
+        let mut flow = FlowRun::create(&store, None).unwrap();
+        let run = flow.run_id();
+        for node in 1..=8 {
+            let last = flow.record(&event()).unwrap();
+            if node % 3 == 0 {
+                // The one before it, which this one would differ from.
+                let position = saved_position(&store, run, last - 1);
+                match beside {
+                    Some(first) => *backend.of.lock().unwrap() = Some((position, first)),
+                    None => {
+                        let reason = "asked for";
+                        let redact = Op::Redact { position, reason };
+                        pollster::block_on(store.backend().commit(Batch::new(vec![redact])))
+                            .unwrap();
+                    }
+                }
+            }
+            flow.finish_node(&format!("node-{node}"), output(node, 60))
+                .unwrap();
+            let state = state_at(&store, run, last);
+            assert_eq!(
+                state.as_ref(),
+                Some(flow.state()),
+                "{beside:?}, node {node}"
+            );
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::RuntimeCommand;
+use super::{EncodedSnapshot, RuntimeCommand};
 use crate::{
     RawJson, Result,
     encoding::Event,
@@ -119,12 +119,12 @@ impl RunSnapshot {
         }
     }
 
-    /// The snapshot as metadata and payload.
+    /// The snapshot as it is saved whole.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a value that couldn't be read back,
     /// [`TooLarge`](crate::ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`], its inbox not counted.
-    pub fn encode(&self) -> Result<(Vec<u8>, RawJson)> {
+    pub fn encode(&self) -> Result<EncodedSnapshot> {
         self.check()?;
         let json = RawJson::from_value(self)?;
         let bytes = json.as_bytes().len();
@@ -135,7 +135,10 @@ impl RunSnapshot {
         }
         let mut meta = Self::meta();
         meta.push(RUN_SNAPSHOT);
-        Ok((meta, json))
+        Ok(EncodedSnapshot {
+            meta,
+            payload: json,
+        })
     }
 
     /// Whether a snapshot with this metadata is a run snapshot.

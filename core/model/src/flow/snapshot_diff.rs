@@ -47,7 +47,14 @@ pub struct EncodedSnapshot {
     pub payload: RawJson,
 }
 
-/// The states that one handle of a flow has saved, of which each is saved as the difference from an earlier one.
+impl EncodedSnapshot {
+    /// Whether it is a state as its difference from an earlier one.
+    pub fn is_difference(&self) -> bool {
+        self.meta.last() == Some(&RUN_SNAPSHOT_DIFF)
+    }
+}
+
+/// The states of a flow, in the order in which they are saved, of which each is saved as the difference from an earlier one.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotChain {
     /// The states up to the last one.
@@ -60,11 +67,8 @@ pub struct SnapshotChain {
 impl SnapshotChain {
     /// The next state, as it is to be saved at a sequence, and the chain with it. Once that is durable, the chain is the
     /// one to go on with; where that isn't known, another one has to be begun.
-    ///
-    /// # Errors
-    /// As [`RunSnapshot::encode`].
-    pub fn next(&self, sequence: u64, state: &RunSnapshot) -> Result<(EncodedSnapshot, Self)> {
-        let (meta, text) = state.encode()?;
+    pub fn next(&self, sequence: u64, whole: &EncodedSnapshot) -> (EncodedSnapshot, Self) {
+        let text = &whole.payload;
         let before = if sequence > self.last {
             self.states.clone()
         } else if sequence == self.last {
@@ -78,15 +82,14 @@ impl SnapshotChain {
             sequence,
             crc: crc::hash(text.as_bytes()),
         };
-        let encoded = match states.next(this, &text) {
-            None => EncodedSnapshot {
-                meta,
-                payload: text,
-            },
-            Some((from, diff)) => {
+        let found = states.next(this, text);
+        let diff =
+            found.and_then(|(from, diff)| RawJson::from_value(&SnapshotDiff { from, diff }).ok());
+        let encoded = match diff {
+            None => whole.clone(),
+            Some(payload) => {
                 let mut meta = RunSnapshot::meta();
                 meta.push(RUN_SNAPSHOT_DIFF);
-                let payload = RawJson::from_value(&SnapshotDiff { from, diff })?;
                 EncodedSnapshot { meta, payload }
             }
         };
@@ -95,7 +98,7 @@ impl SnapshotChain {
             last: sequence,
             before,
         };
-        Ok((encoded, chain))
+        (encoded, chain)
     }
 }
 
@@ -208,7 +211,7 @@ mod tests {
         (0..count)
             .map(|at| {
                 let sequence = at as u64 * 3;
-                let (snapshot, next) = chain.next(sequence, &state(100 + at)).unwrap();
+                let (snapshot, next) = chain.next(sequence, &state(100 + at).encode().unwrap());
                 chain = next;
                 (sequence, snapshot)
             })
@@ -249,9 +252,9 @@ mod tests {
 
     #[test]
     fn a_state_never_differs_from_one_at_its_own_sequence() {
-        let (first, chain) = SnapshotChain::default().next(5, &state(100)).unwrap();
-        let (second, chain) = chain.next(5, &state(101)).unwrap();
-        let (third, _) = chain.next(6, &state(102)).unwrap();
+        let (first, chain) = SnapshotChain::default().next(5, &state(100).encode().unwrap());
+        let (second, chain) = chain.next(5, &state(101).encode().unwrap());
+        let (third, _) = chain.next(6, &state(102).encode().unwrap());
         let all = [(5, second), (6, third)];
         assert_eq!(first.meta, [1, RUN_SNAPSHOT]);
         assert_eq!(all[0].1.meta, [1, RUN_SNAPSHOT]);
@@ -261,8 +264,8 @@ mod tests {
 
     #[test]
     fn after_a_truncation_the_chain_begins_anew() {
-        let (_, chain) = SnapshotChain::default().next(5, &state(100)).unwrap();
-        let (snapshot, _) = chain.next(4, &state(101)).unwrap();
+        let (_, chain) = SnapshotChain::default().next(5, &state(100).encode().unwrap());
+        let (snapshot, _) = chain.next(4, &state(101).encode().unwrap());
         assert_eq!(snapshot.meta, [1, RUN_SNAPSHOT]);
     }
 

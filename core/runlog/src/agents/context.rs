@@ -272,8 +272,7 @@ impl RunContext {
         }
         let (store, own) = (&self.inner.store, run.id.to_string());
         let gate = self.inner.store.runs().index().shared().gate(run.id);
-        let mut count = gate.saving().await;
-        *count += 1;
+        let mut states = gate.saving().await;
         // Commands in the run's flow that wait for other runs keep waiting.
         let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
             .await?
@@ -289,10 +288,11 @@ impl RunContext {
             inbox: before.inbox,
             ..snapshot.clone()
         };
-        let saved = store.saved_flow(run.id, &state).await?;
-        store.backend().commit(saved.batch(Sequence(last))).await?;
+        let (whole, status) = (state.encode()?, &state.status);
+        store
+            .save_flow(run.id, &mut states, Sequence(last), &whole, status)
+            .await?;
         inbox.mark_saved(Taker::Agent, taken);
-        saved.after_commit(store).await;
         Ok(())
     }
 

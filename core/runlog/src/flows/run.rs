@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use runlog_log::{Appended, Batch, Durability, Expected, Op, Sequence};
-use runlog_model::{EncodedEvent, NodeStatus, RunId, RunSnapshot, RuntimeEvent, SnapshotChain};
+use runlog_model::{EncodedEvent, NodeStatus, RunId, RunSnapshot, RuntimeEvent};
 use tokio::sync::RwLockReadGuard;
 
 use super::state::{load_snapshot, receive, receive_since, state_at};
@@ -42,7 +42,6 @@ pub struct FlowRun {
     pub(super) run: RunId,
     pub(super) state: RunSnapshot,
     last_sequence: u64,
-    saved: Saved,
     gate: Gate,
     /// [`Gate::driver`] when this handle was made.
     driver: u64,
@@ -50,14 +49,6 @@ pub struct FlowRun {
     _live: LiveGuard,
     /// Prevents that it is resumed again, if this handle resumed it.
     pub(super) claim: Option<LiveGuard>,
-}
-
-/// The states that a handle has saved.
-#[derive(Default)]
-struct Saved {
-    states: SnapshotChain,
-    /// How many states of the run were saved up to the last of these, by whomever.
-    count: u64,
 }
 
 impl FlowRun {
@@ -139,7 +130,6 @@ impl FlowRun {
             run,
             state,
             last_sequence,
-            saved: Saved::default(),
             driver: gate.driver(),
             gate,
             _live: live,
@@ -291,32 +281,20 @@ impl FlowRun {
             taken = count;
         }
         let sequence = Sequence(self.last_sequence);
-        let mut count = self.gate.saving().await;
-        // Another's state, or one that may be in the log or not, may stand in the place of one that this would differ from.
-        if self.saved.count != *count {
-            self.saved = Saved::default();
-        }
-        let saved = self
-            .store
-            .next_saved_flow(self.run, &self.saved.states, sequence, &self.state)
-            .await;
+        let whole = self.state.encode();
         self.show_own_inbox();
-        let (saved, states) = saved?;
-        let batch = saved.batch(sequence);
+        let whole = whole?;
+        let mut states = self.gate.saving().await;
         let pass = self.gate.pass().await;
         self.check_driver()?;
-        *count += 1;
-        self.commit_within(&pass, batch).await?;
-        drop(pass);
-        self.saved = Saved {
-            states,
-            count: *count,
-        };
-        drop(count);
+        self.store.check_open_flow(self.run).await?;
+        self.store
+            .save_flow(self.run, &mut states, sequence, &whole, &self.state.status)
+            .await?;
+        drop((pass, states));
         if let Some(inbox) = &inbox {
             inbox.mark_saved(Taker::Flow, taken);
         }
-        saved.after_commit(&self.store).await;
         Ok(())
     }
 

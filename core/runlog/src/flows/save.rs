@@ -9,6 +9,7 @@ use crate::{
     Result, Store,
     kernel::{
         flows::FLOWS_STREAM,
+        gates::SavedStates,
         records::{append, run_stream},
     },
 };
@@ -28,10 +29,9 @@ impl SavedFlow {
         state: &RunSnapshot,
         listed: Option<EncodedEvent>,
     ) -> Result<Self> {
-        let (meta, payload) = state.encode()?;
         Ok(Self {
             run,
-            snapshot: EncodedSnapshot { meta, payload },
+            snapshot: state.encode()?,
             listed,
         })
     }
@@ -72,22 +72,38 @@ impl Store {
         SavedFlow::new(run, state, self.listed_flow(run, &state.status).await?)
     }
 
-    /// The next state of a run's flow, encoded as the difference from an earlier one where that is shorter; with the chain
-    /// to go on with once it is durable.
-    pub(super) async fn next_saved_flow(
+    /// Saves the next state of a run's flow, as the difference from an earlier one where that is shorter. Durable when it
+    /// returns.
+    pub(crate) async fn save_flow(
         &self,
         run: RunId,
-        chain: &SnapshotChain,
+        states: &mut SavedStates,
         sequence: Sequence,
-        state: &RunSnapshot,
-    ) -> Result<(SavedFlow, SnapshotChain)> {
-        let (snapshot, chain) = chain.next(sequence.0, state)?;
-        let saved = SavedFlow {
-            run,
-            snapshot,
-            listed: self.listed_flow(run, &state.status).await?,
-        };
-        Ok((saved, chain))
+        whole: &EncodedSnapshot,
+        status: &str,
+    ) -> Result<()> {
+        loop {
+            let redactions = self.backend().redactions();
+            let before = std::mem::take(states);
+            let chain = match before.redactions == redactions {
+                true => before.chain,
+                false => SnapshotChain::default(),
+            };
+            let (snapshot, chain) = chain.next(sequence.0, whole);
+            let is_difference = snapshot.is_difference();
+            let saved = SavedFlow {
+                run,
+                snapshot,
+                listed: self.listed_flow(run, status).await?,
+            };
+            self.backend().commit(saved.batch(sequence)).await?;
+            saved.after_commit(self).await;
+            // What it differs from may have been redacted meanwhile: then it is saved once more, whole.
+            if !is_difference || self.backend().redactions() == redactions {
+                *states = SavedStates { chain, redactions };
+                return Ok(());
+            }
+        }
     }
 
     /// The event for the catalog of flows when a snapshot of this status is saved; `None` if the catalog is up to date.

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use runlog_model::RunId;
+use runlog_model::{RunId, SnapshotChain};
 use tokio::sync::{OwnedMutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +32,17 @@ struct OfRun {
     driver: AtomicU64,
     /// The last number that was given; none is given twice.
     last_driver: AtomicU64,
-    /// How many states were saved, or may have been.
-    saved: Arc<tokio::sync::Mutex<u64>>,
+    states: Arc<tokio::sync::Mutex<SavedStates>>,
+}
+
+/// The states of a run's flow that were saved here, which later ones are saved as differences from. Whoever saves one takes this
+/// first, and puts it back with the new one when that is durable: a state that may be in the log or not, since its save failed
+/// or was given up, could stand in the place of another.
+#[derive(Default)]
+pub(crate) struct SavedStates {
+    pub(crate) chain: SnapshotChain,
+    /// [`Backend::redactions`](runlog_log::Backend::redactions) before that: one of them may be redacted since.
+    pub(crate) redactions: u64,
 }
 
 /// The lock of a run's stream.
@@ -79,10 +88,9 @@ impl Gate {
         self.of_run.lock.write().await
     }
 
-    /// Lets one state of the flow be saved, the flow's handle and the run's agent one after the other. Whoever saves one counts it
-    /// first, so that it is known whether the last one is one's own.
-    pub(crate) async fn saving(&self) -> OwnedMutexGuard<u64> {
-        Arc::clone(&self.of_run.saved).lock_owned().await
+    /// Lets one state of the flow be saved, the flow's handle and the run's agent one after the other.
+    pub(crate) async fn saving(&self) -> OwnedMutexGuard<SavedStates> {
+        Arc::clone(&self.of_run.states).lock_owned().await
     }
 
     /// Who drives the flow: a number that another has once somebody has resumed it.
