@@ -14,7 +14,5 @@ pub use agent_event::{AgentEvent, AgentUsage, ModelUsage};
 pub use catalog::{FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows};
 pub use command::RuntimeCommand;
 pub use event::{FlowEventKind, RuntimeEvent};
-pub use snapshot::{EdgeStatus, NodeStatus, RunSnapshot};
-pub use snapshot_diff::{
-    EncodedSnapshot, SnapshotChain, SnapshotRead, SnapshotTexts, new_texts_of_snapshot,
-};
+pub use snapshot::{EdgeStatus, EncodedSnapshot, NodeStatus, RunSnapshot};
+pub use snapshot_diff::{SnapshotChain, SnapshotRead, SnapshotTexts, new_texts_of_snapshot};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{EncodedSnapshot, RuntimeCommand};
+use super::RuntimeCommand;
 use crate::{
     RawJson, Result,
     encoding::Event,
@@ -82,6 +82,22 @@ pub struct RunSnapshot {
     /// Fields that aren't known here.
     #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
+}
+
+/// A run snapshot, as it is saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EncodedSnapshot {
+    /// Its metadata.
+    pub meta: Vec<u8>,
+    /// Its payload.
+    pub payload: RawJson,
+}
+
+impl EncodedSnapshot {
+    /// Whether it is a state as its difference from an earlier one.
+    pub fn is_difference(&self) -> bool {
+        self.meta.last() == Some(&RUN_SNAPSHOT_DIFF)
+    }
 }
 
 impl Event for RunSnapshot {

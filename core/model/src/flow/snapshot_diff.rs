@@ -10,7 +10,7 @@
 use runlog_log::crc;
 use serde::{Deserialize, Serialize};
 
-use super::RunSnapshot;
+use super::snapshot::{EncodedSnapshot, RunSnapshot};
 use crate::{
     Error, RawJson, Result,
     encoding::Event,
@@ -36,22 +36,6 @@ struct EarlierState {
 struct SnapshotDiff {
     from: EarlierState,
     diff: TextDiff,
-}
-
-/// A run snapshot, as it is saved.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EncodedSnapshot {
-    /// Its metadata.
-    pub meta: Vec<u8>,
-    /// Its payload.
-    pub payload: RawJson,
-}
-
-impl EncodedSnapshot {
-    /// Whether it is a state as its difference from an earlier one.
-    pub fn is_difference(&self) -> bool {
-        self.meta.last() == Some(&RUN_SNAPSHOT_DIFF)
-    }
 }
 
 /// The states of a flow, in the order in which they are saved, of which each is saved as the difference from an earlier one.
